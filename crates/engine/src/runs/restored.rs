@@ -6,9 +6,9 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, CallStage, DataPolicy, Effect, InboxEntry, Input, InputError, InputId, Limits,
-    OpenCall, Record, Resumed, RunStatus, RunTree, Seq, Stamp, Step, ToolCallId, ToolFinished,
-    ToolKind, ToolOutcome, TraceContext, Transcript,
+    AgentId, CallStage, DataPolicy, Effect, EffectId, InboxEntry, Input, InputError, InputId,
+    Limits, OpenCall, Record, Resumed, RunStatus, RunTree, Seq, Stamp, Step, ToolCallId,
+    ToolFinished, ToolKind, ToolOutcome, TraceContext, Transcript,
 };
 use neuraxis_ports::RequestContext;
 
@@ -25,6 +25,8 @@ pub(super) struct RestoredRun {
     posted: Vec<Input>,
     /// What its first step asks for, where nothing of it was begun yet.
     unbegun: Vec<Effect>,
+    /// The approvals that it waits for, where it is brought answers: nobody is asked anew about those that are still open.
+    asked: Vec<EffectId>,
     /// How long the run had been active when its last step was recorded.
     active: Duration,
 }
@@ -32,8 +34,9 @@ pub(super) struct RestoredRun {
 impl RestoredRun {
     /// Reads a run back and makes sure that it takes what it is brought. Unless answers are all it waits for, and it may use
     /// as much as before, it is first told that it was taken up again, so that what was under way is asked for anew, the
-    /// approver too, and every call is checked before it starts. One that was given back when it had only begun, as one is
-    /// that others are to drive, begins where it stands: nothing of it was under way that could be in doubt.
+    /// approver too unless it is brought answers, and every call is checked before it starts. One that was given back when it
+    /// had only begun, as one is that others are to drive, begins where it stands: nothing of it was under way that could be
+    /// in doubt.
     pub(super) fn read(
         history: &Transcript,
         records: &[Arc<Record>],
@@ -51,6 +54,9 @@ impl RestoredRun {
         if waits && !is_answered && !open.iter().any(is_asking) {
             return Err(ResumeError::NothingToDo);
         }
+        let is_asked = |effect: &&Effect| waits && is_answered && is_asking(effect);
+        let asked = open.iter().filter(is_asked).filter_map(Effect::id);
+        let asked = asked.collect();
         let would_start = |call: &OpenCall| call.stage == CallStage::Ready;
         let before = tree.agent_spec(AgentId::ROOT).limits;
         let has_less = limits.is_some_and(|limits| before.tightest(*limits) != before);
@@ -79,6 +85,7 @@ impl RestoredRun {
             inputs,
             posted,
             unbegun: if is_unbegun { open } else { Vec::new() },
+            asked,
             active,
         })
     }
@@ -106,6 +113,10 @@ impl RestoredRun {
                 follow_with(&mut first, step, &tree);
             }
         }
+        first.effects.retain(|effect| match effect {
+            Effect::AskApproval(ask) => !self.asked.contains(&ask.effect_id),
+            _ => true,
+        });
         first.effects.splice(..0, self.unbegun);
         engine.tell_sinks(|sink| sink.taken_up(tree.run_id(), history, &records));
         Ok(ReadyRun {

@@ -107,6 +107,23 @@ async fn a_run_that_waited_uses_no_more_than_others_left_of_the_day() {
     }
 }
 
+#[tokio::test]
+async fn a_run_that_has_less_when_it_goes_on_asks_nobody_anew_about_its_other_calls() {
+    let world = world("[plans.team.day]\nmax_cost_micro_usd = 50", later(2));
+    let calls = reply::calls([("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)]);
+    world.model.push(reply::using(calls, 1, 0));
+    world.ask("s", Mode::MODERATE).await;
+    ask(&world, "t", 5).await;
+
+    world.model.push(reply::using(reply::text("Done."), 1, 0));
+    let asked = world.orchestrator.approvals().list().await.unwrap();
+    world.decide(&asked[0], ApprovalDecision::APPROVE).await;
+    let left = world.orchestrator.approvals().list().await.unwrap();
+    assert_eq!(left.len(), 1, "the other question is still open");
+    world.decide(&left[0], ApprovalDecision::APPROVE).await;
+    assert_eq!(world.tools.put.count(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_run_used_that_was_stopped_at_its_deadline_counts() {
     let policy =
