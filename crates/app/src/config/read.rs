@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
+use neuraxis_brainstem::PolicyConfig;
 use toml::Table;
 
 use super::Layers;
@@ -44,6 +46,15 @@ pub(super) const RANK_OF_VARIABLES: usize = 2;
 
 /// How strong flags are.
 const RANK_OF_FLAGS: usize = 3;
+
+/// What the policy that ships with the program says.
+static BUILT_IN: LazyLock<Table> = LazyLock::new(|| {
+    #[expect(
+        clippy::expect_used,
+        reason = "the text ships with the policy, whose tests read it"
+    )]
+    toml::from_str(PolicyConfig::built_in_text()).expect("the built-in policy is readable")
+});
 
 /// What the sources say.
 pub(super) struct Reading {
@@ -206,9 +217,10 @@ fn variable(
 }
 
 /// Returns the path of the key that a variable sets. Its name is in capitals as a rule: where a file has one name that differs in
-/// that alone, it is meant.
+/// that alone, it is meant, unless a built-in name differs so as well.
 fn key_of_variable(path: &str, files: &[Layer]) -> String {
-    let mut tables: Vec<&Table> = files.iter().map(|file| file.said().1).collect();
+    let tables = files.iter().map(|file| file.said().1);
+    let mut tables: Vec<&Table> = tables.chain([&*BUILT_IN]).collect();
     let mut names = Vec::new();
     for part in path.split(SEPARATOR) {
         let lower = part.to_lowercase();

@@ -302,6 +302,20 @@ fn a_variable_means_the_name_of_a_file_that_differs_in_capitals_alone() {
 }
 
 #[test]
+fn a_variable_means_a_built_in_name_rather_than_one_of_a_file_in_capitals() {
+    let text = "[agents.Researcher]\nmax_turns = 7\n";
+    let machine = Machine::new().with_file("user/neuraxis.toml", text);
+    let machine = machine.with_variable("NEURAXIS_AGENTS__RESEARCHER__MAX_TURNS", "3");
+    let lines = lines(&machine.load().unwrap());
+    for line in [
+        "agents.Researcher.max_turns = 7",
+        "agents.researcher.max_turns = 3",
+    ] {
+        assert!(lines.iter().any(|it| it == line), "{lines:?}");
+    }
+}
+
+#[test]
 fn a_wrong_price_is_told_of_with_its_line() {
     let price = |name: &str, prompt: &str| {
         format!("[prices.'openai/{name}']\nprompt = {prompt}\ncompletion = 1.0\n")
