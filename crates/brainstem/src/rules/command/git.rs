@@ -38,7 +38,7 @@ const HANDS_OVER: [(&str, Option<&str>); 6] = [
     ("submodule", Some("foreach")),
 ];
 
-/// What `git config` only reads by, as its first word.
+/// What `git config` only reads by, as its first word but for those that say where from and how it is shown.
 const CONFIG_READS: [&str; 7] = [
     "--get",
     "--get-all",
@@ -47,6 +47,18 @@ const CONFIG_READS: [&str; 7] = [
     "-l",
     "get",
     "list",
+];
+
+/// What may stand before that.
+const CONFIG_OPTIONS: [&str; 8] = [
+    "--global",
+    "--local",
+    "--null",
+    "--show-origin",
+    "--show-scope",
+    "--system",
+    "--worktree",
+    "-z",
 ];
 
 /// Flags of a command by which it runs or writes what they name. Others have the same letters for something harmless.
@@ -107,8 +119,7 @@ impl<'a> GitCommand<'a> {
             at += if has_value { 2 } else { 1 };
         }
         let name = words.get(at).map(String::as_str).unwrap_or_default();
-        let next = words.get(at + 1).map(String::as_str).unwrap_or_default();
-        let only_reads = name == "config" && CONFIG_READS.contains(&next);
+        let only_reads = name == "config" && only_reads_config(words.get(at + 1..));
         let known = HANDS_OVER.iter().find(|(command, _)| *command == name);
         let hands_over = match known.filter(|_| !only_reads) {
             Some((_, Some(from))) => words.iter().skip(at).position(|word| word == from),
@@ -152,6 +163,18 @@ impl<'a> GitCommand<'a> {
     }
 }
 
+/// Tells whether `git config` with such words only reads: by a name alone, too.
+fn only_reads_config(words: Option<&[String]>) -> bool {
+    let words = words.unwrap_or_default().iter().map(String::as_str);
+    let mut words = words.skip_while(|word| CONFIG_OPTIONS.contains(word));
+    match (words.next(), words.next()) {
+        (Some(word), _) if CONFIG_READS.contains(&word) => true,
+        // The names of settings have a dot; those of its commands, such as `edit`, have none.
+        (Some(name), None) => !name.starts_with('-') && name.contains('.'),
+        _ => false,
+    }
+}
+
 /// Returns the letters of a word that is a flag, or a bundle of them.
 fn flags_in(word: &str) -> &str {
     let letters = word.strip_prefix('-');
@@ -172,6 +195,14 @@ mod tests {
             ("git config core.pager x", Some(1)),
             ("git config --get core.pager", None),
             ("git config set core.pager get", Some(1)),
+            ("git config --global --list", None),
+            ("git config --show-origin -z --get x.y", None),
+            ("git config --global core.pager", None),
+            ("git config --global core.pager x", Some(1)),
+            ("git config --global --unset core.pager", Some(1)),
+            ("git config edit", Some(1)),
+            ("git config --edit", Some(1)),
+            ("git config", Some(1)),
             ("git archive -o x HEAD", Some(2)),
             ("git archive --format=tar -vo x HEAD", Some(3)),
             ("git ls-files -o", None),
