@@ -431,12 +431,33 @@ async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
             "--- a/a.txt\n+++ b/a.txt\n@@@ -1 -1 +1 @@@\n--one\n++ONE\n",
             "line 3 of the patch, \"@@@ -1 -1 +1 @@@\", belongs to no hunk",
         ),
+        (
+            "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,4 @@\n+one\n+two\nthree\nfour\n",
+            "line 6 of the patch, \"three\", begins with none of blank, `+` and `-`; begin it with one",
+        ),
+        (
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,4 @@\n one\n+b\nc\nd\n",
+            "line 6 of the patch, \"c\", begins with none of blank, `+` and `-`",
+        ),
+        (
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,1 @@\n-one\ntwo\n-three\n",
+            "line 5 of the patch, \"two\", begins with none of blank, `+` and `-`",
+        ),
+        (
+            "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,4 @@\n+one\n\nFrom two\n+three\n",
+            "line 6 of the patch, \"From two\", begins with none of blank, `+` and `-`",
+        ),
+        (
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+ONE\ntwo\n+three\n",
+            "line 7 of the patch, \"+three\", is cut off by a line before it that belongs to no hunk, \"two\"; begin that one with",
+        ),
     ] {
         let message = refusal(&project, patch).await;
         let expected = format!("invalid_patch: {expected}");
         assert!(message.starts_with(&expected), "{patch:?} gave {message}");
     }
     assert_eq!(read(&project, "a.txt"), POEM);
+    assert!(!project.path("new.txt").exists());
 }
 
 #[tokio::test]

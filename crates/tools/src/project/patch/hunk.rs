@@ -5,6 +5,9 @@ use super::fit::NO_LINE;
 
 const NO_NEWLINE: &str = "\\ No newline at end of file";
 
+/// What ends the first line of a mail that git writes.
+const DATE_OF_GIT: &str = " Mon Sep 17 00:00:00 2001";
+
 /// The hunks of one file, read one by one.
 #[derive(Debug, Default)]
 pub(super) struct Hunks {
@@ -27,12 +30,20 @@ impl Range {
 }
 
 impl Hunks {
-    /// Reads the hunk that begins with a line, and returns the lines of it among those behind that.
-    pub(super) fn read<'a>(&mut self, header: &str, behind: &'a [&'a str]) -> &'a [&'a str] {
+    /// Reads the hunk that begins with a line, and returns the lines of it among those behind that. Where it says no counts that
+    /// are right, a line without its sign would end it: the error is the index of that line.
+    pub(super) fn read<'a>(
+        &mut self,
+        header: &str,
+        behind: &'a [&'a str],
+    ) -> Result<&'a [&'a str], usize> {
         let said = ranges(header);
         let many = said.and_then(|(old, new)| many_as_said(old.count, new.count, behind));
-        let lines = behind.get(..many.unwrap_or_else(|| many_until_next(behind)));
-        let lines = lines.unwrap_or_default();
+        let many = match many {
+            Some(many) => many,
+            None => many_until_next(behind)?,
+        };
+        let lines = behind.get(..many).unwrap_or_default();
         let count = |marks: [char; 3]| lines.iter().filter(|line| line.starts_with(marks)).count();
         let old = count([' ', '\n', '-']);
         // One that takes no line names the line before it, so that it has to be known whether it does.
@@ -47,7 +58,7 @@ impl Hunks {
             start: self.new.end(),
             count: count([' ', '\n', '+']),
         };
-        lines
+        Ok(lines)
     }
 
     /// Returns the first line of the last hunk, as it ought to be. Where it stands afterwards is of no use to anybody.
@@ -107,8 +118,8 @@ fn many_as_said(mut old: usize, mut new: usize, lines: &[&str]) -> Option<usize>
     ((old, new) == (0, 0) && is_end).then_some(many)
 }
 
-/// Returns how many lines a hunk has if it goes on until something else begins.
-fn many_until_next(lines: &[&str]) -> usize {
+/// Returns how many lines a hunk has if it goes on until something else begins. The error is the index of a line that is neither.
+fn many_until_next(lines: &[&str]) -> Result<usize, usize> {
     let is_part = |at: &usize| {
         let rest = lines.get(*at..).unwrap_or_default();
         let line = rest.first().copied().unwrap_or_default();
@@ -116,10 +127,21 @@ fn many_until_next(lines: &[&str]) -> usize {
         is_line && !begins_file(rest) && !is_signature(line, rest.get(1).copied())
     };
     let many = (0..lines.len()).take_while(is_part).count();
-    let lines = lines.get(..many).unwrap_or_default();
+    let is_empty = |line: &&&str| line.trim().is_empty();
+    let (part, behind) = lines.split_at_checked(many).unwrap_or_default();
+    let empty = behind.iter().take_while(is_empty).count();
+    if behind.get(empty).is_some_and(|line| is_without_sign(line)) {
+        return Err(many + empty);
+    }
     // Empty lines at its end are there to part it from what follows.
-    let last = lines.iter().rposition(|line| !line.starts_with('\n'));
-    last.map_or(0, |last| last + 1)
+    let last = part.iter().rposition(|line| !line.starts_with('\n'));
+    Ok(last.map_or(0, |last| last + 1))
+}
+
+/// Tells whether a line behind a hunk may be one of it that lacks its sign: it begins nothing else.
+fn is_without_sign(line: &str) -> bool {
+    let others = ["@@", "diff --git ", " ", "+", "-"];
+    !others.iter().any(|other| line.starts_with(*other)) && !is_mail(line)
 }
 
 /// Tells whether lines begin another file, and not two lines that look like that by chance.
@@ -127,6 +149,11 @@ fn begins_file(lines: &[&str]) -> bool {
     let mut lines = lines.iter();
     let mut begins = |mark: &str| lines.next().is_some_and(|line| line.starts_with(mark));
     begins("--- ") && begins("+++ ") && begins("@@")
+}
+
+/// Tells whether a line begins a mail that git writes.
+pub(super) fn is_mail(line: &str) -> bool {
+    line.starts_with("From ") && line.trim_end().ends_with(DATE_OF_GIT)
 }
 
 /// Tells whether a line begins the end of a mail that git writes: its version follows.
@@ -146,7 +173,7 @@ mod tests {
         let starts = (0..lines.len()).filter(|at| lines[*at].starts_with("@@"));
         starts
             .map(|at| {
-                let many = hunks.read(lines[at], &lines[at + 1..]).len();
+                let many = hunks.read(lines[at], &lines[at + 1..]).unwrap().len();
                 (hunks.header(), many)
             })
             .collect()
@@ -178,6 +205,25 @@ mod tests {
             ),
         ] {
             assert_eq!(read(patch)[0].0, expected, "{patch:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_its_sign_ends_a_hunk_only_where_the_counts_are_right() {
+        for (lines, expected) in [
+            (["@@ -1 +1,2 @@", " a", "+b", "c"], Ok(2)),
+            (["@@ -1 +1,3 @@", " a", "+b", "c"], Err(2)),
+            (["@@ -1 +1,4 @@", "+b", "", "c"], Err(2)),
+            (["@@", " a", "From c", "+d"], Err(1)),
+            (
+                ["@@", "+b", "From 1f Mon Sep 17 00:00:00 2001", "+d"],
+                Ok(1),
+            ),
+        ] {
+            let lines = lines.map(|line| format!("{line}\n"));
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let read = Hunks::default().read(lines[0], &lines[1..]);
+            assert_eq!(read.map(<[_]>::len), expected, "{lines:?}");
         }
     }
 

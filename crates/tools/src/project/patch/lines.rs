@@ -2,7 +2,7 @@
 //! that what stands among them would be lost.
 
 use super::fit::quoted;
-use super::hunk::{Hunks, is_signature};
+use super::hunk::{Hunks, is_mail, is_signature};
 use super::read::{HINT, invalid};
 use crate::project::failure::FileError;
 
@@ -43,6 +43,7 @@ pub(super) fn taken(patch: &str) -> Result<String, FileError> {
         at += 1;
         if reader.is_hunk(line) {
             let lines = reader.hunks.read(line, behind);
+            let lines = lines.map_err(|stray| without_sign(at + stray + 1, behind.get(stray)))?;
             if lines.is_empty() {
                 let shown = quoted(line.trim_end());
                 return Err(invalid(format!(
@@ -129,7 +130,7 @@ impl<'a> Reader<'a> {
             return Err(invalid(self.lost(number, line)));
         }
         // In a series of mails a message stands before the files of each.
-        self.place = if is_before || line.starts_with("From ") {
+        self.place = if is_before || is_mail(line) {
             Place::Before
         } else {
             Place::After(line)
@@ -146,8 +147,8 @@ impl<'a> Reader<'a> {
                  file with one or none"
             ),
             Place::After(stray) => format!(
-                "line {number} of the patch, {shown}, is cut off by a line before it that belongs to no hunk, {}; leave that \
-                 one out",
+                "line {number} of the patch, {shown}, is cut off by a line before it that belongs to no hunk, {}; begin that \
+                 one with a blank, `+` or `-` if it is a line of the file, or else leave it out",
                 quoted(stray.trim_end())
             ),
             Place::Before => format!(
@@ -156,6 +157,15 @@ impl<'a> Reader<'a> {
             _ => format!("line {number} of the patch, {shown}, belongs to no hunk; {HINT}"),
         }
     }
+}
+
+/// Refuses a line that may be one of the hunk before it.
+fn without_sign(number: usize, line: Option<&&str>) -> FileError {
+    let shown = quoted(line.copied().unwrap_or_default().trim_end());
+    invalid(format!(
+        "line {number} of the patch, {shown}, begins with none of blank, `+` and `-`; begin it with one if it is a line of the \
+         file, or else leave it out"
+    ))
 }
 
 fn is_name(line: &str) -> bool {
