@@ -634,7 +634,7 @@ async fn when_a_later_file_cannot_be_changed_the_earlier_ones_are_put_back() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn no_file_is_deleted_or_moved_through_a_symlink() {
+async fn a_patch_reads_changes_and_makes_no_file_through_a_symlink() {
     use std::os::unix::fs::symlink;
 
     let project = Project::with(&[("real/a.txt", "x\n")]);
@@ -645,16 +645,27 @@ async fn no_file_is_deleted_or_moved_through_a_symlink() {
         let take = format!(
             "diff --git a/{path} b/taken\nsimilarity index 100%\nrename from {path}\nrename to taken\n"
         );
-        for patch in [delete, take] {
+        let copy = take
+            .replace("rename from", "copy from")
+            .replace("rename to", "copy to");
+        let change = format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-x\n+y\n");
+        for patch in [delete, take, copy, change] {
             assert_eq!(
                 refusal(&project, &patch).await,
                 format!(
-                    "invalid_patch: {path:?} leads through a symlink to \"real/a.txt\", and symlinks are neither deleted nor \
-                     moved; name the file itself"
+                    "invalid_patch: {path:?} leads through a symlink to \"real/a.txt\", and a patch touches only what it names; \
+                     name the file itself"
                 )
             );
         }
     }
+    let create = "--- /dev/null\n+++ b/folder/new.txt\n@@ -0,0 +1 @@\n+x\n";
+    let message = refusal(&project, create).await;
+    assert!(
+        message.contains("leads through a symlink to \"real/new.txt\""),
+        "{message}"
+    );
+    assert!(!project.path("real/new.txt").exists());
     assert_eq!(read(&project, "link.txt"), "x\n");
     assert!(!project.path("taken").exists());
     apply(

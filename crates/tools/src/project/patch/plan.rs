@@ -143,7 +143,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
             (Operation::Modified, Some(write), None)
         }
         Wanted::Delete { path } => {
-            let (target, before) = removable(root, path)?;
+            let (target, before) = present(root, path)?;
             let left = patched(&before, path)?;
             if !left.is_empty() {
                 return Err(FileError::InvalidPatch {
@@ -153,7 +153,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
             (Operation::Deleted, None, Some((target, before)))
         }
         Wanted::Rename { from, to } => {
-            let (source, before) = removable(root, from)?;
+            let (source, before) = present(root, from)?;
             let content = bounded(patched(&before, from)?, to)?;
             let write = new_file(fresh(root, to)?, content, permissions_of(&source));
             (Operation::Renamed, Some(write), Some((source, before)))
@@ -197,12 +197,14 @@ fn fresh(root: &ProjectRoot, path: &str) -> Result<Target, FileError> {
             why: format!("it makes {path:?}, which is there already; read it and change it"),
         });
     }
+    check_symlinks(root, path, &target)?;
     Ok(target)
 }
 
 /// Finds a file that is there, and reads it.
 fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileError> {
     let target = Target::find(root, path, Folders::Make)?;
+    check_symlinks(root, path, &target)?;
     let content = match &target.existing {
         Some(existing) => content_of(root, existing)?,
         // Located again for the suggestion of what may have been meant.
@@ -232,9 +234,8 @@ fn of_new_file(error: FileError, hunks: &Patch<'_, str>, path: &str) -> FileErro
     }
 }
 
-/// Finds a file that is to go, and reads it. Behind a symlink it would be another one than the one that is named.
-fn removable(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileError> {
-    let (target, content) = present(root, path)?;
+/// Refuses what lies behind a symlink: the policy judged the name that stands in the patch.
+fn check_symlinks(root: &ProjectRoot, path: &str, target: &Target) -> Result<(), FileError> {
     let is_symlink = |part: &Path| {
         let found = root.dir().symlink_metadata(part);
         found.is_ok_and(|found| found.is_symlink())
@@ -242,12 +243,12 @@ fn removable(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileEr
     if root.relative(path)?.ancestors().any(is_symlink) {
         return Err(FileError::InvalidPatch {
             why: format!(
-                "{path:?} leads through a symlink to {:?}, and symlinks are neither deleted nor moved; name the file itself",
+                "{path:?} leads through a symlink to {:?}, and a patch touches only what it names; name the file itself",
                 shown(&target.path)
             ),
         });
     }
-    Ok((target, content))
+    Ok(())
 }
 
 fn content_of(root: &ProjectRoot, existing: &Existing) -> Result<Vec<u8>, FileError> {
