@@ -245,8 +245,9 @@ async fn run(
     let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;
     let duration = started.elapsed();
     let mut ran = report(&arguments.command, ending, stdout, stderr, duration);
-    // As `grep` does that finds nothing: one that met something closed says so.
-    let is_an_answer = ran.exit_code == Some(1) && ran.stderr.is_empty();
+    // As `grep` does that finds nothing: one that met something closed says so, on either output, as with `2>&1`.
+    let says_nothing = ran.stdout.is_empty() && ran.stderr.is_empty();
+    let is_an_answer = ran.exit_code == Some(1) && says_nothing;
     if ran.exit_code != Some(0) && !is_an_answer {
         let all = Access::ALL.into_iter();
         ran.without_access = all.filter(|access| !asked.contains(access)).collect();

@@ -92,6 +92,9 @@ async fn a_command_runs_in_the_project_and_its_exit_code_and_outputs_are_told() 
         (nothing["exit_code"].as_i64(), &nothing["without_access"]),
         (Some(1), &Value::Null)
     );
+    let unreachable = run(&project, "(echo unreachable >&2; exit 1) 2>&1").await;
+    assert_eq!(unreachable["stderr"], "");
+    assert_eq!(unreachable["without_access"], json!(["network", "git"]));
 }
 
 #[tokio::test]
