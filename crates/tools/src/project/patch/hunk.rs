@@ -5,6 +5,9 @@ use super::fit::NO_LINE;
 
 const NO_NEWLINE: &str = "\\ No newline at end of file";
 
+/// What stands for no file in place of a name.
+pub(super) const NO_FILE: &str = "/dev/null";
+
 /// What ends the first line of a mail that git writes.
 const DATE_OF_GIT: &str = " Mon Sep 17 00:00:00 2001";
 
@@ -96,7 +99,9 @@ fn many_as_said(mut old: usize, mut new: usize, lines: &[&str]) -> Option<usize>
         if (old, new) == (0, 0) && !line.starts_with(NO_NEWLINE) {
             break;
         }
-        if begins_file(lines.get(at..)?) {
+        // Lines of the file may look like that by chance, as `-- a` and `++ b`, but hardly with one name.
+        let names = names(lines.get(at..)?);
+        if names.is_some_and(|(from, to)| from == to || [from, to].contains(&NO_FILE)) {
             return None;
         }
         (old, new) = match line.chars().next()? {
@@ -108,12 +113,13 @@ fn many_as_said(mut old: usize, mut new: usize, lines: &[&str]) -> Option<usize>
         };
         many = at + 1;
     }
-    let mut behind = lines.get(many..)?.iter().copied();
-    let next = behind.find(|line| !line.trim().is_empty());
-    let is_end = next.is_none_or(|next| {
+    let behind = lines.get(many..)?;
+    let empty = behind.iter().take_while(|line| line.trim().is_empty());
+    let behind = behind.get(empty.count()..)?;
+    let is_end = behind.first().is_none_or(|next| {
         !next.starts_with([' ', '+', '-'])
-            || ["--- ", "+++ "].iter().any(|name| next.starts_with(*name))
-            || is_signature(next, behind.next())
+            || names(behind).is_some()
+            || is_signature(next, behind.get(1).copied())
     });
     ((old, new) == (0, 0) && is_end).then_some(many)
 }
@@ -124,7 +130,7 @@ fn many_until_next(lines: &[&str]) -> Result<usize, usize> {
         let rest = lines.get(*at..).unwrap_or_default();
         let line = rest.first().copied().unwrap_or_default();
         let is_line = line.starts_with([' ', '+', '-', '\n']) || line.starts_with(NO_NEWLINE);
-        is_line && !begins_file(rest) && !is_signature(line, rest.get(1).copied())
+        is_line && names(rest).is_none() && !is_signature(line, rest.get(1).copied())
     };
     let many = (0..lines.len()).take_while(is_part).count();
     let is_empty = |line: &&&str| line.trim().is_empty();
@@ -144,11 +150,17 @@ fn is_without_sign(line: &str) -> bool {
     !others.iter().any(|other| line.starts_with(*other)) && !is_mail(line)
 }
 
-/// Tells whether lines begin another file, and not two lines that look like that by chance.
-fn begins_file(lines: &[&str]) -> bool {
-    let mut lines = lines.iter();
-    let mut begins = |mark: &str| lines.next().is_some_and(|line| line.starts_with(mark));
-    begins("--- ") && begins("+++ ") && begins("@@")
+/// Returns the names in lines that begin another file: hunks follow, or it is an empty one that is deleted.
+fn names<'a>(lines: &[&'a str]) -> Option<(&'a str, &'a str)> {
+    let name = |at: usize, mark: &str| {
+        let name = lines.get(at)?.strip_prefix(mark)?;
+        let name = name.split('\t').next().unwrap_or(name).trim_end();
+        let stripped = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/"));
+        Some(stripped.unwrap_or(name))
+    };
+    let (old, new) = (name(0, "--- ")?, name(1, "+++ ")?);
+    let has_hunk = lines.get(2).is_some_and(|line| line.starts_with("@@"));
+    (has_hunk || new == NO_FILE).then_some((old, new))
 }
 
 /// Tells whether a line begins a mail that git writes.
@@ -181,12 +193,14 @@ mod tests {
 
     #[test]
     fn counts_that_are_right_are_believed_whatever_the_lines_look_like() {
-        let sql = "@@ -4,2 +4,2 @@\n--- a\n+++ b\n x\n\n@@ -9 +9 @@\n-x\n+y\n\\ No newline at end of file\n--- a/b\n";
+        let sql = "@@ -4,2 +4,2 @@\n--- a\n+++ b\n x\n\n@@ -9 +9 @@\n-x\n+y\n\\ No newline at end of file\n--- a/b\n+++ /dev/null\n";
         let expected = [("@@ -4,2 +0,2 @@\n", 3), ("@@ -9,1 +2,1 @@\n", 3)];
         assert_eq!(
             read(sql),
             expected.map(|(head, many)| (head.to_owned(), many))
         );
+        let last = "@@ -4,2 +4,2 @@\n x\n--- a\n+++ b\n@@ -9 +9 @@\n-x\n+y\n";
+        assert_eq!(read(last)[0], ("@@ -4,2 +0,2 @@\n".to_owned(), 3));
     }
 
     #[test]
@@ -199,6 +213,18 @@ mod tests {
                 "@@ -3,1 +0,1 @@\n",
             ),
             ("@@ -3 +3,2 @@\n-b\n+c\n-- \n2.43.0\n", "@@ -3,1 +0,1 @@\n"),
+            (
+                "@@ -3,2 +3,2 @@\n-b\n+c\n--- a/x\n+++ b/x\n@@ ",
+                "@@ -3,1 +0,1 @@\n",
+            ),
+            (
+                "@@ -3,2 +3 @@\n-b\n+c\n--- a/x\n+++ /dev/null\n",
+                "@@ -3,1 +0,1 @@\n",
+            ),
+            (
+                "@@ -3 +3 @@\n-b\n+c\n--- said of d\n-d\n",
+                "@@ -3,3 +0,1 @@\n",
+            ),
             (
                 "@@ -3,0 +3 @@\n+a\n+b\ndiff --git a/x b/x\n",
                 "@@ -3,0 +0,2 @@\n",
