@@ -380,6 +380,17 @@ async fn an_empty_file_is_deleted_without_hunks_where_its_name_stands_in_the_lin
     project.write("empty", "");
     apply(&project, "--- a/empty\n+++ /dev/null\n").await;
     assert!(!project.path("empty").exists());
+    // Among other files, the one before with counts that are wrong.
+    project.write("empty", "");
+    project.write("last", "x\n");
+    let patch = "--- a/full\n+++ b/full\n@@ -1,2 +1,2 @@\n-x\n+y\n--- a/empty\n+++ /dev/null\n--- a/last\n+++ \
+                 b/last\n@@ -1 +1 @@\n-x\n+z\n";
+    apply(&project, patch).await;
+    assert!(!project.path("empty").exists());
+    assert_eq!(
+        (read(&project, "full"), read(&project, "last")),
+        ("y\n".to_owned(), "z\n".to_owned())
+    );
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //! that what stands among them would be lost.
 
 use super::fit::quoted;
-use super::hunk::{Hunks, is_mail, is_signature};
+use super::hunk::{Hunks, NO_FILE, is_mail, is_signature};
 use super::read::{HINT, invalid};
 use crate::project::failure::FileError;
 
@@ -55,6 +55,10 @@ pub(super) fn taken(patch: &str) -> Result<String, FileError> {
             at += lines.len();
             reader.place = Place::Hunk;
         } else if reader.takes(line) {
+            // The parser would take the names behind a file without hunks for more of its names.
+            if !reader.is_git && line.starts_with("--- ") && ends_with_deleted(&taken) {
+                taken.push('\n');
+            }
             taken.push_str(line);
         } else if !is_signature(line, behind.first().copied()) {
             reader.pass_over(at, line)?;
@@ -166,6 +170,13 @@ fn without_sign(number: usize, line: Option<&&str>) -> FileError {
         "line {number} of the patch, {shown}, begins with none of blank, `+` and `-`; begin it with one if it is a line of the \
          file, or else leave it out"
     ))
+}
+
+/// Tells whether the last line says that a file is deleted.
+fn ends_with_deleted(taken: &str) -> bool {
+    let last = taken.lines().next_back();
+    let name = last.and_then(|last| last.strip_prefix("+++ "));
+    name.is_some_and(|name| name.starts_with(NO_FILE))
 }
 
 fn is_name(line: &str) -> bool {
