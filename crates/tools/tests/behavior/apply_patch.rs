@@ -318,6 +318,10 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
             "invalid_patch: it makes \"a.txt\", which is there already",
         ),
         (
+            "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,3 @@\n+x\n\n+y\n",
+            "invalid_patch: it makes \"new.txt\", and each line of a new file begins with `+`, empty ones too",
+        ),
+        (
             "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n",
             "invalid_patch: it deletes \"a.txt\", but does not remove all",
         ),

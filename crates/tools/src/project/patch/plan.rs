@@ -122,6 +122,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
     let (operation, write, remove) = match &section.wanted {
         Wanted::Create { path } => {
             let target = fresh(root, path)?;
+            check_adds(hunks, path)?;
             let content = patched(b"", path)?;
             let permissions = section.is_executable.then(executable).flatten();
             (
@@ -199,6 +200,18 @@ fn fresh(root: &ProjectRoot, path: &str) -> Result<Target, FileError> {
     }
     check_symlinks(root, path, &target)?;
     Ok(target)
+}
+
+/// Checks that the hunks of a new file only add lines.
+fn check_adds(hunks: &Patch<'_, str>, path: &str) -> Result<(), FileError> {
+    if lines(hunks, |line| !matches!(line, Line::Insert(_))) > 0 {
+        return Err(FileError::InvalidPatch {
+            why: format!(
+                "it makes {path:?}, and each line of a new file begins with `+`, empty ones too"
+            ),
+        });
+    }
+    Ok(())
 }
 
 /// Finds a file that is there, and reads it.
