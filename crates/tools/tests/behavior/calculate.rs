@@ -64,6 +64,14 @@ async fn results_are_exact_where_they_can_be() {
         ("20 / (5%)", "400"),
         ("100 km / 2 to km", "50 km"),
         ("2 * 3/4e1 * 10^2", "15"),
+        ("0xF0 / 0x10", "0xf"),
+        ("1024 / 0b100", "256"),
+        ("64 / 0o10", "8"),
+        ("100 / sqrt(4)", "50"),
+        ("100 / sqrt 4", "50"),
+        ("18 km / h to m / s", "5 m / s"),
+        ("100 N / square meter to Pa", "100 Pa"),
+        ("6 / (1 + 2) * 2", "4"),
     ] {
         let result = calculated(expression).await.unwrap();
         assert_eq!(result["result"], expected, "{expression}");
@@ -135,6 +143,13 @@ async fn a_division_that_many_read_in_another_way_than_the_calculator_is_refused
         "360° / 2°",
         "6/2(1+2)",
         "6/2 (1+2)",
+        "6/(2)(1+2)",
+        "8.314 J / mol K",
+        "70 kg / (1.75)^2 m^2",
+        "100 W / m^2 K",
+        "1/2 pi",
+        "1 / 2 π",
+        "1/2 e",
     ] {
         let message = refusal(expression).await;
         assert!(message.contains("as in `100 km / (2 h)`"), "{message}");

@@ -13,6 +13,16 @@ const OPERATORS: [&str; 11] = [
     "to", "as", "in", "of", "mod", "per", "and", "or", "xor", "choose", "permute",
 ];
 
+/// Words that are no factor of what stands behind them.
+const FUNCTIONS: [&str; 27] = [
+    "abs", "floor", "ceil", "round", "sqrt", "cbrt", "exp", "ln", "log", "log2", "log10", "sin",
+    "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cis",
+    "square", "cubic", "arg",
+];
+
+/// Words that are no unit of the fraction before them.
+const CONSTANTS: [&str; 2] = ["pi", "e"];
+
 /// Words that stand for something other than a number that is always the same.
 const REFUSED_WORDS: [&str; 8] = [
     "roll",
@@ -205,7 +215,7 @@ fn is_added_to_no_percentage(before: &str) -> bool {
 }
 
 /// Refuses `10 // 3`: many would read it as whole division, and the calculator as 10 divided by a third. And `100 km / 2 h`: many
-/// would divide by two hours, and the calculator multiplies by an hour.
+/// would divide by two hours, and the calculator multiplies by an hour; the same holds for `J / mol K`.
 fn divisions(text: &str) -> Result<(), ToolError> {
     let text = text.replace(" per ", " / ");
     for (at, _) in text.match_indices('/') {
@@ -216,30 +226,65 @@ fn divisions(text: &str) -> Result<(), ToolError> {
                 "`//` is not known; for whole division write `floor(10 / 3)`",
             ));
         }
-        let Some(behind) = behind_number(rest) else {
+        let Some(behind) = behind_operand(rest) else {
             continue;
         };
         if begins_with_factor(behind.trim_start()) && !is_fraction(before, rest, behind) {
             return Err(refused(
                 "what is divided by may be read in two ways; put it into parentheses, as in `100 km / (2 h)` or \
-                 `20 / (5%)`",
+                 `20 / (5%)`, or the fraction, as in `(4/3) pi`",
             ));
         }
     }
     Ok(())
 }
 
-/// Returns what stands behind the number at the beginning, with its sign, its exponent and its power.
-fn behind_number(text: &str) -> Option<&str> {
-    let behind = behind_digits(text.trim_start_matches([' ', '+', '-']))?;
-    let exponent = behind.strip_prefix(['e', 'E']);
-    let exponent = exponent.map(|digits| digits.strip_prefix(['+', '-']).unwrap_or(digits));
-    let behind = exponent.and_then(behind_digits).unwrap_or(behind);
+/// Returns what stands behind the operand at the beginning: a number, a group or a word, with its sign and its power. None for
+/// a function, to which what stands behind it belongs.
+fn behind_operand(text: &str) -> Option<&str> {
+    let text = text.trim_start_matches([' ', '+', '-']);
+    let behind = behind_number(text).or_else(|| behind_group(text));
+    let behind = behind.or_else(|| behind_word(text))?;
     let sign = behind.trim_start();
     match sign.strip_prefix('^').or_else(|| sign.strip_prefix("**")) {
-        Some(power) => behind_number(power),
+        Some(power) => behind_operand(power),
         None => Some(behind),
     }
+}
+
+fn behind_number(text: &str) -> Option<&str> {
+    let bases = ["0x", "0b", "0o"];
+    let digits = bases.iter().find_map(|base| text.strip_prefix(*base));
+    if let Some(digits) = digits {
+        return Some(digits.trim_start_matches(|letter: char| letter.is_ascii_hexdigit()));
+    }
+    let behind = behind_digits(text)?;
+    let exponent = behind.strip_prefix(['e', 'E']);
+    let exponent = exponent.map(|digits| digits.strip_prefix(['+', '-']).unwrap_or(digits));
+    Some(exponent.and_then(behind_digits).unwrap_or(behind))
+}
+
+fn behind_group(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix('(')?;
+    let mut depth = 1_usize;
+    let end = inside.find(|letter| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })?;
+    inside.get(end + 1..)
+}
+
+fn behind_word(text: &str) -> Option<&str> {
+    let behind = text.trim_start_matches(|letter: char| {
+        letter.is_ascii_alphanumeric() || matches!(letter, '_' | 'π')
+    });
+    let word = text.strip_suffix(behind).unwrap_or_default();
+    let is_function = behind.starts_with('(') || FUNCTIONS.contains(&word);
+    (!word.is_empty() && !is_function).then_some(behind)
 }
 
 fn behind_digits(text: &str) -> Option<&str> {
@@ -249,7 +294,7 @@ fn behind_digits(text: &str) -> Option<&str> {
     (behind.len() < text.len()).then_some(behind)
 }
 
-/// Tells whether a text begins with what the number before it is multiplied by, without a sign between them.
+/// Tells whether a text begins with what the operand before it is multiplied by, without a sign between them.
 fn begins_with_factor(text: &str) -> bool {
     let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
     let word = words.next().unwrap_or_default();
@@ -263,12 +308,15 @@ fn begins_with_factor(text: &str) -> bool {
 /// Tells whether a `/` stands in a fraction such as that of `1/2 hour`, which nobody reads in another way.
 fn is_fraction(before: &str, rest: &str, behind: &str) -> bool {
     let sign = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let mut words = behind
+        .trim_start()
+        .split(|letter: char| !letter.is_ascii_alphanumeric());
+    let word = words.next().unwrap_or_default();
     let is_whole = sign.len() < before.len() && !sign.ends_with(['.', ',', '_']);
     is_whole
         && !sign.trim_end().ends_with('/')
         && rest.starts_with(|letter: char| letter.is_ascii_digit())
         && behind.starts_with(' ')
-        && behind
-            .trim_start()
-            .starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && word.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && !CONSTANTS.contains(&word)
 }
