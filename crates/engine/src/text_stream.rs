@@ -106,6 +106,8 @@ pub struct Words {
     call: Option<EffectId>,
     /// What it said that stands.
     said: String,
+    /// What the calls before it said that stands, with an empty line between two.
+    earlier: String,
 }
 
 impl Words {
@@ -131,7 +133,8 @@ impl Words {
                     _ => text.clone(),
                 };
                 if !goes_on {
-                    self.said.clear();
+                    let said = std::mem::take(&mut self.said);
+                    add(&mut self.earlier, &said);
                 }
                 self.said.push_str(text);
                 self.call = Some(live.call);
@@ -145,9 +148,11 @@ impl Words {
         }
     }
 
-    /// Says the answer, unless it was said last.
+    /// Says the answer, unless it was said last, or is all that was said, as where a run ends with the calls of a client's tools.
     fn conclude(&mut self, answer: &str) -> Option<String> {
-        if answer.trim().is_empty() || self.said.trim() == answer.trim() {
+        let mut all = self.earlier.clone();
+        add(&mut all, &self.said);
+        if ["", self.said.trim(), &all].contains(&answer.trim()) {
             return None;
         }
         Some(match self.call {
@@ -155,6 +160,15 @@ impl Words {
             None => answer.to_owned(),
         })
     }
+}
+
+/// Adds what a call said.
+fn add(all: &mut String, said: &str) {
+    let said = said.trim();
+    if !all.is_empty() && !said.is_empty() {
+        all.push_str(BREAK);
+    }
+    all.push_str(said);
 }
 
 impl Stream for TextStream {

@@ -75,6 +75,34 @@ async fn a_conversation_that_the_client_keeps_is_answered_and_kept_with_the_sess
 }
 
 #[tokio::test]
+async fn what_was_said_before_a_call_that_is_handed_over_is_said_once() {
+    let model = ScriptedModel::new()
+        .then(reply::text_and_calls("I look it up. ", [("look", "{}")]))
+        .then(reply::text_and_calls(
+            "Now the weather.",
+            [("weather", r#"{"city":"Oslo"}"#)],
+        ));
+    let orchestrator = builder(model)
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .build()
+        .unwrap();
+    let brought = Brought::default().tools([weather()]).hand_over();
+    let (handle, events) = orchestrator
+        .stream(request("go").bring(brought))
+        .await
+        .unwrap();
+    let mut words = events.text_stream();
+    let mut said = String::new();
+    while let Some(piece) = words.next().await {
+        said.push_str(&piece);
+    }
+    assert_eq!(said, "I look it up. \n\nNow the weather.");
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::ClientTools));
+    assert_eq!(result.reply, "I look it up.\n\nNow the weather.");
+}
+
+#[tokio::test]
 async fn a_call_of_a_clients_tool_is_handed_over_and_its_result_goes_on_in_the_same_session() {
     let model = ScriptedModel::new()
         .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))

@@ -15,6 +15,72 @@ pub(super) const GIT_READS: [&str; 9] = [
     "status",
 ];
 
+/// The everyday commands: wildcards stand for their words, but for those named below. Any other command, and so an alias or an
+/// extension, may run or write what its words name.
+const KNOWN: [&str; 61] = [
+    "add",
+    "am",
+    "apply",
+    "archive",
+    "bisect",
+    "branch",
+    "bundle",
+    "cat-file",
+    "check-attr",
+    "check-ignore",
+    "checkout",
+    "cherry",
+    "cherry-pick",
+    "clean",
+    "clone",
+    "commit",
+    "config",
+    "count-objects",
+    "diff-files",
+    "diff-index",
+    "diff-tree",
+    "fetch",
+    "for-each-ref",
+    "format-patch",
+    "fsck",
+    "gc",
+    "grep",
+    "hash-object",
+    "help",
+    "hook",
+    "init",
+    "ls-remote",
+    "ls-tree",
+    "merge",
+    "merge-base",
+    "merge-tree",
+    "mv",
+    "name-rev",
+    "notes",
+    "prune",
+    "pull",
+    "push",
+    "range-diff",
+    "rebase",
+    "reflog",
+    "remote",
+    "reset",
+    "restore",
+    "rev-list",
+    "revert",
+    "rm",
+    "show-branch",
+    "show-ref",
+    "sparse-checkout",
+    "stash",
+    "submodule",
+    "switch",
+    "symbolic-ref",
+    "tag",
+    "update-index",
+    "worktree",
+];
+
 /// Options before the command that have a word of their own for a value.
 const WITH_VALUE: [&str; 9] = [
     "-C",
@@ -120,11 +186,13 @@ impl<'a> GitCommand<'a> {
         }
         let name = words.get(at).map(String::as_str).unwrap_or_default();
         let only_reads = name == "config" && only_reads_config(words.get(at + 1..));
-        let known = HANDS_OVER.iter().find(|(command, _)| *command == name);
-        let hands_over = match known.filter(|_| !only_reads) {
+        let is_known = name.is_empty() || KNOWN.contains(&name) || GIT_READS.contains(&name);
+        let told = HANDS_OVER.iter().find(|(command, _)| *command == name);
+        let hands_over = match told.filter(|_| !only_reads) {
             Some((_, Some(from))) => words.iter().skip(at).position(|word| word == from),
             Some((_, None)) => Some(0),
-            None => None,
+            None if is_known => None,
+            None => Some(0),
         };
         Some(Self {
             words,
@@ -208,6 +276,9 @@ mod tests {
             ("git ls-files -o", None),
             ("git clone -u x y", Some(2)),
             ("git push -u origin", None),
+            ("git -C a send-email --to=b", Some(3)),
+            ("git merge-index touch -a", Some(1)),
+            ("git my-alias", Some(1)),
             ("git -c a=b log", Some(2)),
             ("git switch -c a", None),
             ("git add config", None),
