@@ -147,26 +147,24 @@ impl Policy {
         let Some(plan) = self.plans.get(plan) else {
             return limits;
         };
-        let (budget, left) = (plan.day, plan.day.left(day));
+        let left = plan.day.left(day);
         let tokens = left.tokens.map(|left| left.saturating_add(own.tokens));
         let cost = left.cost.map(|left| left.0.saturating_add(own.cost.0));
         let time = left.time.map(|left| left.saturating_add(own.time));
         let calls = left.tool_calls;
         let calls = calls.map(|left| left.saturating_add(own.tool_calls));
-        limits.max_tokens = within(limits.max_tokens, budget.tokens, tokens);
-        limits.max_cost = within(limits.max_cost, budget.cost, cost.map(MicroUsd));
-        limits.deadline = within(limits.deadline, budget.time, time);
-        limits.max_tool_calls = within(limits.max_tool_calls, budget.tool_calls, calls);
+        limits.max_tokens = tightest(limits.max_tokens, tokens);
+        limits.max_cost = tightest(limits.max_cost, cost.map(MicroUsd));
+        limits.deadline = tightest(limits.deadline, time);
+        limits.max_tool_calls = tightest(limits.max_tool_calls, calls);
         limits
     }
 }
 
-/// Returns a limit of a run, or what is left for it if that is less. One that is wider than the whole budget was set by another
-/// plan, whose runs this one says nothing of.
-fn within<T: Ord>(limit: Option<T>, budget: Option<T>, left: Option<T>) -> Option<T> {
-    match (limit, budget, left) {
-        (Some(limit), Some(budget), Some(left)) if limit <= budget => Some(limit.min(left)),
-        (limit, ..) => limit,
+fn tightest<T: Ord>(limit: Option<T>, left: Option<T>) -> Option<T> {
+    match (limit, left) {
+        (Some(limit), Some(left)) => Some(limit.min(left)),
+        (limit, left) => limit.or(left),
     }
 }
 

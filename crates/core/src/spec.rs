@@ -9,7 +9,7 @@ use crate::citations::{Citations, Source};
 use crate::decision::Decision;
 use crate::effect::{ReplyFormat, ToolChoice};
 use crate::finish::FinishReason;
-use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
+use crate::ids::{PlanName, Role, RunId, SessionId, ToolName, Turn};
 use crate::json::{ContentHash, JsonText, is_default};
 use crate::limits::{AgentLimits, Limits};
 use crate::message::Message;
@@ -54,6 +54,9 @@ pub struct RunSpec {
     /// What the program gave with the request to be kept, by name: for its own code, and no part of what a model reads.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context: BTreeMap<Arc<str>, JsonText>,
+    /// The plan whose budgets it has; whoever takes it up holds it to what that plan's day has left by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanName>,
     /// The trace that it is part of and the span that asked for it, where its request brought one or somebody records traces.
     /// Where nobody brought one, the span is that of the run itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +88,7 @@ impl RunSpec {
             folder: None,
             sources: Vec::new(),
             context: BTreeMap::new(),
+            plan: None,
             trace: None,
             decision: None,
             policy_hash: None,

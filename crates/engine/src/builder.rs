@@ -327,9 +327,7 @@ impl OrchestratorBuilder {
     }
 
     /// Sets the plan of requests that name none: which of the policy's `[plans.NAME]` limits them. A request that names a
-    /// plan of its own has that one instead. A run that is taken up here has no more than the day of this plan has left,
-    /// whatever plan its request named: that is not on record. A plan that the policy does not have is an error when the
-    /// orchestrator is built.
+    /// plan of its own has that one instead. A plan that the policy does not have is an error when the orchestrator is built.
     #[must_use]
     pub fn default_plan(mut self, plan: PlanName) -> Self {
         self.plan = Some(plan);

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -269,7 +269,7 @@ fn is_part(name: &OsStr) -> bool {
 
 /// Writes a file whole or not at all.
 fn write(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    make_folder(folder)?;
     // Another server may write the same session, and in a container has the same process id.
     let part = folder.join(format!(".{}.part", UuidV7.new_id()));
     let written = write_new(&part, text).and_then(|()| fs::rename(&part, folder.join(name)));
@@ -281,8 +281,21 @@ fn write(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Makes a folder for the user who runs the server alone: whole conversations go there.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
 fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
     file.write_all(text)?;
     file.sync_all()
 }
@@ -346,6 +359,20 @@ mod tests {
         write(folder.path(), "old.jsonl", b"whole").unwrap();
         assert_eq!(fs::read(folder.path().join("old.jsonl")).unwrap(), b"whole");
         assert_eq!(fs::read(&of_other).unwrap(), b"half of");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_archived_is_read_by_the_user_of_the_server_alone() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join("made/archive");
+        write(&archive, "old.jsonl", b"whole").unwrap();
+        for (path, expected) in [(archive.clone(), 0o700), (archive.join("old.jsonl"), 0o600)] {
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, expected, "{}", path.display());
+        }
     }
 
     #[test]

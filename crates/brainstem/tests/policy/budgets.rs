@@ -75,10 +75,10 @@ fn a_run_that_goes_on_has_what_the_day_has_left_by_then_beside_what_it_used_itse
     assert_eq!(within(40_000, 70_000, 10_000), 40_000);
     assert_eq!(within(40_000, 95_000, 10_000), 15_000);
     assert_eq!(within(40_000, 200_000, 10_000), 10_000);
-    // It may use more than the whole day of this plan: it had another one.
-    assert_eq!(within(100_001, 200_000, 10_000), 100_001);
-    let unlimited = policy.within_day(&plan, Limits::NONE, tokens(200_000), Spent::NONE);
-    assert_eq!(unlimited, Limits::NONE);
+    let unlimited = policy.within_day(&plan, Limits::NONE, tokens(200_000), tokens(10_000));
+    assert_eq!(unlimited.max_tokens, Some(10_000));
+    let other = policy.within_day(&PlanName::new("none"), Limits::NONE, tokens(1), Spent::NONE);
+    assert_eq!(other, Limits::NONE, "the plan is no longer configured");
 }
 
 #[test]

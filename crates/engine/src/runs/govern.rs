@@ -212,8 +212,7 @@ impl Runs {
     }
 
     /// As [`in_force`](Self::in_force), within what its owner has left of the day: while a run waited, others may have used it
-    /// up. Which plan it had is not on record, so that the plan counts which all have here. One that has only begun, for
-    /// others to drive, has what was left then.
+    /// up. One that has only begun, for others to drive, has what was left then.
     pub(super) async fn in_force_today(
         &self,
         session: &SessionId,
@@ -223,7 +222,7 @@ impl Runs {
     ) -> Result<InForce, StoreError> {
         let mut in_force = self.in_force(session, spec, decision);
         let policy = &self.parts.engine.policy;
-        let plan = self.parts.plan.as_ref();
+        let plan = spec.plan.as_ref();
         let Some(plan) = plan.filter(|plan| policy.counts(plan, BudgetScope::Day)) else {
             return Ok(in_force);
         };
@@ -313,6 +312,7 @@ impl Runs {
         spec.decision = Some(Arc::clone(&decision));
         spec.root.compact_first = request.earlier == Earlier::SummedUp;
         spec.context = request.context.stored_values();
+        spec.plan = self.plan_of(request).cloned();
         request.join_terms(&mut spec);
         if let Some(answer) = request.answer.as_ref().or(own_answer) {
             answer.hold(&mut spec.root);
