@@ -137,34 +137,21 @@ impl Policy {
     /// Returns what a run may use in all that goes on under a plan, after all runs of its owner used so much of the day, and
     /// itself so much since it began. It never is more than its `limits` say.
     #[must_use]
-    pub fn within_day(
-        &self,
-        plan: &PlanName,
-        mut limits: Limits,
-        day: Spent,
-        own: Spent,
-    ) -> Limits {
+    pub fn within_day(&self, plan: &PlanName, limits: Limits, day: Spent, own: Spent) -> Limits {
         let Some(plan) = self.plans.get(plan) else {
             return limits;
         };
         let left = plan.day.left(day);
-        let tokens = left.tokens.map(|left| left.saturating_add(own.tokens));
         let cost = left.cost.map(|left| left.0.saturating_add(own.cost.0));
-        let time = left.time.map(|left| left.saturating_add(own.time));
-        let calls = left.tool_calls;
-        let calls = calls.map(|left| left.saturating_add(own.tool_calls));
-        limits.max_tokens = tightest(limits.max_tokens, tokens);
-        limits.max_cost = tightest(limits.max_cost, cost.map(MicroUsd));
-        limits.deadline = tightest(limits.deadline, time);
-        limits.max_tool_calls = tightest(limits.max_tool_calls, calls);
-        limits
-    }
-}
-
-fn tightest<T: Ord>(limit: Option<T>, left: Option<T>) -> Option<T> {
-    match (limit, left) {
-        (Some(limit), Some(left)) => Some(limit.min(left)),
-        (limit, left) => limit.or(left),
+        limits.tightest(Limits {
+            max_tokens: left.tokens.map(|left| left.saturating_add(own.tokens)),
+            max_cost: cost.map(MicroUsd),
+            deadline: left.time.map(|left| left.saturating_add(own.time)),
+            max_tool_calls: left
+                .tool_calls
+                .map(|left| left.saturating_add(own.tool_calls)),
+            ..limits
+        })
     }
 }
 

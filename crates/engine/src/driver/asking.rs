@@ -21,7 +21,7 @@ pub(super) struct Asking {
     reports: Arc<Reports>,
     asked: Asked,
     /// Cancelled once the call is over, however it ends.
-    pub(super) cancellation: CancellationToken,
+    cancellation: CancellationToken,
     place: Mutex<Place>,
 }
 
@@ -42,12 +42,17 @@ struct Place {
 }
 
 impl Asking {
-    pub(super) fn new(engine: &Arc<Engine>, reports: &Arc<Reports>, asked: Asked) -> Self {
+    pub(super) fn new(
+        engine: &Arc<Engine>,
+        reports: &Arc<Reports>,
+        asked: Asked,
+        cancellation: CancellationToken,
+    ) -> Self {
         Self {
             engine: Arc::clone(engine),
             reports: Arc::clone(reports),
             asked,
-            cancellation: CancellationToken::new(),
+            cancellation,
             place: Mutex::default(),
         }
     }

@@ -14,6 +14,7 @@ use neuraxis_ports::{
     Approver, HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook,
 };
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::catalog::ToolCatalog;
 use crate::driver::Driver;
@@ -68,8 +69,9 @@ impl Driver {
             return;
         };
         let reports = self.reports(&run);
-        let asking = self.asking(&reports);
-        let ctx = self.tool_context(&run, Arc::clone(&reports), &asking);
+        let mut ctx = self.tool_context(&run, Arc::clone(&reports));
+        let asking = self.asking(&reports, &ctx.cancellation);
+        ctx.person = Person::behind(Arc::clone(&asking) as Arc<dyn Approver>);
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let given_up = cancellation.clone();
         let permits = Arc::clone(&self.engine.tool_permits);
@@ -128,7 +130,7 @@ impl Driver {
 
     /// Makes what puts a call's questions to whoever follows the run, where the request or, unless that has an approver of its
     /// own, the engine wants it so; and to the approver elsewhere.
-    fn asking(&self, reports: &Arc<Reports>) -> Arc<Asking> {
+    fn asking(&self, reports: &Arc<Reports>, cancellation: &CancellationToken) -> Arc<Asking> {
         let request = &self.scope.request;
         let of_engine = self.engine.questions_open_for;
         let of_engine = of_engine.filter(|_| request.approver().is_none());
@@ -139,7 +141,8 @@ impl Driver {
                 Asked::Approver(Arc::clone(approver))
             }
         };
-        Arc::new(Asking::new(&self.engine, reports, asked))
+        let cancellation = cancellation.clone();
+        Arc::new(Asking::new(&self.engine, reports, asked, cancellation))
     }
 
     /// Describes a call to the hooks that look at its result, if there are any.
@@ -177,21 +180,14 @@ impl Driver {
         })
     }
 
-    fn tool_context(
-        &self,
-        run: &RunTool,
-        reports: Arc<Reports>,
-        asking: &Arc<Asking>,
-    ) -> ToolContext {
+    fn tool_context(&self, run: &RunTool, reports: Arc<Reports>) -> ToolContext {
         let turn = self.turn_context(run.agent, run.turn);
         let mut ctx = ToolContext::new(turn, run.tool_call_id.clone(), run.effect_id);
         ctx.project_id = self.engine.project_id.clone();
         ctx.attempt = run.attempt;
-        ctx.cancellation = asking.cancellation.clone();
         let trace = self.scope.trace.as_ref();
         ctx.trace = trace.map(|trace| trace.at(run.effect_id.span_id()));
         ctx.progress = Progress::to(reports);
-        ctx.person = Person::behind(Arc::clone(asking) as Arc<dyn Approver>);
         ctx
     }
 }

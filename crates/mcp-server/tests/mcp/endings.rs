@@ -8,13 +8,15 @@ use neuraxis_mcp_server::McpServer;
 use neuraxis_ports::CancellationToken;
 use neuraxis_testkit::{Script, ScriptedModel};
 use rmcp::model::{
-    CallToolRequest, ClientConfig, ClientRequest, ElicitRequestParams, ElicitResult, ErrorData,
+    CallToolRequest, CallToolResult, ClientConfig, ClientRequest, ElicitRequestParams,
+    ElicitResult, ErrorData,
 };
-use rmcp::service::{PeerRequestOptions, RequestContext, RunningService};
+use rmcp::service::{PeerRequestOptions, RequestContext, RunningService, ServiceError};
 use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use serde_json::json;
+use tokio::task::JoinHandle;
 
-use crate::support::{ERAS, Person, connect, request, server, status, text, until};
+use crate::support::{ERAS, Person, Served, connect, request, server, status, text, until};
 
 /// A person who is asked and says nothing.
 pub(crate) struct Silent(pub(crate) Person);
@@ -42,6 +44,18 @@ pub(crate) async fn connect_silent(
     let (input, output) = tokio::io::split(ours);
     tokio::spawn(server.clone().serve(input, output, std::future::pending()));
     person.serve(theirs).await.unwrap()
+}
+
+/// A call in the session `s1` whose model is asked.
+async fn asked(
+    served: &Served,
+    model: &ScriptedModel,
+) -> JoinHandle<Result<CallToolResult, ServiceError>> {
+    let peer = served.client.peer().clone();
+    let call = request("ask", json!({"message": "x", "session": "s1"}));
+    let calling = tokio::spawn(async move { peer.call_tool(call).await });
+    until("the model is asked", async || model.open_calls() == 1).await;
+    calling
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,10 +90,7 @@ async fn a_client_that_vanishes_mid_run_leaves_no_run_at_work() {
         let model = Arc::new(ScriptedModel::always(Script::hanging()));
         let (server, orchestrator) = server(&model, &[]);
         let served = connect(&server, era, &Person::absent()).await;
-        let peer = served.client.peer().clone();
-        let call = request("ask", json!({"message": "x", "session": "s1"}));
-        let calling = tokio::spawn(async move { peer.call_tool(call).await });
-        until("the model is asked", async || model.open_calls() == 1).await;
+        let calling = asked(&served, &model).await;
         drop(served.client);
         calling.abort();
         // Serving is over only once the run is.
@@ -98,10 +109,7 @@ async fn while_the_orchestrator_stops_no_run_is_cancelled_because_its_client_is_
     let stopping = CancellationToken::new();
     let server = server.stopping(stopping.clone());
     let served = connect(&server, &ERAS[0], &Person::absent()).await;
-    let peer = served.client.peer().clone();
-    let call = request("ask", json!({"message": "x", "session": "s1"}));
-    let calling = tokio::spawn(async move { peer.call_tool(call).await });
-    until("the model is asked", async || model.open_calls() == 1).await;
+    let calling = asked(&served, &model).await;
     stopping.cancel();
     drop(served.client);
     calling.abort();
@@ -115,10 +123,7 @@ async fn a_call_whose_run_is_left_to_the_next_server_says_so_and_where_its_answe
         let model = Arc::new(ScriptedModel::always(Script::hanging()));
         let (server, orchestrator) = server(&model, &[]);
         let served = connect(&server, era, &Person::absent()).await;
-        let peer = served.client.peer().clone();
-        let call = request("ask", json!({"message": "x", "session": "s1"}));
-        let calling = tokio::spawn(async move { peer.call_tool(call).await });
-        until("the model is asked", async || model.open_calls() == 1).await;
+        let calling = asked(&served, &model).await;
         let left = orchestrator.suspend(Duration::ZERO).await;
         let told = calling.await.unwrap().unwrap();
         assert_eq!(told.is_error, Some(true));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::JsonText;
+use neuraxis_mcp::McpServer;
 use neuraxis_ports::{FieldKind, Person, QuestionReply, ToolContext};
 use neuraxis_testkit::{ScriptedApprover, tool_context};
 
@@ -20,15 +21,18 @@ fn asked_of(approver: &Arc<ScriptedApprover>) -> ToolContext {
     ctx
 }
 
+/// Calls the tool for somebody, and returns what it gives: what the server was answered.
+async fn heard(server: &McpServer, approver: &Arc<ScriptedApprover>) -> String {
+    let called = call_in(server, "shop__look", "{}", asked_of(approver)).await;
+    called.unwrap().value.as_text()
+}
+
 #[tokio::test]
 async fn a_question_goes_to_the_person_behind_the_call_and_the_answer_back() {
     let answer = QuestionReply::Answered(JsonText::from_text(r#"{"size":"l"}"#));
     let approver = Arc::new(ScriptedApprover::new().answering(answer));
     let server = ready(script(ASKING)).await;
-    let output = call_in(&server, "shop__look", "{}", asked_of(&approver))
-        .await
-        .unwrap();
-    let heard = output.value.as_text();
+    let heard = heard(&server, &approver).await;
     assert!(heard.contains("action:accept"), "{heard}");
     assert!(heard.contains("content:{size:l}"), "{heard}");
     let questions = approver.questions();
@@ -52,10 +56,7 @@ async fn a_question_that_is_the_result_of_a_call_goes_to_the_person_and_the_answ
     let answer = QuestionReply::Answered(JsonText::from_text(r#"{"size":"l"}"#));
     let approver = Arc::new(ScriptedApprover::new().answering(answer));
     let server = ready(script(ASKING_BACK)).await;
-    let output = call_in(&server, "shop__look", "{}", asked_of(&approver))
-        .await
-        .unwrap();
-    let heard = output.value.as_text();
+    let heard = heard(&server, &approver).await;
     for part in [
         "requestState:where-we-were",
         "action:accept",
@@ -81,10 +82,7 @@ async fn a_question_whose_schema_the_protocol_has_no_type_for_is_asked_all_the_s
         let approver = Arc::new(ScriptedApprover::new().answering(answer));
         assert!(asking.contains(STRICT));
         let server = ready(script(&asking.replace(STRICT, LOOSE))).await;
-        let output = call_in(&server, "shop__look", "{}", asked_of(&approver))
-            .await
-            .unwrap();
-        let heard = output.value.as_text();
+        let heard = heard(&server, &approver).await;
         assert!(heard.contains("action:accept"), "{heard}");
         assert!(heard.contains("content:{size:l}"), "{heard}");
         let questions = approver.questions();
@@ -106,10 +104,7 @@ async fn a_question_that_cannot_be_shown_is_declined_with_a_notice_and_the_call_
     for asking in [ASKING, ASKING_BACK] {
         let approver = Arc::new(ScriptedApprover::new());
         let server = ready(script(&asking.replace(STRICT, free))).await;
-        let output = call_in(&server, "shop__look", "{}", asked_of(&approver))
-            .await
-            .unwrap();
-        let heard = output.value.as_text();
+        let heard = heard(&server, &approver).await;
         assert!(heard.contains("action:decline"), "{heard}");
         assert!(approver.questions().is_empty());
         let told = notices(&server);
@@ -126,10 +121,7 @@ async fn a_question_whose_schema_is_too_large_is_declined_with_a_notice() {
     for asking in [ASKING, ASKING_BACK] {
         let approver = Arc::new(ScriptedApprover::new());
         let server = ready(script(&asking.replace(STRICT, &large))).await;
-        let output = call_in(&server, "shop__look", "{}", asked_of(&approver))
-            .await
-            .unwrap();
-        let heard = output.value.as_text();
+        let heard = heard(&server, &approver).await;
         assert!(heard.contains("action:decline"), "{heard}");
         assert!(approver.questions().is_empty());
         let told = notices(&server);
