@@ -21,7 +21,7 @@ use crate::transcript::Transcript;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Call a model; answered by `ModelReplied` or `ModelFailed`.
-    CallModel(CallModel),
+    CallModel(Box<CallModel>),
     /// Check a batch of calls against schemas and policy; answered by `Vetted`.
     Vet(Vet),
     /// Run one tool call; answered by `ToolFinished`.
@@ -31,7 +31,7 @@ pub enum Effect {
     /// Stop a tool call; its answer, if one still comes, is ignored.
     CancelTool(CancelTool),
     /// Ask a person; answered by `ApprovalDecided`.
-    AskApproval(AskApproval),
+    AskApproval(Box<AskApproval>),
     /// Ask the embedder's hook; answered by `Advised`.
     Consult(Consult),
     /// The run is over.

@@ -68,11 +68,19 @@ impl JsonText {
         serde_json::from_str(&self.0)
     }
 
-    /// Returns what a reader should see: a JSON string without its quotes, anything else as it is.
+    /// Returns what a reader should see: a JSON string without its quotes and escapes, borrowed where nothing is escaped in it,
+    /// and anything else as it is.
     #[must_use]
-    pub fn as_text(&self) -> String {
-        self.decode::<String>()
-            .unwrap_or_else(|_| self.0.to_string())
+    pub fn as_text(&self) -> Cow<'_, str> {
+        #[derive(Deserialize)]
+        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+        // Most values are objects: an error made for each of them would cost more than this look.
+        let is_text = self.0.trim_start().starts_with('"');
+        let text = is_text.then(|| self.decode::<Text<'_>>());
+        match text {
+            Some(Ok(text)) => text.0,
+            Some(Err(_)) | None => Cow::Borrowed(&self.0),
+        }
     }
 
     /// Returns the text.

@@ -287,7 +287,7 @@ mod tests {
             {"type": "text", "text": "keep me"},
             "and me",
         ]});
-        let kept = read(video).unwrap().unwrap().value.as_text();
+        let kept = read(video).unwrap().unwrap().value.as_text().into_owned();
         assert_eq!(kept, format!("{UNKNOWN}\n\nkeep me\n\nand me"));
         let plain = read(json!({"content": "plain", "structuredContent": {"t": 1}}));
         assert_eq!(

@@ -81,7 +81,7 @@ async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_c
     let mut ctx = asked_of(&approver);
     ctx.progress = Progress::to(heard.clone());
     let output = ask(&server).call(JsonText::from_text(ASKED), ctx).await;
-    let said = output.unwrap().value.as_text();
+    let said = output.unwrap().value.as_text().into_owned();
     assert!(said.contains("Written."), "{said}");
 
     let questions = approver.questions();

@@ -127,7 +127,7 @@ impl Agent {
             Purpose::LastAnswer => !spec.cites(),
             _ => false,
         };
-        Ok(Effect::CallModel(CallModel {
+        Ok(Effect::CallModel(Box::new(CallModel {
             effect_id: call.effect_id,
             attempt: call.attempt,
             agent: self.id,
@@ -142,7 +142,7 @@ impl Agent {
             },
             is_first: planned.is_first == Some(true),
             request: self.request_of(spec, call)?,
-        }))
+        })))
     }
 
     fn request_of(&self, spec: &AgentSpec, call: &ModelCall) -> Result<ModelRequest, InputError> {

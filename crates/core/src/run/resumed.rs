@@ -81,7 +81,7 @@ impl AgentTurn<'_> {
                     self.ask_vetting(effect_id)?;
                 }
                 CallState::Asking { asked, .. } => {
-                    let effect = Effect::AskApproval(asked.ask(agent));
+                    let effect = Effect::AskApproval(Box::new(asked.ask(agent)));
                     self.step.effects.push(effect);
                 }
                 CallState::Running {

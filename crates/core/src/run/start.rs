@@ -27,11 +27,12 @@ impl RunTree {
     /// Begins a run that continues the given history.
     ///
     /// The system prompt goes first, unless the history begins with a system message already.
-    pub fn start(mut spec: RunSpec, history: Transcript, stamp: Stamp) -> (Self, Step) {
-        let decision = spec.decision.take();
+    pub fn start(spec: impl Into<Arc<RunSpec>>, history: Transcript, stamp: Stamp) -> (Self, Step) {
+        let mut spec = spec.into();
+        let asked = Arc::make_mut(&mut spec);
+        let decision = asked.decision.take();
         let policy_hash = decision.as_ref().map(|decision| decision.policy_hash);
-        let policy_hash = spec.policy_hash.take().or(policy_hash);
-        let spec = Arc::new(spec);
+        let policy_hash = asked.policy_hash.take().or(policy_hash);
         let started = RunStarted {
             loop_version: LOOP_VERSION,
             session_id: spec.session_id.clone(),

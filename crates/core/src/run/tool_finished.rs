@@ -104,7 +104,7 @@ impl AgentTurn<'_> {
         } else if self.spec.is_delivered_by(&name) {
             self.agent.ending = Some((FinishReason::Stop, arguments.as_str().to_owned()));
         } else if profile.stop_after.iter().any(is_answer) {
-            self.agent.ending = Some((FinishReason::Stop, output.value.as_text()));
+            self.agent.ending = Some((FinishReason::Stop, output.value.as_text().into_owned()));
         }
         let rule = profile.result_rule(&name);
         if let Some(choice) = rule.and_then(|rule| rule.then.clone()) {

@@ -202,7 +202,7 @@ impl AgentTurn<'_> {
         class: ToolClass,
         asked: ApprovalRequested,
     ) -> Result<(), InputError> {
-        let effect = Effect::AskApproval(asked.ask(self.agent.id));
+        let effect = Effect::AskApproval(Box::new(asked.ask(self.agent.id)));
         self.step.effects.push(effect);
         let call = self.batch()?.call(index)?;
         // Whatever was said before, this is another question.

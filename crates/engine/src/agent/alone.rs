@@ -142,8 +142,9 @@ impl Agent {
             offered_now: None,
         };
         engine.announce(run_id, &history);
-        let run = ReadyRun::new(engine, spec, history.clone());
-        let (driver, first, link) = Driver::begin(Arc::clone(engine), scope, None, run).await?;
+        let run = ReadyRun::new(engine, Arc::new(spec), history.clone());
+        let begun = Driver::begin(Arc::clone(engine), scope, None, run);
+        let (driver, first, link) = begun.kept().await?;
         engine.tasks.spawn(driver.drive(first));
         let guard = CancelOnDrop(link);
         Ok(AgentRun { guard, history })

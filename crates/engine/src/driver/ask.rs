@@ -25,7 +25,7 @@ pub(super) const MAX_ADVICE_TIME: Duration = Duration::from_secs(30);
 
 impl Driver {
     /// Asks, for as long as the question may stay open.
-    pub(super) fn ask_approval(&mut self, ask: AskApproval) {
+    pub(super) fn ask_approval(&mut self, ask: Box<AskApproval>) {
         let engine = Arc::clone(&self.engine);
         let of_request = self.scope.request.approver();
         let approver = Arc::clone(of_request.unwrap_or(&engine.approver));

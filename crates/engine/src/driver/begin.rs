@@ -40,7 +40,7 @@ pub(crate) struct ReadyRun {
 
 impl ReadyRun {
     /// Begins a run, of which trace sinks are still to hear.
-    pub(crate) fn new(engine: &Engine, spec: RunSpec, history: Transcript) -> Self {
+    pub(crate) fn new(engine: &Engine, spec: Arc<RunSpec>, history: Transcript) -> Self {
         let policy = spec.data_policy();
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
         let (tree, first) = RunTree::start(spec, history, stamp);
@@ -61,15 +61,27 @@ impl ReadyRun {
     }
 }
 
+/// A run that has its driver. What its first step recorded is still to be kept.
+pub(crate) struct Beginning {
+    driver: Box<Driver>,
+    first: Step,
+    link: RunLink,
+    /// Whether nothing of it was on record before its first step.
+    is_new: bool,
+    /// As of [`ReadyRun`].
+    kept: Option<Duration>,
+}
+
 impl Driver {
-    /// Makes the driver of a run: the one way in which any run comes to be driven. What its first step recorded is kept
-    /// before this returns. If that fails, the lease of a run that never began is given back.
-    pub(crate) async fn begin(
+    /// Makes the driver of a run: the one way in which any run comes to be driven.
+    ///
+    /// No `async fn`, which would keep room for all of this for as long as the run begins.
+    pub(crate) fn begin(
         engine: Arc<Engine>,
         scope: RunScope,
         slot: Option<RunSlot>,
         run: ReadyRun,
-    ) -> Result<(Box<Self>, Step, RunLink), StoreError> {
+    ) -> Beginning {
         let ReadyRun {
             tree,
             mut first,
@@ -94,7 +106,7 @@ impl Driver {
             feed: Arc::clone(&feed),
             ids: Arc::clone(&engine.ids),
         };
-        let mut driver = Box::new(Self {
+        let driver = Box::new(Self {
             tree,
             journal: Arc::new(Journal {
                 run_id: scope.run_id,
@@ -122,6 +134,26 @@ impl Driver {
             outcome: None,
             lost: None,
         });
+        Beginning {
+            driver,
+            first,
+            link,
+            is_new,
+            kept,
+        }
+    }
+}
+
+impl Beginning {
+    /// Keeps what the first step recorded. If that fails, the lease of a run that never began is given back.
+    pub(crate) async fn kept(self) -> Result<(Box<Driver>, Step, RunLink), StoreError> {
+        let Self {
+            mut driver,
+            mut first,
+            link,
+            is_new,
+            kept,
+        } = self;
         let journal = Arc::clone(&driver.journal);
         let written = match kept {
             Some(took) => {

@@ -38,7 +38,7 @@ impl Loading {
 
 /// A call that has left its server alone for a while.
 pub(super) struct Paused {
-    call: CallModel,
+    call: Box<CallModel>,
     fallback: Option<Box<Fallback>>,
 }
 
@@ -77,7 +77,11 @@ impl Driver {
     }
 
     /// Makes an attempt of a call after its server was left alone for a while. Whoever cancels the call meanwhile ends that.
-    pub(super) fn pause_for_loading(&mut self, call: CallModel, fallback: Option<Box<Fallback>>) {
+    pub(super) fn pause_for_loading(
+        &mut self,
+        call: Box<CallModel>,
+        fallback: Option<Box<Fallback>>,
+    ) {
         let effect_id = call.effect_id;
         if self.loading.since(effect_id).is_none() {
             self.loading.since.push((effect_id, Instant::now()));

@@ -41,7 +41,7 @@ impl Driver {
     /// Begins an attempt of a model call, after a delay if it is not the first.
     pub(super) fn call_model(
         &mut self,
-        call: CallModel,
+        call: Box<CallModel>,
         fallback: Option<Box<Fallback>>,
         delay: Duration,
     ) {
@@ -150,7 +150,11 @@ impl Driver {
     }
 
     /// Turns what an attempt came to into an input, and begins the next attempt where one may help.
-    pub(super) fn attempt_over(&mut self, call: CallModel, attempt: ModelAttempt) -> Input {
+    pub(super) fn attempt_over(
+        &mut self,
+        mut call: Box<CallModel>,
+        attempt: ModelAttempt,
+    ) -> Input {
         let ModelAttempt {
             result,
             served_by,
@@ -202,8 +206,7 @@ impl Driver {
             NextAttempt::None
         };
         tracing::warn!(run = %self.scope.run_id, role = %served_by, attempt = number.0, %error, "a model call failed");
-        let attempt = number.next();
-        let call = CallModel { attempt, ..call };
+        call.attempt = number.next();
         match (wait, again) {
             // Another model that is there answers sooner than one that is being loaded.
             (_, Some((fallback, delay))) => self.call_model(call, fallback, delay),

@@ -15,7 +15,7 @@ use crate::driver::vet::CallsToJudge;
 /// Something that was under way and is over.
 pub(super) enum Work {
     /// One attempt of a model call.
-    Model(Box<(CallModel, ModelAttempt)>),
+    Model(Box<(Box<CallModel>, ModelAttempt)>),
     /// Calls about which the program's hooks were asked: they are still to be checked.
     Advised(Box<CallsToJudge>),
     /// An answer for the machine.

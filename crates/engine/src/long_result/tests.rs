@@ -126,7 +126,7 @@ fn what_is_not_kept_is_said() {
     let note = whole.lines().find(|line| line.starts_with('[')).unwrap();
     let gone = 100_000 - (whole.len() - note.len() - 2);
     assert_eq!(note, format!("[{gone} bytes (0 lines) are not kept]"));
-    let said = |fate| long.value(&call(), fate).as_text();
+    let said = |fate| long.value(&call(), fate).as_text().into_owned();
     let middle = format!("; of the middle, {gone} bytes are not kept]");
     assert!(said(Fate::Readable).contains(&middle));
     assert!(
@@ -213,7 +213,7 @@ proptest! {
     ) {
         let value = JsonText::string(&text);
         if let Some(long) = LongResult::of(&value, MOST, MOST_KEPT) {
-            let shorter = long.value(&call(), Fate::Readable).as_text();
+            let shorter = long.value(&call(), Fate::Readable).as_text().into_owned();
             let marker = shorter.lines().find(|line| line.contains("are cut out here; read them with"));
             let marker = marker.expect("a marker").to_owned();
             let (head, tail) = shorter.split_once(&marker).unwrap();

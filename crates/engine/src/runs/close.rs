@@ -198,7 +198,8 @@ impl Runs {
         spec.root.limits.max_turns = spec.root.limits.max_turns.map(left);
         let request = UserRequest::new(session.clone(), String::new());
         // Boxed, because a run that is begun may come to take up another.
-        Box::pin(self.launch(spec, &request, None)).await.map(Some)
+        let launched = self.launch(Arc::new(spec), &request, None);
+        Box::pin(launched).await.map(Some)
     }
 }
 

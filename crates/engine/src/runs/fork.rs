@@ -213,7 +213,7 @@ impl Runs {
         go_on_with(&mut spec.root, &earlier, &seed);
         let session = request.session_id.clone();
         self.add_session(&request, seed).await?;
-        match self.launch(spec, &request, None).await {
+        match self.launch(Arc::new(spec), &request, None).await {
             Ok(handle) => Ok(handle),
             Err(error) => {
                 // Nobody has heard of it yet. If it stays all the same, it is only a conversation without a run.

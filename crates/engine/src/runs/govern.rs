@@ -258,13 +258,13 @@ impl Runs {
         &self,
         request: &UserRequest,
         mut decision: Arc<Decision>,
-    ) -> Result<RunSpec, RequestError> {
+    ) -> Result<Arc<RunSpec>, RequestError> {
         request.choose_role(&mut decision)?;
         let run_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(run_id, request, decision).await;
         let latest = request.join(&mut spec)?;
         self.parts.engine.fit(&mut spec, &latest, &request.said())?;
-        Ok(spec)
+        Ok(Arc::new(spec))
     }
 
     /// Describes a run that adds no message yet.

@@ -40,7 +40,7 @@ impl Runs {
     /// soon as the store has answered: a run that began by then is ended. One under an idempotency key is left for the request made
     /// again.
     pub async fn start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
-        // Boxed: a caller's own future keeps room for what beginning takes (8 KiB) for as long as it lives.
+        // Boxed: a caller's own future keeps room for what beginning takes (4 KiB) for as long as it lives.
         Box::pin(self.start_asked(request)).await
     }
 
@@ -93,7 +93,10 @@ impl Runs {
     }
 
     /// Describes the run that a request makes a session with, as governance allows it.
-    async fn first_run(&self, request: &UserRequest) -> Result<(Session, RunSpec), RequestError> {
+    async fn first_run(
+        &self,
+        request: &UserRequest,
+    ) -> Result<(Session, Arc<RunSpec>), RequestError> {
         let decision = self.decision(request, None).await?;
         let spec = self.asked_spec(request, decision).await?;
         Ok((self.new_session_for(request)?, spec))
@@ -103,7 +106,7 @@ impl Runs {
     /// session; `None` if that was no longer so.
     async fn launch_after_last(
         &self,
-        mut spec: RunSpec,
+        mut spec: Arc<RunSpec>,
         request: &UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<Option<RunHandle>, RequestError> {
@@ -114,14 +117,16 @@ impl Runs {
         };
         let mut start = RunStart::after(session.clone(), spec.run_id, last);
         start.request = keyed;
-        let history = self.go_on(standing, &mut spec, request).await?;
+        let history = self
+            .go_on(standing, Arc::make_mut(&mut spec), request)
+            .await?;
         self.launch_at_once(start, spec, history, request).await
     }
 
     /// Leases a new run of a session that is there, and starts it.
     pub(crate) async fn launch(
         &self,
-        spec: RunSpec,
+        spec: Arc<RunSpec>,
         request: &UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<RunHandle, RequestError> {
@@ -136,12 +141,12 @@ impl Runs {
     async fn launch_in_new(
         &self,
         session: Session,
-        mut spec: RunSpec,
+        mut spec: Arc<RunSpec>,
         request: &UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<Option<RunHandle>, RequestError> {
         let brought = request.brought.as_deref().map(Brought::taint);
-        carry(Carried::default(), &mut spec, false, brought);
+        carry(Carried::default(), Arc::make_mut(&mut spec), false, brought);
         let mut start = RunStart::in_new_session(session, spec.run_id);
         start.request = keyed;
         let history = Transcript::default();
@@ -152,12 +157,13 @@ impl Runs {
     async fn launch_at_once(
         &self,
         mut start: RunStart,
-        mut spec: RunSpec,
+        mut spec: Arc<RunSpec>,
         history: Transcript,
         request: &UserRequest,
     ) -> Result<Option<RunHandle>, RequestError> {
         let engine = &self.parts.engine;
-        spec.trace = engine.trace_of(spec.run_id, request.trace.clone());
+        let trace = engine.trace_of(spec.run_id, request.trace.clone());
+        Arc::make_mut(&mut spec).trace = trace;
         let scope = scope_of(&spec, request);
         let claim = self.claim(&spec)?;
         let mut run = ReadyRun::new(engine, spec, history.clone());
@@ -185,13 +191,14 @@ impl Runs {
     async fn launch_in(
         &self,
         slot: RunSlot,
-        mut spec: RunSpec,
+        mut spec: Arc<RunSpec>,
         request: &UserRequest,
     ) -> Result<RunHandle, StoreError> {
         let engine = &self.parts.engine;
         let found = async {
             let standing = self.parts.store.standing(&request.session_id).await?;
-            self.go_on(standing, &mut spec, request).await
+            self.go_on(standing, Arc::make_mut(&mut spec), request)
+                .await
         };
         let history = match found.await {
             Ok(history) => history,
@@ -200,7 +207,8 @@ impl Runs {
                 return Err(error);
             }
         };
-        spec.trace = engine.trace_of(spec.run_id, request.trace.clone());
+        let trace = engine.trace_of(spec.run_id, request.trace.clone());
+        Arc::make_mut(&mut spec).trace = trace;
         let scope = scope_of(&spec, request);
         engine.announce(spec.run_id, &history);
         let run = ReadyRun::new(engine, spec, history);
@@ -223,49 +231,59 @@ impl Runs {
     }
 
     /// Lets a run go on in a task of its own: the one way by which a run of a session comes to be driven.
-    pub(super) async fn set_to_work(
+    pub(super) fn set_to_work(
         &self,
         slot: RunSlot,
         scope: RunScope,
         run: ReadyRun,
-    ) -> Result<RunHandle, StoreError> {
+    ) -> impl Future<Output = Result<RunHandle, StoreError>> + Send {
         self.parts.known.note(slot.session());
         let is_whole = run.policy == DataPolicy::ALL;
         let unheard = slot.unheard();
-        let (driver, first, handle) = self.begin(slot, scope, run).await?;
-        // One that ends as it begins leaves nothing to be driven, and one whose log is not whole could not be taken up.
-        if let Some(dispatcher) = &self.parts.dispatcher
-            && !first.status.is_ended()
-            && is_whole
-        {
-            return Ok(self.hand_over(dispatcher, driver, handle, unheard).await);
+        let begun = self.begin(slot, scope, run);
+        async move {
+            let (driver, first, handle) = begun.await?;
+            // One that ends as it begins leaves nothing to be driven, and one whose log is not whole could not be taken up.
+            if let Some(dispatcher) = &self.parts.dispatcher
+                && !first.status.is_ended()
+                && is_whole
+            {
+                return Ok(self.hand_over(dispatcher, driver, handle, unheard).await);
+            }
+            driver.show(&handle);
+            let task = self.parts.engine.tasks.spawn(driver.drive(first));
+            self.parts
+                .active
+                .note_task(handle.run_id(), task.abort_handle());
+            Ok(handle)
         }
-        driver.show(&handle);
-        let task = self.parts.engine.tasks.spawn(driver.drive(first));
-        self.parts
-            .active
-            .note_task(handle.run_id(), task.abort_handle());
-        Ok(handle)
     }
 
     /// Gives a run its driver and its handle, and keeps the records of its first step.
-    pub(super) async fn begin(
+    ///
+    /// Neither this nor [`set_to_work`](Self::set_to_work) is an `async fn`, which would keep room for what a run begins with,
+    /// and that twice, for as long as it begins.
+    pub(super) fn begin(
         &self,
         slot: RunSlot,
         scope: RunScope,
         run: ReadyRun,
-    ) -> Result<(Box<Driver>, Step, RunHandle), StoreError> {
+    ) -> impl Future<Output = Result<(Box<Driver>, Step, RunHandle), StoreError>> + Send + use<>
+    {
         let engine = Arc::clone(&self.parts.engine);
         let (session_id, trace) = (slot.session().clone(), scope.trace.clone());
         let trace = trace.unwrap_or_else(|| TraceContext::of_run(scope.run_id));
-        let (driver, first, link) = Driver::begin(engine, scope, Some(slot), run).await?;
-        let handle = RunHandle {
-            link,
-            session_id,
-            trace,
-            is_repeat: false,
-        };
-        Ok((driver, first, handle))
+        let begun = Driver::begin(engine, scope, Some(slot), run);
+        async move {
+            let (driver, first, link) = begun.kept().await?;
+            let handle = RunHandle {
+                link,
+                session_id,
+                trace,
+                is_repeat: false,
+            };
+            Ok((driver, first, handle))
+        }
     }
 
     /// Lets a run whose agent searches its tools go on with those that the session's last run ended with, and with those that

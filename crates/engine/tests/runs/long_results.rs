@@ -60,7 +60,7 @@ fn last_result(request: &ModelRequest) -> Option<String> {
         .iter()
         .rev()
         .filter_map(|message| match message.as_ref() {
-            neuraxis_core::Message::Tool(tool) => Some(tool.content.as_text()),
+            neuraxis_core::Message::Tool(tool) => Some(tool.content.as_text().into_owned()),
             _ => None,
         });
     results.into_iter().next()
@@ -118,7 +118,7 @@ async fn a_model_reads_a_long_result_in_pages_and_misses_nothing() {
         assert!(result.value.as_str().len() <= bound, "{}", result.name);
         assert!(!result.untrusted);
     }
-    let shown = results[0].value.as_text();
+    let shown = results[0].value.as_text().into_owned();
     let marker = shown.lines().find(|line| line.starts_with('[')).unwrap();
     let (head, _) = shown.split_once(marker).unwrap();
     let pages: String = results[1..].iter().map(page_text).collect();
@@ -312,7 +312,7 @@ async fn what_is_not_kept_is_said_with_the_reason() {
             .then(reply::calls([("big", "{}")]))
             .then(reply::text("ok"))
     };
-    let told = |heard: &Heard| heard.results()[0].value.as_text();
+    let told = |heard: &Heard| heard.results()[0].value.as_text().into_owned();
     // An agent alone keeps nothing.
     let agent = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(answers()))
@@ -320,7 +320,7 @@ async fn what_is_not_kept_is_said_with_the_reason() {
         .build_agent()
         .unwrap();
     let done = agent.execute("You look.", "go").await.unwrap();
-    let alone = done.tool_calls[0].result.as_text();
+    let alone = done.tool_calls[0].result.as_text().into_owned();
     assert!(alone.contains("and not kept, since nothing of this run is; ask for less]"));
     assert!(!alone.contains(READ_OUTPUT));
     // Nor is anything kept that a policy keeps out of the store.
@@ -573,7 +573,7 @@ async fn the_tool_comes_with_every_tool_that_is_run_here_and_with_nothing_else()
     );
     let denied = here().policy(denied).model(Role::REASONING, model.clone());
     let heard = hear(&denied.build().unwrap(), request("go")).await;
-    let told = heard.results()[0].value.as_text();
+    let told = heard.results()[0].value.as_text().into_owned();
     assert!(
         told.contains("; no tool here reads them, but a person can]"),
         "{told}"

@@ -109,7 +109,7 @@ impl Asked {
     fn note(&mut self, effects: &[Effect]) {
         for effect in effects {
             if let Effect::CallModel(call) = effect {
-                self.open.insert(call.effect_id, call.clone());
+                self.open.insert(call.effect_id, CallModel::clone(call));
             }
         }
     }

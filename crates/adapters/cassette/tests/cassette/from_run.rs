@@ -71,7 +71,7 @@ impl Run {
         };
         let call = call.clone();
         self.requests.push(call.request.clone());
-        call
+        *call
     }
 
     fn replies(&mut self, call: &CallModel, attempt: u32, reply: Reply) {

@@ -35,7 +35,8 @@ async fn a_server_gets_its_own_variables_and_none_of_ours() {
         .await
         .unwrap()
         .value
-        .as_text();
+        .as_text()
+        .into_owned();
     assert!(seen.contains("SHOP_KEY=mine"), "{seen}");
     assert!(std::env::var("CARGO_MANIFEST_DIR").is_ok());
     assert!(!seen.contains("CARGO"), "{seen}");

@@ -24,7 +24,7 @@ fn asked_of(approver: &Arc<ScriptedApprover>) -> ToolContext {
 /// Calls the tool for somebody, and returns what it gives: what the server was answered.
 async fn heard(server: &McpServer, approver: &Arc<ScriptedApprover>) -> String {
     let called = call_in(server, "shop__look", "{}", asked_of(approver)).await;
-    called.unwrap().value.as_text()
+    called.unwrap().value.as_text().into_owned()
 }
 
 #[tokio::test]

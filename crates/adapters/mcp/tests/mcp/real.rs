@@ -31,6 +31,7 @@ async fn text(server: &McpServer, name: &str, arguments: &str) -> String {
         .unwrap_or_else(|error| panic!("{name}: {error}"))
         .value
         .as_text()
+        .into_owned()
 }
 
 /// Serves one page to whoever asks, for as long as the test runs. Returns its port.
@@ -128,7 +129,8 @@ async fn a_question_of_everything_is_answered_by_the_person() {
         .await
         .unwrap()
         .value
-        .as_text();
+        .as_text()
+        .into_owned();
     assert!(output.contains("Ada Canary"), "{output}");
     let fields = &approver.questions()[0].fields;
     assert!(

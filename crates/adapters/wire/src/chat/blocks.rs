@@ -88,17 +88,13 @@ impl Blocks {
         mut filter: impl ReplyFilter,
     ) -> Result<Reply, LlmError> {
         let text = std::str::from_utf8(body).map_err(|_| invalid("the reply is not UTF-8"))?;
-        let (mut deltas, mut passed) = (VecDeque::new(), VecDeque::new());
+        let mut deltas = VecDeque::new();
         let text = Halves::default().joined(text);
         self.take(&text, &mut deltas, errors)
             .and_then(|_| self.end(&mut deltas))
-            .and_then(|()| {
-                deltas
-                    .drain(..)
-                    .try_for_each(|delta| filter.push(delta, &mut passed))
-            })
+            .and_then(|()| filter_all(&mut filter, &mut deltas))
             .map_err(|error| self.with_usage(error))?;
-        assemble(passed)
+        assemble(deltas)
     }
 
     /// Takes a chunk, or a whole reply.
@@ -305,6 +301,19 @@ impl ReplyDecoder for Blocks {
         }
         error
     }
+}
+
+/// Lets the pieces of a whole reply go through a filter: what it hands on stands behind those that it has not had.
+fn filter_all(
+    filter: &mut impl ReplyFilter,
+    deltas: &mut VecDeque<ReplyDelta>,
+) -> Result<(), LlmError> {
+    for _ in 0..deltas.len() {
+        if let Some(delta) = deltas.pop_front() {
+            filter.push(delta, deltas)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns a block's number; the next one if it has none yet.

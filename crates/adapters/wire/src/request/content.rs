@@ -15,13 +15,7 @@ const NO_OUTPUT: &str = "(no output)";
 /// hard to read, and any other value as JSON. Some servers refuse a result that is empty.
 #[must_use]
 pub fn result_text(result: &ToolMessage) -> Cow<'_, str> {
-    let content = &result.content;
-    let text = match content.decode::<&str>() {
-        // Nothing in it is escaped.
-        Ok(text) => Cow::Borrowed(text),
-        Err(_) if content.as_str().starts_with('"') => Cow::Owned(content.as_text()),
-        Err(_) => Cow::Borrowed(content.as_str()),
-    };
+    let text = result.content.as_text();
     match text.trim().is_empty() {
         true => Cow::Borrowed(NO_OUTPUT),
         false => text,

@@ -119,7 +119,7 @@ fn a_question_to_a_person_is_put_again_and_the_run_waits_again() {
     crashed(&mut run);
     run.resume();
     assert_eq!(run.just_recorded(), ["resumed", "waiting"]);
-    assert_eq!(run.step.effects, [Effect::AskApproval(first)]);
+    assert_eq!(run.step.effects, [Effect::AskApproval(Box::new(first))]);
     assert_eq!(run.step.status, RunStatus::Waiting);
 }
 

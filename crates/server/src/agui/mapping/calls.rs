@@ -63,7 +63,8 @@ impl Mapping {
             return;
         }
         self.call_is_over(id);
-        let (message_id, content) = (format!("{id}.result"), result.value.as_text());
+        let message_id = format!("{id}.result");
+        let content = result.value.as_text().into_owned();
         let of = self.subagents.id(agent);
         self.shown.result(&message_id, id.as_str(), &content, of);
         let body = Body::ToolCallResult {
