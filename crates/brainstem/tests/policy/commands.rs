@@ -63,6 +63,10 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
         "git log -Gfoo/bar",
         "git log -L10,20:src/main.rs",
         "cargo test -pCore",
+        "git status 2>&1",
+        "git log -3 2>/dev/null",
+        "cargo test > /dev/null 2>&1 && git status < /dev/null",
+        "cargo test &>/dev/null",
     ] {
         assert_eq!(judged(&policy, command), "allow", "{command}");
     }
@@ -100,6 +104,12 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
         "git log -pS/etc/passwd",
         "git log -L10,20:../x",
         "git log -L10,20:.env",
+        "git status 2>&x",
+        "git status >&-",
+        "git log >& x",
+        "git log > /dev/nullx",
+        "git log >/dev/null/../x",
+        "git log &>/dev/null x",
     ] {
         assert_eq!(judged(&policy, command), "ask", "{command}");
     }

@@ -1,7 +1,7 @@
 //! Splits a command line into simple commands, in one pass and without recursion.
 //!
-//! It understands what is plain: words, quotes with nothing but text in them, comments, and `&&`, `||`, `;`, `|`, `&` and
-//! line breaks between commands. Everything else is marked as unclear. What stands inside substitutions and groups is
+//! It understands what is plain: words, quotes with nothing but text in them, comments, redirections that reach no file, and
+//! `&&`, `||`, `;`, `|`, `&` and line breaks between commands. Everything else is marked as unclear. What stands inside substitutions and groups is
 //! still told apart, for the rules that ask and deny; it expands nothing and runs nothing.
 
 use std::iter::Peekable;
@@ -21,6 +21,24 @@ const RESERVED: [&str; 19] = [
 
 /// Those of them that other words may follow before the command does: options, a name, a list.
 const NOT_AT_ONCE: [&str; 5] = ["for", "function", "select", "time", "coproc"];
+
+/// Redirections that write and read nothing, letter for letter: they join the two outputs, or lead to and from nowhere.
+const HARMLESS: [&str; 14] = [
+    "2>&1",
+    "1>&2",
+    ">&2",
+    ">/dev/null",
+    "> /dev/null",
+    "1>/dev/null",
+    "1> /dev/null",
+    "2>/dev/null",
+    "2> /dev/null",
+    ">>/dev/null",
+    ">> /dev/null",
+    "2>>/dev/null",
+    "</dev/null",
+    "< /dev/null",
+];
 
 pub(super) const NOT_COMPLETE: &str = "it is not complete";
 const GROUPS: &str = "it groups commands";
@@ -214,6 +232,7 @@ impl Splitter<'_> {
 
     fn read_unquoted(&mut self, letter: char) {
         match letter {
+            '<' | '>' | '1' | '2' if self.skip_harmless(letter) => {}
             ' ' | '\t' => self.now.end_word(),
             '\n' => self.operate(Operator::Line),
             '\'' | '"' => {
@@ -314,6 +333,47 @@ impl Splitter<'_> {
         self.close();
     }
 
+    /// Reads over a redirection that begins with a letter, if it is a harmless one. It stands apart on both sides: within a
+    /// word its number is a letter, and what follows may lead it to a file.
+    fn skip_harmless(&mut self, first: char) -> bool {
+        if self.now.word.is_some() || self.now.is_target {
+            return false;
+        }
+        let behind = HARMLESS.iter().find_map(|text| {
+            let rest = text.strip_prefix(first)?;
+            let mut ahead = self.letters.clone();
+            let is_read = rest.chars().all(|letter| ahead.next() == Some(letter));
+            let ends = |next: &char| matches!(next, ' ' | '\t' | '\n' | ';' | '|' | '&');
+            (is_read && ahead.peek().is_none_or(ends)).then_some(ahead)
+        });
+        let is_harmless = behind.is_some();
+        if let Some(behind) = behind {
+            self.letters = behind;
+        }
+        is_harmless
+    }
+
+    /// Reads over `/dev/null` behind `&>`, if the command ends with it. Then it does not matter that some shells end the command
+    /// at the `&`: they begin an empty one there.
+    fn skip_null(&mut self) -> bool {
+        if self.now.command.words.is_empty() || self.now.is_target {
+            return false;
+        }
+        let is_blank = |letter: &char| matches!(letter, ' ' | '\t');
+        let mut ahead = self.letters.clone();
+        while ahead.next_if(is_blank).is_some() {}
+        let is_null = "/dev/null"
+            .chars()
+            .all(|letter| ahead.next() == Some(letter));
+        while ahead.next_if(is_blank).is_some() {}
+        let ends = |next: &char| matches!(next, '\n' | ';' | '|' | '&');
+        let is_harmless = is_null && ahead.peek().is_none_or(ends);
+        if is_harmless {
+            self.letters = ahead;
+        }
+        is_harmless
+    }
+
     fn redirect(&mut self, letter: char) {
         self.now.end_descriptor();
         self.now.mark(REDIRECTS);
@@ -365,10 +425,12 @@ impl Splitter<'_> {
                 self.operate(Operator::Joins);
             }
             ('&', false) if self.letters.next_if_eq(&'>').is_some() => {
-                // Some shells redirect here, others end the command before it and begin another.
                 self.now.end_word();
-                self.now.command.runs_others = true;
-                self.redirect('>');
+                if !self.skip_null() {
+                    // Some shells redirect here, others end the command before it and begin another.
+                    self.now.command.runs_others = true;
+                    self.redirect('>');
+                }
             }
             ('&', false) => self.operate(Operator::Ends),
             _ => self.operate(Operator::Joins),

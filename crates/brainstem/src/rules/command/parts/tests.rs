@@ -80,10 +80,73 @@ fn what_a_redirection_names_stands_after_the_words_of_the_command() {
         assert!(parts[0].unclear.is_some(), "{command}: {parts:?}");
         assert_eq!(parts[0].words[..2], ["git", "push"], "{command}: {parts:?}");
     }
-    assert_eq!(parts("git 2>&1 push")[0].words, ["git", "push", "2", "1"]);
+    assert_eq!(parts("git 3>&1 push")[0].words, ["git", "push", "3", "1"]);
     assert_eq!(parts("git >&-push x")[0].words, ["git", "push", "x"]);
     assert_eq!(parts("git 2 >x")[0].words, ["git", "2", "x"]);
     assert_eq!(parts("a >\nb c")[1].words, ["b", "c"]);
+}
+
+#[test]
+fn a_redirection_that_reaches_no_file_is_plain_and_no_word_of_the_command() {
+    for command in [
+        "git push 2>&1",
+        "git 2>&1 push",
+        "2>&1 git push",
+        "git push 1>&2",
+        "git push >&2",
+        "git push >/dev/null 2>&1",
+        "git push > /dev/null",
+        "git push >> /dev/null",
+        "git push 2>/dev/null\t1>/dev/null",
+        "git push < /dev/null",
+        "git push &>/dev/null",
+        "git push&> /dev/null ",
+    ] {
+        assert_eq!(shown(command), ["git push"], "{command:?}");
+    }
+    let several = "a 2>&1 | b >/dev/null; c &>/dev/null && d </dev/null&e 2>&1\nf";
+    assert_eq!(shown(several), ["a", "b", "c", "d", "e", "f"]);
+}
+
+#[test]
+fn a_redirection_that_may_reach_a_file_is_unclear_however_much_it_looks_like_one_that_does_not() {
+    for command in [
+        "a >& x",
+        "a 2>&x",
+        "a >&$x",
+        "a >&\"2\"",
+        "a 2>&-",
+        "a 2>&1-",
+        "a 2>&12",
+        "a 2>&1x",
+        "a 2>&1>x",
+        "a 2>&1\\\n2",
+        "a 2>& 1",
+        "a 3>&1",
+        "a '2'>&1",
+        "''>&2 a",
+        "a b>&2",
+        "a2>/dev/null",
+        "a <>/dev/null",
+        "a >|/dev/null",
+        "a <<E >/dev/null\n$(b)\nE",
+        "a >/dev/null/../x",
+        "a >/dev/nullx",
+        "a > /dev/null$x",
+        "a > /dev/null'x'",
+        "a > > /dev/null",
+        "a &>/dev/nullx",
+        "a &>/dev/null b",
+        "a &>/dev/null 2>x",
+        "&>/dev/null",
+        ">/dev/null",
+        "a && 2>&1",
+        "a |& b",
+    ] {
+        let parts = parts(command);
+        let is_unclear = parts.iter().any(|part| part.unclear.is_some());
+        assert!(is_unclear, "{command:?}: {parts:?}");
+    }
 }
 
 #[test]
@@ -173,7 +236,6 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         "a ${x:-'y'}",
         "a <<'E'\nx\nE",
         "a <<< x",
-        "a 2>&1",
         "a &> x",
         "a >(b)",
         "a=1",
@@ -278,10 +340,10 @@ proptest::proptest! {
 }
 
 /// Pieces of command lines.
-const SHELL: [&str; 44] = [
+const SHELL: [&str; 46] = [
     "p", "q", "p", "q", "pq", " ", " ", " ", "sh -c ", "env ", "'", "'", "\"", "\"", "\\", "$",
     "`", "(", ")", "{", "}", "<", ">", "<<", "$(", "|", "||", "&", "&&", ";", "\n", "#", "*", "?",
-    "[", "~", "!", "=", "-", "1", "é", "\u{a0}", "\t", "^",
+    "[", "~", "!", "=", "-", "1", "é", "\u{a0}", "\t", "^", "2>&1", " 2>&1",
 ];
 
 /// Makes a folder of programs that only note how they were called.
@@ -366,6 +428,12 @@ fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
         "p q~3..q q^ q^2",
         "p q^^ q~~ && q p~p",
         "p 'q'~p \"q\"^p",
+        "p q 2>&1",
+        "2>&1 p >/dev/null q",
+        "p q 2>/dev/null | q >&2",
+        "p </dev/null && q 1>&2",
+        "p q &>/dev/null",
+        "p &>/dev/null; q p",
     ] {
         let parts = parts(text);
         assert!(parts.iter().all(|part| part.unclear.is_none()), "{text}");
