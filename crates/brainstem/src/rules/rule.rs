@@ -215,10 +215,8 @@ impl Rule {
         if self.answer == Permission::Allow {
             let folder = facts.command_folder();
             let fits = patterns.iter().map(|pattern| pattern.covers(part, folder));
-            return match (fits.max(), part.unclear) {
-                (Some(Fit::No) | None, Some(why)) => Fit::Unclear(why),
-                (fit, _) => fit.unwrap_or(Fit::No),
-            };
+            // Of a command that matches none of its patterns it says nothing, whatever else stands in the command.
+            return fits.max().unwrap_or(Fit::No);
         }
         if patterns.iter().any(|pattern| pattern.may_concern(part)) {
             return Fit::Yes;

@@ -116,6 +116,29 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
 }
 
 #[test]
+fn a_rule_that_allows_commands_makes_no_others_ask_where_the_mode_does_not() {
+    let free = "[modes.moderate.tools]\nirreversible = 'allow'\nopen_world = 'allow'\ndestructive = 'allow'\n";
+    let policy = layered(&format!("{free}{LOOK_AROUND}"));
+    for command in ["ls *", "rm -rf $X", "(ls)", "echo x > y"] {
+        assert_eq!(judged(&policy, command), "allow", "{command}");
+    }
+    // What has its words, and may do more, still asks.
+    for command in ["git log > x", "git log --output=x"] {
+        assert_eq!(judged(&policy, command), "ask", "{command}");
+    }
+    // A rule that denies may be about anything that cannot be told, and is the one that is named.
+    let deny =
+        "\n[rules.no-network]\nanswer = 'deny'\ntools = ['run_command']\ncommands = ['curl']";
+    let policy = layered(&format!("{free}{LOOK_AROUND}{deny}"));
+    let arguments = arguments(&[("command", "ls *")]);
+    let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", &arguments);
+    let Verdict::Ask { reason, .. } = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert!(reason.starts_with("Rule no-network "), "{reason}");
+}
+
+#[test]
 fn no_wildcard_stands_for_what_git_and_go_are_to_run_or_to_write() {
     let judged_by = |pattern: &str, command: &str| {
         let rule = "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ";
