@@ -126,20 +126,26 @@ impl Policy {
     }
 
     /// Says of the rules that allow commands what their author should know: which patterns allow programs that write or read
-    /// elsewhere or run others. The key it is about comes first.
+    /// elsewhere or run others. The key it is about comes first. What is to be said of several patterns is said once: of all of
+    /// them that one rule has, and of those of later rules with the key under which it was said.
     #[must_use]
     pub fn cautions(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
+        let mut said: Vec<(String, String)> = Vec::new();
         let rules = self.config.rules.iter();
         for (name, rule) in rules.filter(|(_, rule)| rule.answer == Some(Permission::Allow)) {
-            for pattern in rule.commands.iter().flatten() {
-                let Ok(checked) = CommandPattern::parse(pattern) else {
-                    continue;
+            let key = format!("rules.{name}.commands");
+            for (caution, patterns) in cautions_about(rule.commands.iter().flatten()) {
+                let patterns = patterns.join(", ");
+                let before = said.iter().find(|(known, _)| *known == caution);
+                let text = match before {
+                    Some((_, before)) => format!("{patterns}: as said of {before}"),
+                    None => format!("{patterns}: {caution}"),
                 };
-                if let Some(caution) = checked.caution() {
-                    let text = format!("\"{}\": {caution}", names::shown(pattern));
-                    found.push((format!("rules.{name}.commands"), text));
+                if before.is_none() {
+                    said.push((caution, key.clone()));
                 }
+                found.push((key.clone(), text));
             }
         }
         found
@@ -215,6 +221,24 @@ impl AgentConfig {
         }
         named
     }
+}
+
+/// Returns what the author of a rule that allows commands by these patterns should know, each with the patterns that it is
+/// about, in quotes.
+fn cautions_about<'a>(patterns: impl Iterator<Item = &'a String>) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for pattern in patterns {
+        let checked = CommandPattern::parse(pattern).ok();
+        let Some(caution) = checked.and_then(|checked| checked.caution()) else {
+            continue;
+        };
+        let quoted = format!("\"{}\"", names::shown(pattern));
+        match found.iter_mut().find(|(known, _)| *known == caution) {
+            Some((_, about)) => about.push(quoted),
+            None => found.push((caution, vec![quoted])),
+        }
+    }
+    found
 }
 
 /// Says that a pattern names none of the given tools, if that is so.

@@ -55,6 +55,27 @@ fn a_call_is_judged_with_the_rule_and_its_line() {
 }
 
 #[test]
+fn of_a_call_the_verdict_stands_first_with_its_rule_and_reason_and_no_other_reasons() {
+    let rules = "[rules.no-secrets]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['secrets/**']\nreason = 'They stay here.'\n";
+    let machine = Machine::new().with_file("neuraxis.toml", rules);
+    let command = [
+        "policy",
+        "explain",
+        "--channel",
+        "code_task",
+        "--tool",
+        "read_file",
+        "--args",
+        r#"{"path":"secrets/key"}"#,
+    ];
+    let text = machine.run(command).stdout_of(0);
+    let first = "call        read_file\nverdict     deny\nrule        no-secrets (neuraxis.toml:1)\n\nwhy\n  \
+                 Rule no-secrets (neuraxis.toml:1) denies read_file: They stay here.\n\nmode        moderate\n";
+    assert!(text.starts_with(first), "{text}");
+    assert!(!text.contains("set by mode moderate"), "{text}");
+}
+
+#[test]
 fn where_tools_are_searched_it_says_which_are_there_at_once_and_how_many_are_found() {
     let machine = Machine::new();
     let explain = |above: &str, format: &str| {
@@ -158,6 +179,29 @@ fn a_policy_file_is_checked_with_its_place() {
     let wrong = machine.run(["policy", "check", "wrong.toml"]).complaint(2);
     assert!(wrong.contains("wrong.toml:5:1"), "{wrong}");
     assert!(wrong.contains("did you mean moderate?"), "{wrong}");
+}
+
+#[test]
+fn what_a_check_finds_is_said_once() {
+    let rule = |name: &str, tool: &str| {
+        format!("[rules.{name}]\nanswer = 'allow'\ntools = ['{tool}']\ncommands = ['git log **']\n")
+    };
+    let text = rule("a", "run_command") + &rule("b", "run_command");
+    let machine = Machine::new()
+        .with_file("twice.toml", &text)
+        .with_file("typo.toml", rule("c", "run_comand"));
+    let said = machine.run(["policy", "check", "twice.toml"]).stdout_of(0);
+    assert_eq!(said.matches("--no-index").count(), 1, "{said}");
+    let again =
+        "twice.toml:8: warning: rules.b.commands: \"git log **\": as said of rules.a.commands\n";
+    assert!(said.contains(again), "{said}");
+    let done = machine.run(["policy", "check", "typo.toml"]);
+    assert!(done.stdout.starts_with("typo.toml:3: "), "{done:?}");
+    assert!(
+        done.stdout.contains("\"run_comand\" names no tool"),
+        "{done:?}"
+    );
+    assert!(!done.stderr.contains("run_comand"), "{done:?}");
 }
 
 #[test]
@@ -422,9 +466,10 @@ fn a_checked_policy_warns_of_commands_that_reach_elsewhere_and_refuses_rules_tha
         .lines()
         .filter(|line| line.contains("warning: "))
         .collect();
-    assert_eq!(about.len(), 3, "{warned}");
+    assert_eq!(about.len(), 2, "{warned}");
+    assert!(warned.starts_with("rules.toml: a policy with "), "{warned}");
     assert!(
-        about[0].starts_with("rules.toml:5: warning: rules.look-around.commands: \"git log **\": by some options git writes files"),
+        about[0].starts_with("rules.toml:5: warning: rules.look-around.commands: \"git log **\", \"git diff **\": by some options git writes files"),
         "{warned}"
     );
     assert!(

@@ -54,29 +54,31 @@ impl Check {
         };
         unknown.extend(functions);
         let file = self.file.display();
-        for (key, caution) in config.policy().cautions() {
-            let origin = config.origin(&key);
-            Output::new().line(&format!("{origin}: warning: {key}: {caution}"))?;
-        }
-        for (origin, why) in notices {
-            Output::new().line(&format!("{origin}: warning: {why}"))?;
-        }
-        let Some(first) = unknown.first() else {
+        let mut output = Output::new();
+        if unknown.is_empty() {
             let rules = config.policy().config().rules.len();
             let hash = config.policy().hash().to_string();
             let hash = hash.get(..16).unwrap_or_default();
-            Output::new().line(&format!(
+            output.line(&format!(
                 "{file}: a policy with {rules} rules; its hash begins with {hash}"
             ))?;
-            return Ok(());
-        };
-        let mut text = String::new();
+        }
         for error in &unknown {
             let origin = config.origin(error.key());
-            text.push_str(&format!("{origin}: {error}\n"));
+            output.line(&format!("{origin}: {error}"))?;
         }
-        Output::new().text(&text)?;
-        let error = anyhow!("{first}").context(format!("{file} names something unknown"));
+        for (key, caution) in config.policy().cautions() {
+            let origin = config.origin(&key);
+            output.line(&format!("{origin}: warning: {key}: {caution}"))?;
+        }
+        for (origin, why) in notices {
+            output.line(&format!("{origin}: warning: {why}"))?;
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        // What it is stands in the lines before.
+        let error = anyhow!("{file} names something unknown");
         Err(CommandError::failed(error).hint(hint))
     }
 }

@@ -10,15 +10,15 @@ use neuraxis::engine::ToolOffer;
 use super::explain::Judged;
 use crate::harmless::one_line;
 
-/// Shows a decision, the model that serves, which tools its requests begin with if not with all, and what came of judging a
-/// call if one was judged.
+/// Shows a decision, the model that serves, and which tools its requests begin with if not with all. If a call was judged, what
+/// came of that stands first, and why: that is what was asked, and reasons for the rest would only hide it.
 pub(super) fn decision(
     decision: &Decision,
     model: Option<&str>,
     offer: Option<&ToolOffer>,
     call: Option<&Judged<'_>>,
 ) -> String {
-    let mut table = Table::default();
+    let mut table = Table(call.map(of_call).unwrap_or_default());
     table.row("mode", &decision.mode);
     table.row("channel", &decision.channel);
     table.row("role", &decision.role);
@@ -57,16 +57,6 @@ pub(super) fn decision(
     }
     limits(&mut table, decision);
     ways(&mut table, decision);
-    if let Some(judged) = call {
-        table.row("call", &judged.tool.name);
-        match &judged.outcome {
-            Ok(judgment) => verdict(&mut table, judgment),
-            Err(fault) => {
-                table.row("verdict", "none: it would be refused before");
-                table.row("arguments", one_line(fault));
-            }
-        }
-    }
     table.row(
         "policy",
         decision
@@ -77,12 +67,34 @@ pub(super) fn decision(
             .collect::<String>(),
     );
     let mut text = table.0;
-    text.push_str("\nwhy\n");
-    let of_call = call.map(Judged::reasons).unwrap_or_default();
-    for reason in of_call.iter().chain(&decision.reasons) {
-        line(&mut text, format_args!("  {reason}"));
+    if call.is_none() {
+        why(&mut text, &decision.reasons);
     }
     text
+}
+
+/// Shows what came of judging a call, and why.
+fn of_call(judged: &Judged<'_>) -> String {
+    let mut table = Table::default();
+    table.row("call", &judged.tool.name);
+    match &judged.outcome {
+        Ok(judgment) => verdict(&mut table, judgment),
+        Err(fault) => {
+            table.row("verdict", "none: it would be refused before");
+            table.row("arguments", one_line(fault));
+        }
+    }
+    let mut text = table.0;
+    why(&mut text, &judged.reasons());
+    text.push('\n');
+    text
+}
+
+fn why(text: &mut String, reasons: &[String]) {
+    text.push_str("\nwhy\n");
+    for reason in reasons {
+        line(text, format_args!("  {reason}"));
+    }
 }
 
 fn limits(table: &mut Table, decision: &Decision) {
