@@ -132,7 +132,7 @@ impl RunView {
         };
         let is_cited =
             spec.is_some_and(|spec| agent.spec(&spec).checks_citations(&outcome.finish_reason));
-        // Nobody answers what came meanwhile any more.
+        // Nobody answers what came meanwhile any more: it follows all that was said.
         agent.take_back_steered(self.step);
         let conversation = &mut agent.conversation;
         conversation.join_results();
@@ -144,6 +144,9 @@ impl RunView {
         if let Some(question) = question.filter(|_| outcome.finish_reason == FinishReason::Clarify)
         {
             conversation.say(&question);
+        }
+        if record.agent == AgentId::ROOT {
+            conversation.join_steered();
         }
     }
 

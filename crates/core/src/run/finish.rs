@@ -95,6 +95,8 @@ impl AgentTurn<'_> {
         let status = outcome.status();
         let recorded = outcome.clone();
         if self.agent.id == AgentId::ROOT {
+            // No model of this run hears any more what came meanwhile; the session's next run tells it one.
+            self.agent.conversation.join_steered();
             self.state.status = status;
             self.step.effects.push(Effect::Finish(outcome));
         } else {

@@ -203,21 +203,30 @@ impl Conversation {
     }
 
     /// Returns what the person said after the last answer. Of several messages those up to the one that the session holds last
-    /// were taken by a run that gave no answer.
+    /// were taken by a run that gave no answer. It may hold one after that which the front end does not know: what a run was told
+    /// at work that ended before a model heard it.
     fn said_since(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let is_user = |message: &&Arc<Message>| matches!(***message, Message::User { .. });
+        let is_answer = |message: &Arc<Message>| {
+            matches!(**message, Message::Assistant(_)) && message.tool_calls().next().is_none()
+        };
         let answered = self
             .messages
             .iter()
             .rposition(|message| matches!(**message, Message::Assistant(_)));
         let since = self.messages.iter().skip(answered.map_or(0, |at| at + 1));
         let mut said: Vec<_> = since.filter(is_user).cloned().collect();
-        let known = kept.iter().rfind(is_user).map(|message| message.text());
         let before_last = said.len().saturating_sub(1);
-        let mut earlier = said.iter().take(before_last);
-        if let Some(at) =
-            known.and_then(|known| earlier.rposition(|message| message.text() == known))
-        {
+        let earlier = said.get(..before_last).unwrap_or_default();
+        let latest_first = kept.iter().rev().skip_while(|message| !is_user(message));
+        let mut held = latest_first
+            .take_while(|message| !is_answer(message))
+            .filter(is_user);
+        let taken = held.find_map(|held| {
+            let text = held.text();
+            earlier.iter().rposition(|message| message.text() == text)
+        });
+        if let Some(at) = taken {
             said.drain(..=at);
         }
         said

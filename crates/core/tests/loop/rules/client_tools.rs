@@ -1,8 +1,10 @@
 //! Tools of kind `Client`: the caller runs them, while the run waits or after it.
 
+use std::sync::Arc;
+
 use neuraxis_core::{
-    ClientTools, Effect, FinishReason, PendingKind, RecordBody, RunSpec, RunStatus, ToolFailure,
-    ToolKind,
+    ClientTools, Effect, FinishReason, JsonText, Message, PendingKind, RecordBody, RunSpec,
+    RunStatus, ToolFailure, ToolKind, Transcript, continued_history,
 };
 
 use crate::support::*;
@@ -59,6 +61,27 @@ fn a_clients_tool_handed_over_ends_the_run_with_the_call_open() {
     assert_eq!(run.outcome().content, "Choose.");
     assert_eq!(run.step.status, RunStatus::Done);
     assert_eq!(run.tree.messages().last().unwrap().tool_calls().count(), 1);
+}
+
+#[test]
+fn a_message_that_came_before_calls_were_handed_over_follows_their_results() {
+    let mut run = Script::start(handing_over());
+    run.reply(calls_to(&[PICK])).steer("A warm one.").allow();
+    assert_eq!(run.outcome().finish_reason, FinishReason::ClientTools);
+    let call = run.tree.messages()[1].tool_calls().next().unwrap();
+    let red = Message::tool_result(call.id.clone(), PICK, JsonText::string("red"));
+    let mut spec = handing_over();
+    spec.messages = vec![Arc::new(red)];
+    let history = continued_history(&Transcript::default(), &run.records);
+    let next = Script::start_after(spec, history);
+    insta::assert_snapshot!(next.conversation(), @r#"
+    user: Please help.
+    assistant:  [pick_color {}]
+    tool: "red"
+    user: A warm one.
+    "#);
+    let sent = next.model_call().request.messages.messages();
+    assert_eq!(sent, next.tree.messages());
 }
 
 #[test]

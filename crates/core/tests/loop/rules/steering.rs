@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    FinishReason, Input, InputError, InputId, LimitReached, Message, Purpose, RecordBody,
-    RunStatus, Steered, ToolSignal, Transcript,
+    BudgetKind, Cancelled, FinishReason, Input, InputError, InputId, LimitReached, Message,
+    Purpose, RecordBody, RunStatus, Steered, ToolSignal, Transcript, continued_history,
 };
 
 use crate::support::*;
@@ -137,6 +137,46 @@ fn a_waiting_run_takes_a_message_and_goes_on_waiting() {
     run.reply(calls_to(&[SEND])).vet([asks()]).steer("Quick.");
     assert_eq!(run.step.status, RunStatus::Waiting);
     assert_eq!(run.just_recorded(), ["steered"]);
+}
+
+#[test]
+fn a_message_that_no_model_heard_is_told_by_the_next_run_of_the_session() {
+    let mut answering = Script::start(spec());
+    answering.steer("In German.").cancel();
+    let mut working = Script::start(spec());
+    working.reply(calls_to(&[READ])).allow();
+    working.steer("In German.").cancel();
+    for run in [answering, working] {
+        assert_eq!(run.outcome().finish_reason, FinishReason::Cancelled);
+        assert_valid(run.tree.messages());
+        assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+        assert_tells_messages(&run.records, &run.tree, 0);
+        let history = continued_history(&Transcript::default(), &run.records);
+        let next = Script::start_after(spec(), history);
+        let sent = next.model_call().request.messages.messages();
+        assert_valid(sent);
+        let [.., unheard, asked] = sent else {
+            panic!("{sent:?}")
+        };
+        assert_eq!(unheard.text(), "In German.");
+        assert_eq!(asked.text(), "Please help.");
+    }
+}
+
+#[test]
+fn what_a_limit_left_of_an_answer_comes_before_a_message_that_no_model_heard() {
+    let mut run = Script::start(spec());
+    run.reply(calls("One moment.", &[(READ, "{}")])).allow();
+    run.steer("In German.");
+    let full = Cancelled::at_limit(InputId::new("full"), BudgetKind::Log);
+    run.send(Input::Cancelled(full));
+    assert_eq!(run.step.status, RunStatus::Done);
+    let [.., left, unheard] = run.tree.messages() else {
+        panic!("{}", run.conversation())
+    };
+    assert_eq!(left.text(), "One moment.");
+    assert_eq!(unheard.text(), "In German.");
+    assert_tells_messages(&run.records, &run.tree, 0);
 }
 
 #[test]

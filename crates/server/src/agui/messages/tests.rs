@@ -70,6 +70,20 @@ fn what_a_run_without_an_answer_took_is_not_told_again() {
 }
 
 #[test]
+fn what_the_front_end_does_not_know_of_a_run_without_an_answer_brings_nothing_back() {
+    let kept = ["Hello?", "In German."].map(Message::user).map(Arc::new);
+    let thread = json!([
+        {"id": "1", "role": "user", "content": "Hello?"},
+        {"id": "2", "role": "user", "content": "Are you there?"},
+    ]);
+    let new = read(thread).new_to(&kept).unwrap();
+    assert_eq!(
+        (new.before.as_slice(), &*new.message),
+        (&[][..], "Are you there?")
+    );
+}
+
+#[test]
 fn a_result_is_told_that_the_session_waits_for_and_no_other() {
     let asks = read(
         json!([{"id": "1", "role": "user", "content": "Coat?"}, call("c1"),
