@@ -161,13 +161,16 @@ fn at_least_one(field: &str, said: Option<u32>) -> Result<Option<u32>, Problem> 
     }
 }
 
-/// Refuses a conversation that leaves nothing to answer.
+/// Refuses a conversation that leaves nothing to answer. What providers make of an answer at the end differs: some go on with its
+/// text, some answer anew, some refuse it.
 fn asking(field: &str, messages: Vec<Message>) -> Result<Vec<Message>, Problem> {
-    match messages.last() {
-        Some(Message::User { .. } | Message::Tool(_)) => Ok(messages),
-        _ => {
-            let why = "expected a message of the user or the result of a call as the last one";
-            Err(Problem::invalid(field, why))
+    let why = match messages.last() {
+        Some(Message::User { .. } | Message::Tool(_)) => return Ok(messages),
+        Some(Message::Assistant(_)) => {
+            "the last one is an answer, which leaves nothing to answer: leave that out to have it given anew, give the results \
+             of its calls, or add a message of the user, such as \"Go on.\""
         }
-    }
+        _ => "expected a message of the user or the result of a call as the last one",
+    };
+    Err(Problem::invalid(field, why))
 }

@@ -151,6 +151,24 @@ async fn a_result_without_its_call_and_a_second_one_of_a_call_are_refused_by_the
 }
 
 #[tokio::test]
+async fn a_conversation_that_ends_with_an_answer_is_refused_and_told_what_to_send() {
+    let server = InProcess::of(ScriptedModel::new()).await;
+    let said = json!([user("Count."), {"role": "assistant", "content": "One, two,"}]);
+    for (path, field) in [
+        ("/v1/chat/completions", "messages"),
+        ("/v1/responses", "input"),
+    ] {
+        let mut body = json!({});
+        body[field] = said.clone();
+        let (status, told) = super::post(&server.client(), path, &body).await;
+        let error = &told["error"];
+        assert_eq!((status, &error["param"]), (400, &json!(field)), "{told}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("leave that out"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn a_later_call_may_have_the_id_of_an_earlier_one() {
     let model = ScriptedModel::always(neuraxis_testkit::reply::text("Yes."));
     let server = super::builder(&Arc::new(model), "").build().unwrap();
