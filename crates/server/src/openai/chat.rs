@@ -4,6 +4,7 @@
 //! that follow it do.
 
 mod stream;
+mod text;
 
 use axum::Json;
 use axum::body::Body;
@@ -19,7 +20,7 @@ use serde_json::Value;
 use super::asked::{Asked, Own};
 use super::calls::Calls;
 use super::content::Content;
-use super::run::{self, Ended, Held, RunRef};
+use super::run::{self, Ended, Formed, Held, RunRef};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, offered};
 use super::{asking, at_least_one, error, models, parse, temperature, thoughts};
@@ -84,6 +85,8 @@ struct MessageIn {
     role: String,
     /// Its text, or its parts: text, images, files.
     content: Option<Content>,
+    /// Of an answer without content: why there is none.
+    refusal: Option<String>,
     /// The calls of an answer.
     tool_calls: Option<Vec<CallIn>>,
     /// Of the result of a call: the call.
@@ -138,16 +141,16 @@ pub(super) async fn complete(
         return Ok(answer_as_it_comes(&streams, held, events, chunks));
     }
     drop(events);
-    Ok(error::not_again(completed(&held, model).await))
+    Ok(error::not_again(completed(&held, model, has_form).await))
 }
 
 /// Waits for the answer in one piece.
-async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
+async fn completed(held: &Held, model: String, has_form: bool) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
         return Ok(error::unanswered(held, ended));
     }
-    Ok(Json(Completion::new(held, model, &ended)).into_response())
+    Ok(Json(Completion::new(held, model, &ended, has_form)).into_response())
 }
 
 impl ChatRequest {
@@ -203,7 +206,10 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
                 messages.push(Message::User { parts });
             }
             "assistant" => {
-                let text = text(content)?;
+                let mut text = text(content)?;
+                if text.is_empty() {
+                    text = message.refusal.unwrap_or_default();
+                }
                 let mut parts = Vec::new();
                 if !text.is_empty() {
                     parts.push(Part::text(text));
@@ -301,11 +307,16 @@ struct FunctionOut {
 }
 
 impl Completion {
-    fn new(held: &Held, model: String, ended: &Ended) -> Self {
+    fn new(held: &Held, model: String, ended: &Ended, has_form: bool) -> Self {
         let Ended { result, calls } = ended;
-        let content = match calls.is_empty() {
-            true => Some(result.reply.clone()),
-            false => Some(result.reply.clone()).filter(|text| !text.is_empty()),
+        let records = held.handle().records();
+        let Formed { content, refusal } = match has_form {
+            true => ended.formed(),
+            false => Formed {
+                content: Some(text::whole(&records, result))
+                    .filter(|text| calls.is_empty() || !text.is_empty()),
+                refusal: None,
+            },
         };
         Self {
             id: id_of(held),
@@ -317,8 +328,8 @@ impl Completion {
                 message: MessageOut {
                     role: "assistant",
                     content,
-                    reasoning_content: thoughts::all(&held.handle().records()),
-                    refusal: None,
+                    reasoning_content: thoughts::all(&records),
+                    refusal,
                     tool_calls: calls.iter().map(|call| CallOut::new(None, call)).collect(),
                 },
                 logprobs: None,

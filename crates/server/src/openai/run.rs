@@ -158,6 +158,33 @@ impl Ended {
         let is_done = matches!(self.result.status, RunStatus::Done | RunStatus::Waiting);
         is_done && !is_out_of_budget(&self.result)
     }
+
+    /// Returns what a client is told that asked for an answer of a form. What the model said beside calls is no answer, and is
+    /// left out.
+    pub(super) fn formed(&self) -> Formed {
+        let reply = self.result.reply.clone();
+        let reply = Some(reply).filter(|reply| !reply.is_empty() && self.calls.is_empty());
+        let is_cut_off = self.result.finish_reason == Some(FinishReason::Length);
+        match self.result.answer_fault.is_none() || is_cut_off {
+            true => Formed {
+                content: reply,
+                refusal: None,
+            },
+            false => Formed {
+                content: None,
+                refusal: reply,
+            },
+        }
+    }
+}
+
+/// What is told where an answer of a form was asked for: clients read the one as JSON, and show the other as it is.
+#[derive(Debug)]
+pub(super) struct Formed {
+    /// The answer, or what there is of one that was cut off.
+    pub(super) content: Option<String>,
+    /// Why there is none: what the run waits for, a question to the user, a model that will not.
+    pub(super) refusal: Option<String>,
 }
 
 /// Tells whether a run ended before any model was asked, since nothing is left of a budget. Clients would take a sentence that

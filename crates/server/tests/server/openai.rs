@@ -277,6 +277,30 @@ async fn an_answer_of_a_form_is_json_that_fits() {
 }
 
 #[tokio::test]
+async fn what_a_model_says_beside_calls_is_told_as_no_answer_of_a_form() {
+    let form = json!({"type": "json_object"});
+    for (path, body) in [
+        (
+            "/v1/chat/completions",
+            json!({"messages": [user("Coat?")], "tools": [weather()], "response_format": form}),
+        ),
+        (
+            "/v1/responses",
+            json!({"input": "Coat?", "tools": [weather()], "text": {"format": form}}),
+        ),
+    ] {
+        let looks = reply::text_and_calls("I look.", [("weather", r#"{"city":"Oslo"}"#)]);
+        let model = Arc::new(ScriptedModel::new().then(looks));
+        let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+        let (status, told) = post(&server.client(), path, &body).await;
+        assert_eq!(status, 200, "{told}");
+        assert_eq!(told["neuraxis"]["finish_reason"], "client_tools", "{told}");
+        assert!(!told.to_string().contains("I look."), "{told}");
+        assert!(told.to_string().contains("Oslo"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_forbids_tools_is_given_no_call_and_an_answer_of_its_form() {
     for form in [false, true] {
         let model = ScriptedModel::new()

@@ -2,13 +2,14 @@
 //!
 //! Text is told when it comes, also what the model says before it calls the server's tools: an empty line stands between. What
 //! a model says in a call that fails and is made again cannot be taken back here; its text begins anew after an empty line.
-//! An answer of a form comes in one piece, since only the whole of it is checked. Calls that are handed over come at the end.
+//! An answer of a form comes in one piece, since only the whole of it is checked; where there is none, why comes as a refusal,
+//! which clients do not read as JSON. Calls that are handed over come at the end.
 
 use neuraxis::Event;
 use neuraxis::engine::Words;
 use serde::Serialize;
 
-use super::{CallOut, Ended, Held, RunRef, UsageOut, finish_reason, id_of};
+use super::{CallOut, Ended, Formed, Held, RunRef, UsageOut, finish_reason, id_of};
 use crate::events::write_event;
 use crate::openai::error::{ErrorBody, error_code};
 use crate::openai::stream::{Writer, Written};
@@ -43,6 +44,8 @@ struct Delta {
     content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<CallOut>,
 }
@@ -79,6 +82,23 @@ impl Chunks {
             has_said: false,
             words: Words::default(),
             thoughts: Thoughts::default(),
+        }
+    }
+
+    /// Returns what was not told while it came: the whole answer of a form, what the run waits for, or why nothing came.
+    fn untold(&self, ended: &Ended) -> Formed {
+        if self.at_once {
+            return ended.formed();
+        }
+        let reply = &ended.result.reply;
+        let is_told = self.has_said && ended.result.finish_reason.is_some();
+        let content = (!is_told && !reply.is_empty()).then(|| match self.has_said {
+            true => format!("{BREAK}{reply}"),
+            false => reply.clone(),
+        });
+        Formed {
+            content,
+            refusal: None,
         }
     }
 
@@ -153,15 +173,11 @@ impl Writer for Chunks {
             let body = ErrorBody::of_run(result.reply.clone(), &code, Some(run));
             return self.fail(&body, piece);
         }
-        let is_told = !self.at_once && result.finish_reason.is_some();
-        if !is_told && !result.reply.is_empty() {
-            let reply = &result.reply;
-            let content = Some(match self.has_said {
-                true => format!("{BREAK}{reply}"),
-                false => reply.clone(),
-            });
+        let Formed { content, refusal } = self.untold(ended);
+        if content.is_some() || refusal.is_some() {
             let delta = Delta {
                 content,
+                refusal,
                 ..Delta::default()
             };
             self.delta(delta, None, piece)?;

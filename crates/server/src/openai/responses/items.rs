@@ -38,6 +38,8 @@ pub(super) const fn voided(event: &Event) -> Option<EffectId> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,
+    /// A message that says why there is no answer of the form that was asked for.
+    Refusal,
     Reasoning,
 }
 
@@ -69,7 +71,7 @@ impl Text {
     /// no void one has it.
     pub(super) fn begun(kind: Kind, run: RunId, before: usize, by: Option<Speaker>) -> Self {
         let name = match kind {
-            Kind::Message => "msg",
+            Kind::Message | Kind::Refusal => "msg",
             Kind::Reasoning => "rs",
         };
         let id = match by {
@@ -119,6 +121,7 @@ impl Text {
         let (id, text) = (self.id.clone(), Some(self.text.clone()));
         match self.kind {
             Kind::Message => Item::message(id, text),
+            Kind::Refusal => Item::refusal(id, text),
             Kind::Reasoning => Item::reasoning(id, text),
         }
     }
@@ -143,7 +146,7 @@ impl Done {
     /// Tells whether it is what clients look for: a message or a call.
     pub(super) const fn is_answer(&self) -> bool {
         match self {
-            Self::Text(text) => matches!(text.kind, Kind::Message),
+            Self::Text(text) => matches!(text.kind, Kind::Message | Kind::Refusal),
             Self::Call(_) => true,
         }
     }

@@ -102,6 +102,9 @@ pub(super) enum Content {
         annotations: [(); 0],
         logprobs: [(); 0],
     },
+    Refusal {
+        refusal: String,
+    },
 }
 
 impl Content {
@@ -111,6 +114,10 @@ impl Content {
             annotations: [],
             logprobs: [],
         }
+    }
+
+    pub(super) const fn refusal(refusal: String) -> Self {
+        Self::Refusal { refusal }
     }
 }
 
@@ -125,11 +132,20 @@ impl Item {
 
     /// Makes a message; `None` is one that is still to come.
     pub(super) fn message(id: String, text: Option<String>) -> Self {
+        Self::of_agent(id, text.map(Content::text))
+    }
+
+    /// Makes a message that says why there is no answer of the form that was asked for: clients do not read it as JSON.
+    pub(super) fn refusal(id: String, why: Option<String>) -> Self {
+        Self::of_agent(id, why.map(Content::refusal))
+    }
+
+    fn of_agent(id: String, content: Option<Content>) -> Self {
         Self::Message {
             id,
-            status: status_of(text.is_some()),
+            status: status_of(content.is_some()),
             role: "assistant",
-            content: text.into_iter().map(Content::text).collect(),
+            content: content.into_iter().collect(),
         }
     }
 

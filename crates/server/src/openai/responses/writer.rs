@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::items::{Done, Kind, Speaker, Text, voided};
-use super::output::{Item, ResponseOut, id_of};
+use super::output::{Content, Item, ResponseOut, id_of};
 use crate::events::write_event;
 use crate::openai::error::ErrorBody;
-use crate::openai::run::Ended;
+use crate::openai::run::{Ended, Formed};
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{Thoughts, retold};
 
@@ -197,7 +197,7 @@ impl ResponseEvents {
             false => held.trim_start_matches('\n'),
         };
         if !self.fills(Kind::Message) {
-            self.open_message(by, piece)?;
+            self.open_message(Kind::Message, by, piece)?;
         }
         let delta = TextDelta {
             item_id: &self.add(text, by),
@@ -209,9 +209,21 @@ impl ResponseEvents {
         self.event("response.output_text.delta", &delta, piece)
     }
 
-    fn open_message(&mut self, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
+    /// Tells why there is no answer of the form that was asked for.
+    fn refuse(&mut self, why: &str, piece: &mut Vec<u8>) -> Written {
+        self.open_message(Kind::Refusal, None, piece)?;
+        let delta = json!({
+            "item_id": self.add(why, None),
+            "output_index": self.told,
+            "content_index": 0,
+            "delta": why,
+        });
+        self.event("response.refusal.delta", &delta, piece)
+    }
+
+    fn open_message(&mut self, kind: Kind, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
         self.close(piece)?;
-        let open = self.begun(Kind::Message, by);
+        let open = self.begun(kind, by);
         let (id, output_index) = (&open.id, self.told);
         let item = Item::message(id.clone(), None);
         self.event(
@@ -219,7 +231,10 @@ impl ResponseEvents {
             &json!({ "output_index": output_index, "item": item }),
             piece,
         )?;
-        let part = json!({ "type": "output_text", "text": "", "annotations": [], "logprobs": [] });
+        let part = match kind {
+            Kind::Refusal => Content::refusal(String::new()),
+            Kind::Message | Kind::Reasoning => Content::text(String::new()),
+        };
         self.event(
             "response.content_part.added",
             &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
@@ -278,7 +293,20 @@ impl ResponseEvents {
                     &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "text": text, "logprobs": [] }),
                     piece,
                 )?;
-                let part = json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] });
+                let part = Content::text(text.clone());
+                self.event(
+                    "response.content_part.done",
+                    &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
+                    piece,
+                )?;
+            }
+            Kind::Refusal => {
+                self.event(
+                    "response.refusal.done",
+                    &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "refusal": text }),
+                    piece,
+                )?;
+                let part = Content::refusal(text.clone());
                 self.event(
                     "response.content_part.done",
                     &json!({ "item_id": id, "output_index": output_index, "content_index": 0, "part": part }),
@@ -313,16 +341,34 @@ impl ResponseEvents {
         Ok(())
     }
 
+    /// Returns what was not told while it came: the whole answer of a form, or what the run waits for.
+    fn untold(&self, ended: &Ended) -> Formed {
+        if self.at_once {
+            return ended.formed();
+        }
+        let waits = ended.result.finish_reason.is_none();
+        let reply = Some(ended.result.reply.clone());
+        Formed {
+            content: reply.filter(|reply| waits && !reply.is_empty()),
+            refusal: None,
+        }
+    }
+
     /// Closes what is open, and adds what was not told yet.
     fn finish(
         &mut self,
         ended: &Ended,
         piece: &mut Vec<u8>,
     ) -> Result<ResponseOut, serde_json::Error> {
-        let is_told = !self.at_once && ended.result.finish_reason.is_some();
         self.close(piece)?;
-        if ended.is_answered() && !is_told && !ended.result.reply.is_empty() {
-            self.say(&ended.result.reply, None, piece)?;
+        if ended.is_answered() {
+            let Formed { content, refusal } = self.untold(ended);
+            if let Some(text) = content {
+                self.say(&text, None, piece)?;
+            }
+            if let Some(why) = refusal {
+                self.refuse(&why, piece)?;
+            }
             self.close(piece)?;
         }
         for call in &ended.calls {
@@ -330,7 +376,7 @@ impl ResponseEvents {
         }
         if ended.is_answered() && !self.done.iter().any(Done::is_answer) {
             // Clients look for a message, be it an empty one.
-            self.open_message(None, piece)?;
+            self.open_message(Kind::Message, None, piece)?;
             self.close(piece)?;
         }
         let done = mem::take(&mut self.done).into_iter();

@@ -31,22 +31,24 @@ async fn thinking(answers: usize) -> InProcess {
 }
 
 #[tokio::test]
-async fn a_chat_tells_the_thoughts_of_all_its_model_calls_streamed_or_not() {
+async fn a_chat_tells_the_thoughts_and_the_words_of_all_its_model_calls_streamed_or_not() {
     let server = thinking(2).await;
     let mut body = json!({"messages": [user("What time is it?")]});
     let (_, whole) = post(&server.client(), "/v1/chat/completions", &body).await;
     let message = &whole["choices"][0]["message"];
     let thoughts = "What time is it?\n\nIt is noon.";
     assert_eq!(message["reasoning_content"], thoughts, "{whole}");
-    assert_eq!(message["content"], "Noon.");
+    let words = "I look.\n\nNoon.";
+    assert_eq!(message["content"], words);
 
     body["stream"] = json!(true);
     let chunks = parsed(&stream(&server.client(), "/v1/chat/completions", &body).await);
-    let streamed: String = chunks
-        .iter()
-        .filter_map(|chunk| chunk["choices"][0]["delta"]["reasoning_content"].as_str())
-        .collect();
-    assert_eq!(streamed, thoughts);
+    let streamed = |field: &str| -> String {
+        let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+        deltas.filter_map(|delta| delta[field].as_str()).collect()
+    };
+    assert_eq!(streamed("reasoning_content"), thoughts);
+    assert_eq!(streamed("content"), words);
 }
 
 /// The items of a response without their ids, which name the run.

@@ -1,15 +1,18 @@
-//! A run that waits for a person: OpenAI's API has no word for that, so that the answer says it in a sentence.
+//! A run that waits for a person: OpenAI's API has no word for that, so that the answer says it in a sentence; to a client that
+//! asked for an answer of a form as a refusal, which it does not read as JSON.
 
 use std::sync::Arc;
 
 use neuraxis::engine::DecideLater;
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::Tool;
+use neuraxis::tools::ask_user;
 use neuraxis::{Orchestrator, Role};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
-use super::{parsed, post, stream, user};
+use super::items::told;
+use super::{builder, parsed, post, stream, user};
 use crate::support::client::answer;
 use crate::support::in_process::{InProcess, TOKEN};
 
@@ -145,4 +148,99 @@ async fn what_a_response_waited_for_may_be_named_once_it_is_decided() {
     items.push(user("Thank you."));
     let (status, told) = post(&client, "/v1/responses", &json!({"input": items})).await;
     assert_eq!(status, 200, "{told}");
+}
+
+fn schema() -> Value {
+    json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+}
+
+#[tokio::test]
+async fn what_a_chat_waits_for_in_place_of_an_answer_of_a_form_is_a_refusal_streamed_or_not() {
+    let form = json!({"type": "json_schema", "json_schema": {"name": "Count", "schema": schema()}});
+    let path = "/v1/chat/completions";
+    for is_stream in [false, true] {
+        let (server, tool) = asking().await;
+        let client = server.client();
+        let body = json!({"messages": [user("Refund order 17.")], "response_format": form, "stream": is_stream});
+        let (pieces, last): (Vec<Value>, Value) = if is_stream {
+            let mut chunks = parsed(&stream(&client, path, &body).await);
+            let delta = |chunk: &Value| chunk["choices"][0]["delta"].clone();
+            (chunks.iter().map(delta).collect(), chunks.pop().unwrap())
+        } else {
+            let (status, whole) = post(&client, path, &body).await;
+            assert_eq!(status, 200, "{whole}");
+            (vec![whole["choices"][0]["message"].clone()], whole)
+        };
+        let text = |field: &str| -> String {
+            let texts = pieces.iter().filter_map(|piece| piece[field].as_str());
+            texts.collect()
+        };
+        assert_eq!(text("content"), "");
+        let why = text("refusal");
+        assert!(
+            why.starts_with("Waiting for a person's approval of the call refund"),
+            "{why}"
+        );
+        assert_eq!(last["choices"][0]["finish_reason"], "stop");
+        assert_eq!(last["neuraxis"]["status"], "waiting");
+        assert_eq!(tool.count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_waits_in_place_of_an_answer_of_a_form_refuses_and_does_so_again() {
+    let form = json!({"type": "json_schema", "name": "Count", "schema": schema()});
+    for is_stream in [false, true] {
+        let (server, _tool) = asking().await;
+        let client = server.client();
+        let body =
+            json!({"input": "Refund order 17.", "text": {"format": form}, "stream": is_stream});
+        let response = if is_stream {
+            let events = parsed(&stream(&client, "/v1/responses", &body).await);
+            let of_kind = |kind: &str| events.iter().find(|event| event["type"] == *kind);
+            let (delta, done) = (
+                of_kind("response.refusal.delta"),
+                of_kind("response.refusal.done"),
+            );
+            assert_eq!(delta.unwrap()["delta"], done.unwrap()["refusal"]);
+            assert_eq!(of_kind("response.output_text.delta"), None);
+            events.last().unwrap()["response"].clone()
+        } else {
+            post(&client, "/v1/responses", &body).await.1
+        };
+        let output = response["output"].as_array().unwrap();
+        assert_eq!(output.len(), 1, "{response}");
+        let part = &output[0]["content"][0];
+        assert_eq!(part["type"], "refusal", "{part}");
+        let why = part["refusal"].as_str().unwrap();
+        assert!(why.contains("refund {\"order\":17}"), "{why}");
+        let id = response["id"].as_str().unwrap();
+        let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+        assert_eq!(again["output"], response["output"]);
+    }
+}
+
+#[tokio::test]
+async fn a_question_in_place_of_an_answer_of_a_form_is_a_refusal_that_a_client_may_send_back() {
+    let asks = reply::calls([("ask_user", r#"{"question":"Which order?"}"#)]);
+    let model = ScriptedModel::new().then(asks).then(reply::text("Noted."));
+    let model = Arc::new(model);
+    let builder = builder(&model, "channels.chat.tools = ['ask_user']\n");
+    let builder = builder.tools(vec![ask_user().unwrap()]);
+    let server = InProcess::serve(builder.build().unwrap()).await;
+    let client = server.client();
+    let path = "/v1/chat/completions";
+    let form = json!({"type": "json_schema", "json_schema": {"name": "Count", "schema": schema()}});
+    let body = json!({"messages": [user("How many?")], "response_format": form});
+    let (status, asked) = post(&client, path, &body).await;
+    assert_eq!(status, 200, "{asked}");
+    let message = &asked["choices"][0]["message"];
+    let said = (&message["content"], &message["refusal"]);
+    assert_eq!(said, (&Value::Null, &json!("Which order?")), "{asked}");
+    assert_eq!(asked["neuraxis"]["finish_reason"], "clarify");
+
+    let body = json!({"messages": [user("How many?"), message, user("The last.")]});
+    let (status, noted) = post(&client, path, &body).await;
+    assert_eq!(status, 200, "{noted}");
+    assert_eq!(told(&model), ["How many?", "Which order?", "The last."]);
 }
