@@ -132,10 +132,11 @@ impl Wiring {
 
     /// Reads the configuration again whenever the process is told to, and puts an engine that is wired by it in the place of
     /// the one there is. A configuration that cannot be used is told of in the log, and changes nothing. To be dropped once the
-    /// server stops: runs that a new engine took up then would die with the process.
+    /// server stops: runs that a new engine took up then would die with the process. `started` is the configuration that the
+    /// process was started with: some of it stays in force, however often another one is read.
     pub(crate) async fn keep_reloading(
         self,
-        mut config: Config,
+        started: Config,
         current: Arc<Mutex<App>>,
         replacing: Replacing,
         mut hangups: Hangups,
@@ -147,7 +148,7 @@ impl Wiring {
             let app = locked(&current);
             match self.reload(&app).await {
                 Ok((new, by)) => {
-                    tell_what_stays(&config, &by);
+                    tell_what_stays(&started, &by);
                     let (orchestrator, limits) = (new.orchestrator.clone(), self.limits(&by));
                     let Some(over) = replacing.begin(orchestrator, limits).await else {
                         return;
@@ -155,7 +156,6 @@ impl Wiring {
                     // Not before: the server may have stopped meanwhile.
                     recover_in_the_background(&new);
                     *current.lock().unwrap_or_else(PoisonError::into_inner) = new;
-                    config = by;
                     tokio::spawn(async move {
                         let _ = over.await;
                         // Nothing calls their tools any more.
@@ -197,17 +197,17 @@ pub(crate) fn recover_in_the_background(app: &App) {
     });
 }
 
-/// Says which changes need a new start.
-fn tell_what_stays(former: &Config, now: &Config) {
-    let (before, after) = (former.server(), now.server());
+/// Says which changes since the start need a new one.
+fn tell_what_stays(started: &Config, now: &Config) {
+    let (before, after) = (started.server(), now.server());
     for (key, is_changed) in [
         ("server.listen", before.listen != after.listen),
         ("server.keys", before.keys != after.keys),
         ("server.tls", before.tls != after.tls),
         ("server.access_log", before.access_log != after.access_log),
         ("server.max_runs", before.max_runs != after.max_runs),
-        ("store", former.store() != now.store()),
-        ("telemetry", former.telemetry() != now.telemetry()),
+        ("store", started.store() != now.store()),
+        ("telemetry", started.telemetry() != now.telemetry()),
     ] {
         if is_changed {
             tracing::warn!("{key} has changed, which takes effect once the server is started anew");

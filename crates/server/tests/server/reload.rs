@@ -70,6 +70,24 @@ async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_n
 }
 
 #[tokio::test]
+async fn what_needs_a_new_start_is_told_of_until_it_is_what_the_server_was_started_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("neuraxis.toml");
+    let allowing = |runs: u32| fs::write(&file, format!("[server]\nmax_runs = {runs}\n")).unwrap();
+    allowing(7);
+    let program = Program::start_in(folder, |_| {}).await;
+    for (runs, is_told) in [(8, true), (8, true), (7, false)] {
+        let before = program.log().len();
+        allowing(runs);
+        program.signal(Signal::HUP);
+        told(&program, before, "the configuration was read again").await;
+        let log = program.log();
+        let said = log[before..].contains("server.max_runs has changed");
+        assert_eq!(said, is_told, "{runs}: {log}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_out() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("neuraxis.toml");
