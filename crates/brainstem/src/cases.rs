@@ -167,10 +167,8 @@ impl CaseFile {
         tools: Option<&[ToolSpec]>,
         fits: Fits<'_>,
     ) -> Result<CaseReport, PolicyError> {
-        use crate::config::Layered;
-
         let mut report = CaseReport::default();
-        let mut config = self.policy.clone().over(base.clone());
+        let mut config = self.policy.clone().laid_over(base.clone());
         let policy = loop {
             match Policy::new(config.clone()) {
                 Ok(policy) => break policy,

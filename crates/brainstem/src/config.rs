@@ -83,6 +83,18 @@ const BUILT_IN: &str = include_str!("../default-policy.toml");
 const BUILT_IN_NAME: &str = "default-policy.toml";
 
 impl PolicyConfig {
+    /// Lays this configuration over another, key by key. What the other one says of a channel in modes in which it may not be
+    /// used any more goes: who names the modes of a built-in channel need not know its exceptions.
+    pub(crate) fn laid_over(self, mut base: Self) -> Self {
+        for (name, channel) in &self.channels {
+            let below = base.channels.get_mut(name);
+            if let (Some(modes), Some(below)) = (&channel.allowed_modes, below) {
+                below.when.retain(|mode, _| modes.contains(mode));
+            }
+        }
+        self.over(base)
+    }
+
     /// Tells whether a mode, channel or agent names a role: one that none names never serves, but for an agent of an embedding
     /// program that asks for it.
     #[must_use]

@@ -88,7 +88,7 @@ impl Policy {
         let said_of_agents = layer.agents.clone().over(self.said_of_agents.clone());
         let mut merged = layer;
         merged.extra_roles.clear();
-        let config = merged.over(self.config.clone());
+        let config = merged.laid_over(self.config.clone());
         let hash = self.hash.chain(said.hash());
         let mut policy = self.rebuilt(config, self.owned.clone(), hash)?;
         policy.floors.extend(floors);

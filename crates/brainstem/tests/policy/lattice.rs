@@ -166,6 +166,14 @@ fn a_layer_may_store_less_unless_it_is_a_file_that_nobody_trusted() {
 }
 
 #[test]
+fn a_layer_can_take_a_mode_from_a_channel_that_says_what_is_different_in_it() {
+    let only = "[channels.code_task]\nallowed_modes = ['moderate']";
+    let policy = tighten(&Policy::built_in(), only).unwrap();
+    let request = Request::new(&Mode::CONSERVATIVE, &Channel::CODE_TASK, "Hello");
+    assert!(policy.evaluate_request(&request).is_err());
+}
+
+#[test]
 fn a_tool_that_a_layer_takes_from_its_channel_does_not_turn_up_on_another() {
     let policy = tighten(&Policy::built_in(), "[channels.code_task]\ntools = []").unwrap();
     let tools = all_tools();

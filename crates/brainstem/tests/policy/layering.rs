@@ -116,6 +116,34 @@ fn code_tasks_in_conservative_mode_stay_without_tools_whatever_the_channel_lists
 }
 
 #[test]
+fn the_modes_of_a_built_in_channel_can_be_named_whatever_is_different_in_the_others() {
+    let only = "[channels.code_task]\nallowed_modes = ['moderate']\n";
+    let policy = layered(only);
+    let request = |mode| Request::new(mode, &Channel::CODE_TASK, "Hello");
+    assert!(policy.evaluate_request(&request(&Mode::MODERATE)).is_ok());
+    let refused = policy.evaluate_request(&request(&Mode::CONSERVATIVE));
+    assert!(refused.is_err());
+
+    let same = "[channels.code_task]\nallowed_modes = ['conservative']\n";
+    let policy = layered(same);
+    let decision = policy.evaluate_request(&request(&Mode::CONSERVATIVE));
+    assert_eq!(
+        decision.unwrap().role,
+        Role::CODING,
+        "what is built in stays"
+    );
+
+    // What somebody says of a mode that is not among those is an error still.
+    let contradicts = format!("{only}when.conservative.tools = ['read_file']\n");
+    let contradicts = PolicyConfig::from_toml(&contradicts).unwrap();
+    let error = Policy::layered(contradicts).unwrap_err().to_string();
+    assert!(
+        error.contains("when.conservative can never apply"),
+        "{error}"
+    );
+}
+
+#[test]
 fn answers_are_ordered_from_the_mildest_to_the_strictest() {
     assert!(Permission::Allow < Permission::Ask && Permission::Ask < Permission::Deny);
 }
