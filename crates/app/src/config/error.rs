@@ -47,6 +47,16 @@ pub enum ConfigError {
         /// The variable.
         name: String,
     },
+    /// A variable sets no key, but would if its name had two underscores in place of one.
+    #[error(
+        "{name}: there is no such key; did you mean {meant}? Two underscores separate the names of nested keys"
+    )]
+    NoSeparator {
+        /// The variable.
+        name: String,
+        /// The variable that was likely meant.
+        meant: String,
+    },
     /// A key or value is wrong.
     #[error("{at:#}: {fault}")]
     Key {
@@ -185,6 +195,20 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Tells whether there is no such key.
+    pub(super) const fn is_unknown_key(&self) -> bool {
+        matches!(self, Self::UnknownKey { .. })
+    }
+
+    /// Tells whether the key is one that a text or a number may stand for, and this is the wrong one.
+    pub(super) fn is_about_value(&self) -> bool {
+        match self {
+            Self::WrongType { expected, .. } => expected != "a table",
+            Self::UnknownValue { .. } | Self::Invalid { .. } => true,
+            _ => false,
+        }
+    }
+
     pub(super) fn of(error: &figment::Error) -> Self {
         let key = shown_path(&error.path);
         match &error.kind {

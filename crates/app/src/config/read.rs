@@ -103,7 +103,8 @@ pub(super) fn read_all(
         layer.check_models(&providers)?;
     }
     for text in &texts {
-        layers.push(Layer::of_text(text, &providers)?);
+        let layer = Layer::of_text(text, &providers);
+        layers.push(layer.map_err(|error| with_separator(text, error, &providers))?);
     }
     for layer in &mut layers {
         layer.drop_superseded(&providers);
@@ -216,23 +217,88 @@ fn variable(
     }))
 }
 
+/// Says which variable was meant, where one sets no key and would set one with [`SEPARATOR`] in place of one or two of its
+/// single underscores.
+fn with_separator(text: &TextSource, error: ConfigError, providers: &Providers) -> ConfigError {
+    let Origin::Variable(name) = &text.source else {
+        return error;
+    };
+    let is_unknown = matches!(&error, ConfigError::Key { fault, .. } if fault.is_unknown_key());
+    let Some(path) = name.strip_prefix(PREFIX).filter(|_| is_unknown) else {
+        return error;
+    };
+    let once = separated(path);
+    let twice = once.iter().flat_map(|path| separated(path));
+    let twice: Vec<String> = twice.collect();
+    let mut paths = once.iter().chain(&twice);
+    let meant = paths.find(|path| {
+        let text = TextSource {
+            source: text.source.clone(),
+            rank: text.rank,
+            key: key_of_variable(path, &[]),
+            text: text.text.clone(),
+        };
+        match Layer::of_text(&text, providers) {
+            Ok(_) => true,
+            Err(ConfigError::Key { fault, .. }) => fault.is_about_value(),
+            Err(_) => false,
+        }
+    });
+    match meant {
+        Some(path) => ConfigError::NoSeparator {
+            name: name.clone(),
+            meant: format!("{PREFIX}{path}"),
+        },
+        None => error,
+    }
+}
+
+/// Returns a path with [`SEPARATOR`] in place of each of its single underscores in turn.
+fn separated(path: &str) -> Vec<String> {
+    let parts = path.match_indices('_').filter_map(|(at, _)| {
+        let (before, after) = (path.get(..at)?, path.get(at.checked_add(1)?..)?);
+        let is_single = !before.is_empty() && !before.ends_with('_') && !after.starts_with('_');
+        is_single.then(|| format!("{before}{SEPARATOR}{after}"))
+    });
+    parts.collect()
+}
+
 /// Returns the path of the key that a variable sets. Its name is in capitals as a rule: where a file has one name that differs in
-/// that alone, it is meant, unless a built-in name differs so as well.
+/// that alone, it is meant, unless a built-in name differs so as well. What stands below the `env` of an MCP server is the name
+/// of a variable of that program, which has the case that it is written in, and may have [`SEPARATOR`] in it.
 fn key_of_variable(path: &str, files: &[Layer]) -> String {
     let tables = files.iter().map(|file| file.said().1);
     let mut tables: Vec<&Table> = tables.chain([&*BUILT_IN]).collect();
-    let mut names = Vec::new();
-    for part in path.split(SEPARATOR) {
-        let lower = part.to_lowercase();
+    let mut names: Vec<String> = Vec::new();
+    let mut rest = Some(path);
+    while let Some(path) = rest {
+        let is_of_program = is_env_of_mcp(&names);
+        let (part, below) = match path.split_once(SEPARATOR) {
+            Some((part, below)) if !is_of_program => (part, Some(below)),
+            _ => (path, None),
+        };
+        rest = below;
+        let given = match is_of_program {
+            true => part.to_owned(),
+            false => part.to_lowercase(),
+        };
         let meant = only_alike(part, &tables);
-        let name = meant.map_or(lower.as_str(), String::as_str);
+        let name = meant.map_or(given.as_str(), String::as_str);
         tables = tables
             .into_iter()
             .filter_map(|table| table.get(name)?.as_table())
             .collect();
-        names.push(meant.map_or_else(|| lower.clone(), |name| as_key(name)));
+        names.push(meant.map_or_else(|| given.clone(), |name| as_key(name)));
     }
     names.join(".")
+}
+
+/// Tells whether names lead to the `env` of an MCP server.
+fn is_env_of_mcp(names: &[String]) -> bool {
+    match names {
+        [mcp, servers, _, env] => mcp == "mcp" && servers == "servers" && env == "env",
+        _ => false,
+    }
 }
 
 /// Returns the name in tables that is the given one but for capitals, if there is exactly one.

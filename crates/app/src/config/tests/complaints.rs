@@ -147,6 +147,46 @@ fn what_is_wrong_with_a_variable_is_named_with_the_variable() {
 }
 
 #[test]
+fn a_variable_with_one_underscore_in_place_of_two_is_told_which_was_meant() {
+    for (name, value, meant) in [
+        ("NEURAXIS_TOOLS_ROOT", "/x", "NEURAXIS_TOOLS__ROOT"),
+        (
+            "NEURAXIS_STORE_APPROVAL_KEY_FILE",
+            "key",
+            "NEURAXIS_STORE__APPROVAL_KEY_FILE",
+        ),
+        (
+            "NEURAXIS_SERVER_MAX_RUNS",
+            "many",
+            "NEURAXIS_SERVER__MAX_RUNS",
+        ),
+        (
+            "NEURAXIS_MODES__MODERATE__TOOLS_READ_ONLY",
+            "allow",
+            "NEURAXIS_MODES__MODERATE__TOOLS__READ_ONLY",
+        ),
+        (
+            "NEURAXIS_MODES_MODERATE_MAX_TURNS",
+            "5",
+            "NEURAXIS_MODES__MODERATE__MAX_TURNS",
+        ),
+        (
+            "NEURAXIS_MODELS_REASONING_PROVIDER",
+            "offline",
+            "NEURAXIS_MODELS__REASONING__PROVIDER",
+        ),
+    ] {
+        let said = complaint_about_variable(name, value);
+        let expected = format!("{name}: there is no such key; did you mean {meant}?");
+        assert!(said.starts_with(&expected), "{said}");
+    }
+    for name in ["NEURAXIS_MODELS_DIR", "NEURAXIS_HOME_DIR"] {
+        let said = complaint_about_variable(name, "/x");
+        assert!(said.starts_with(&format!("{name}: unknown key")), "{said}");
+    }
+}
+
+#[test]
 fn a_number_in_place_of_a_text_is_told_what_the_text_should_be() {
     let said = complaint_about_variable("NEURAXIS_SERVER__LISTEN", "8080");
     let expected = "NEURAXIS_SERVER__LISTEN: server.listen: expected an IP address and a port";

@@ -340,3 +340,25 @@ fn what_a_variable_holds_is_a_secret_though_a_word_is_written_under_the_same_nam
     let sent: Vec<&str> = sent.map(neuraxis_ports::Secret::expose).collect();
     assert_eq!(sent, ["h-canary-1"]);
 }
+
+#[test]
+fn a_variable_for_the_env_of_a_program_keeps_the_case_of_its_name() {
+    let env_of = |text: &str| {
+        let machine = Machine::new()
+            .with_file("user/neuraxis.toml", text)
+            .with_variable("NEURAXIS_MCP__SERVERS__SHOP__ENV__API_TOKEN", "k-1")
+            .with_variable("NEURAXIS_MCP__SERVERS__SHOP__ENV__A__b", "true")
+            .with_variable("NEURAXIS_MCP__SERVERS__SHOP__CALL_TIMEOUT", "7s");
+        let config = machine.load().unwrap();
+        let shop = config.mcp().servers.get("shop").unwrap();
+        assert_eq!(shop.call_timeout, Some(std::time::Duration::from_secs(7)));
+        let env = shop.env.iter();
+        env.map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+    };
+    let section = "[mcp.servers.shop]\ncommand = 'shop'\n";
+    assert_eq!(env_of(section), ["API_TOKEN=k-1", "A__b=true"]);
+    // As elsewhere the one name of a file that differs in its case alone is meant.
+    let named = format!("{section}env = {{ api_token = 'k-0' }}\n");
+    assert_eq!(env_of(&named), ["A__b=true", "api_token=k-1"]);
+}
