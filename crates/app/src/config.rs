@@ -128,7 +128,7 @@ impl Config {
         let policy = layers.policy(policy)?;
         let (policy, loosening) = layers.tightened(policy);
         let price_list = sections.price_list.resolved(&layers, environment);
-        let policy = price_list.applied(policy)?;
+        let policy = price_list.applied(policy, &layers, found.as_ref())?;
         ignored.extend(loosening);
         if let Some(found) = &mut found {
             found.add_changes(ignored);

@@ -128,7 +128,10 @@ impl Change {
             ["prompts", name, ..] => (3, format!("adds the prompt {}", cut(name))),
             ["price_list", "file"] => (
                 2,
-                format!("lets the prices in {} say what budgets count", cut(text)),
+                format!(
+                    "lets the prices in {}, as they are now, say what budgets count",
+                    cut(text)
+                ),
             ),
             ["price_list", ..] => (4, "changes which public prices count".to_owned()),
             ["config", ..] => (7, "has no effect".to_owned()),

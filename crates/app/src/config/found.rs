@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use neuraxis_core::ContentHash;
+use toml::Table;
 
 use super::change::Change;
 use super::read::{FILE_NAME, MAX_FILE_BYTES};
@@ -25,6 +26,8 @@ pub struct FoundFile {
     changes: Vec<Change>,
     fault: Option<String>,
     list_fault: Option<String>,
+    /// The list of prices that it names, as it was when the file was read, or why it could not be read.
+    prices: Option<Result<String, io::ErrorKind>>,
 }
 
 impl FoundFile {
@@ -40,10 +43,18 @@ impl FoundFile {
         &self.folder
     }
 
-    /// Returns the SHA-256 of what was read; nothing where it could not be read.
+    /// Returns the SHA-256 of what was read, and of the list of prices that it names [with it](Self::covers_prices); nothing
+    /// where it could not be read.
     #[must_use]
     pub const fn content(&self) -> Option<ContentHash> {
         self.content
+    }
+
+    /// Tells whether the [content](Self::content) has the list of prices in it that `price_list.file` names: that may have come
+    /// with the project, too, and says what budgets count. It is so where the list can be read.
+    #[must_use]
+    pub const fn covers_prices(&self) -> bool {
+        matches!(self.prices, Some(Ok(_)))
     }
 
     /// Returns what a person said about it.
@@ -70,7 +81,14 @@ impl FoundFile {
     pub fn notice(&self) -> Option<String> {
         let mut notice = format!("./{} is not trusted", self.path.display());
         if self.trust == Trust::Changed {
-            notice = format!("./{} was changed since it was trusted", self.path.display());
+            let prices = match self.prices {
+                Some(_) => " or its list of prices",
+                None => "",
+            };
+            notice = format!(
+                "./{}{prices} was changed since it was trusted",
+                self.path.display()
+            );
         }
         if self.fault.is_some() {
             notice.push_str("; it cannot be read and is ignored");
@@ -91,6 +109,12 @@ impl FoundFile {
             notice.push_str(&format!("; {fault}"));
         }
         Some(notice)
+    }
+
+    /// Returns the list of prices that it names, as it was when the file was read.
+    pub(super) fn prices(&self) -> Option<Result<&str, io::ErrorKind>> {
+        let read = self.prices.as_ref()?;
+        Some(read.as_deref().map_err(|kind| *kind))
     }
 
     pub(super) fn add_fault(&mut self, fault: String) {
@@ -122,24 +146,44 @@ pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
         changes: Vec::new(),
         fault: None,
         list_fault: None,
+        prices: None,
     };
     let mut text = String::new();
     match read {
         Err(error) => found.fault = Some(error.to_string()),
         Ok(bytes) => {
-            let content = ContentHash::of(&bytes);
+            let mut content = ContentHash::of(&bytes);
+            match String::from_utf8(bytes) {
+                Ok(read) => text = read,
+                Err(error) => found.fault = Some(error.utf8_error().to_string()),
+            }
+            let list = price_list(&text);
+            found.prices = list.map(|file| text_of(&working_dir.join(file)));
+            if let Some(Ok(prices)) = &found.prices {
+                content = content.chain(ContentHash::of(prices.as_bytes()));
+            }
             found.content = Some(content);
             match Trust::of(environment, &found.folder, content) {
                 Ok(trust) => found.trust = trust,
                 Err(error) => found.list_fault = Some(error.to_string()),
             }
-            match String::from_utf8(bytes) {
-                Ok(read) => text = read,
-                Err(error) => found.fault = Some(error.utf8_error().to_string()),
-            }
         }
     }
     Some((found, text))
+}
+
+/// Returns the list of prices that the text of a configuration names.
+fn price_list(text: &str) -> Option<PathBuf> {
+    let table: Table = toml::from_str(text).ok()?;
+    let file = table.get("price_list")?.get("file")?.as_str()?;
+    Some(PathBuf::from(file))
+}
+
+/// Reads a file that nobody trusted yet, wherever it lies: a path that leads out of the folder may lead back into it. Never waits.
+fn text_of(file: &Path) -> Result<String, io::ErrorKind> {
+    let read = read_regular(file, Links::Followed, MAX_FILE_BYTES);
+    let bytes = read.map_err(|error| error.kind())?;
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)
 }
 
 /// Tells whether an error says that there is no such file.

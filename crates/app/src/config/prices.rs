@@ -1,7 +1,8 @@
 //! The section `[price_list]`: which list of public prices says what models cost of which `[prices]` says nothing; and what a user
 //! should know of prices that are missing.
 //!
-//! A file of the working directory that nobody trusted says nothing here: what money budgets count would be its to decide.
+//! A file of the working directory that nobody trusted says nothing here: what money budgets count would be its to decide. The
+//! list that one names is trusted with it, and only as it was then.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,9 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::error::ConfigError;
+use super::found::FoundFile;
 use super::key::as_key;
+use super::layer::Layer;
 use super::models::ModelConfig;
 use super::{Layers, read};
 use crate::environment::Environment;
@@ -92,16 +95,31 @@ impl PriceListConfig {
         self.file.as_deref()
     }
 
-    /// Lets a policy know the prices of the file, where one is named.
+    /// Lets a policy know the prices of the file, where one is named. Of a list that the file of the working directory names,
+    /// that is what was read when it was known whether it is trusted, whatever stands there by now.
     ///
     /// # Errors
     ///
     /// A [`ConfigError`] that names the file, if it cannot be read or is no list.
-    pub(super) fn applied(&self, policy: Policy) -> Result<Policy, ConfigError> {
+    pub(super) fn applied(
+        &self,
+        policy: Policy,
+        layers: &Layers,
+        found: Option<&FoundFile>,
+    ) -> Result<Policy, ConfigError> {
         let Some(file) = &self.file else {
             return Ok(policy);
         };
-        let text = read::whole(file).map_err(|error| match error {
+        let named_by = layers.strongest("price_list.file");
+        let found = found.filter(|_| named_by.is_some_and(Layer::is_found));
+        let text = match found.and_then(FoundFile::prices) {
+            Some(read) => read.map(str::to_owned).map_err(|kind| ConfigError::Read {
+                path: file.clone(),
+                source: kind.into(),
+            }),
+            None => read::whole(file),
+        };
+        let text = text.map_err(|error| match error {
             ConfigError::Read { path, source } => ConfigError::PriceListUnread { path, source },
             error => error,
         })?;

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::fs;
 
 use neuraxis_cassette::CassetteConfig;
-use neuraxis_core::{ContentHash, Mode};
+use neuraxis_core::Mode;
 use tempfile::TempDir;
 
 use super::*;
@@ -48,7 +48,8 @@ impl Machine {
             self.environment = self.environment.with_data_dir(data);
             let list = TrustList::of(&self.environment).unwrap();
             let work = self.environment.working_dir().canonicalize().unwrap();
-            list.trust(&work, ContentHash::of(text.as_bytes())).unwrap();
+            let (found, _) = found::look(&self.environment).unwrap();
+            list.trust(&work, found.content().unwrap()).unwrap();
         }
         self
     }

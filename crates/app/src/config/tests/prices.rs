@@ -81,6 +81,44 @@ fn a_list_that_is_named_is_shown_and_belongs_to_the_program() {
 }
 
 #[test]
+fn a_list_that_a_project_names_is_trusted_as_it_was_and_no_other() {
+    let naming = "[price_list]\nfile = 'prices.toml'\n";
+    let machine = Machine::new()
+        .with_file("work/prices.toml", LIST)
+        .with_file(FOUND, naming);
+    let standing = |machine: &Machine| {
+        let config = machine.load().unwrap();
+        let found = config.found().unwrap();
+        (found.trust(), cost(&config, "gpt-9").is_some())
+    };
+    assert_eq!(standing(&machine), (Trust::Trusted, true));
+
+    let machine = machine.with_file("work/prices.toml", &LIST.replace("9.0", "0.0"));
+    assert_eq!(standing(&machine), (Trust::Changed, false));
+    let notices = machine.load().unwrap().notices().join("\n");
+    let expected = "./neuraxis.toml or its list of prices was changed since it was trusted";
+    assert!(notices.contains(expected), "{notices}");
+    fs::remove_file(machine.folder.path().join("work/prices.toml")).unwrap();
+    assert_eq!(standing(&machine), (Trust::Changed, false));
+    let machine = machine.with_file("work/prices.toml", LIST);
+    assert_eq!(standing(&machine), (Trust::Trusted, true));
+}
+
+#[test]
+fn a_list_that_was_not_there_when_its_project_was_trusted_is_not_trusted() {
+    let machine = Machine::new().with_file(FOUND, "[price_list]\nfile = 'prices.toml'\n");
+    let complaint = machine.complaint();
+    assert!(
+        complaint.contains("cannot read the list of prices"),
+        "{complaint}"
+    );
+    let machine = machine.with_file("work/prices.toml", LIST);
+    let config = machine.load().unwrap();
+    assert_eq!(config.found().unwrap().trust(), Trust::Changed);
+    assert_eq!(cost(&config, "gpt-9"), None);
+}
+
+#[test]
 fn a_model_without_a_price_is_told_of_where_money_is_limited() {
     let told = |text: &str| {
         let machine = Machine::new().with_file("user/neuraxis.toml", text);

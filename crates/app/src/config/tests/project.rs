@@ -267,7 +267,7 @@ fn what_takes_sessions_or_decides_on_money_is_said_before_what_is_harmless() {
     assert_eq!(
         said,
         [
-            "lets the prices in prices.toml say what budgets count",
+            "lets the prices in prices.toml, as they are now, say what budgets count",
             "lets pages of these origins ask the server",
             "writes conversations to /shared before servers delete them",
             "lets servers delete sessions in which nothing happens for 1h",

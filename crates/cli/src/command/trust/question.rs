@@ -99,6 +99,9 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
     let standing = match found.trust() {
         Trust::Trusted => "trusted",
         Trust::Refused => "not trusted: you did not want it",
+        Trust::Changed if found.covers_prices() => {
+            "not trusted: it or its list of prices was changed since you trusted it"
+        }
         Trust::Changed => "not trusted: it was changed since you trusted it",
         _ => "not trusted",
     };
@@ -107,7 +110,11 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
     if let Some(content) = found.content() {
         let hash = content.to_string();
         let hash = hash.get(..HASH_DIGITS).unwrap_or(&hash);
-        text.push_str(&ours(&format!("its SHA-256 begins with {hash}"), columns));
+        let whose = match found.covers_prices() {
+            true => "the SHA-256 of it with its list of prices",
+            false => "its SHA-256",
+        };
+        text.push_str(&ours(&format!("{whose} begins with {hash}"), columns));
     }
     if let Some(fault) = found.fault() {
         let fault = seen(&one_line(fault));
