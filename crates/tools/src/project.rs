@@ -45,6 +45,7 @@ pub use own::OwnFiles;
 #[cfg(all(feature = "commands", target_os = "linux"))]
 pub(crate) use secret::is_protected_name;
 pub use secret::{PROTECTED_NAMES, is_protected, is_secret};
+pub use write::content_as_written;
 
 /// Makes the tools that read and write the files of the project in the folder `root`.
 ///

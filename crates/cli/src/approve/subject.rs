@@ -1,8 +1,10 @@
 //! What a call is about, as far as its arguments tell: the change to a file, the command, the address.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use neuraxis::tools::content_as_written;
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
@@ -49,7 +51,10 @@ pub(super) fn of(tool: &str, arguments: &str, project: &Path) -> Subject {
             .filter_map(|(name, title)| Some((*name, *title, text(name)?)))
     };
     let (rows, shown) = if let (Some(path), Some(content)) = (text("path"), text("content")) {
-        (change(path, content, project), vec!["path", "content"])
+        (
+            change(tool, path, content, project),
+            vec!["path", "content"],
+        )
     } else if let Some(patch) = text("patch") {
         (patched(tool, patch), vec!["patch"])
     } else if let Some(patch) = text("diff") {
@@ -104,7 +109,7 @@ fn titled(title: &str, text: &str, mark: Mark) -> Vec<Row> {
 }
 
 /// Compares what would be written with what is there now.
-fn change(path: &str, content: &str, project: &Path) -> Vec<Row> {
+fn change(tool: &str, path: &str, content: &str, project: &Path) -> Vec<Row> {
     let old = match present(path, project) {
         Present::Text(old) => old,
         Present::Nothing => return titled_lines(format!("the new file {path}:"), content),
@@ -113,10 +118,14 @@ fn change(path: &str, content: &str, project: &Path) -> Vec<Row> {
             return titled_lines(title, content);
         }
     };
+    let content = match tool {
+        "write_file" => content_as_written(old.as_bytes(), content),
+        _ => Cow::Borrowed(content),
+    };
     if old == content {
         return titled("no change to:", path, Mark::Plain);
     }
-    let diff = TextDiff::from_lines(old.as_str(), content);
+    let diff = TextDiff::from_lines(old.as_str(), &*content);
     let diff = diff.unified_diff().context_radius(LINES_AROUND).to_string();
     let title = format!("the change to {path} as it is now:");
     under(title, diff.lines().map(Row::of_diff))
@@ -189,6 +198,22 @@ mod tests {
                 "-two",
                 "+three",
             ]
+        );
+    }
+
+    #[test]
+    fn what_write_file_keeps_of_a_file_is_no_change() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("notes.txt"), "\u{feff}one\r\ntwo\r\n").unwrap();
+        let arguments = r#"{"path":"notes.txt","content":"one\nthree\n"}"#;
+        assert_eq!(
+            seen("write_file", arguments, folder.path())[2..],
+            [" \u{feff}one", "-two", "+three"]
+        );
+        // Other tools write what they are told.
+        assert_eq!(
+            seen("fs__write", arguments, folder.path())[2..],
+            ["-\u{feff}one", "-two", "+one", "+three"]
         );
     }
 

@@ -2,6 +2,9 @@
 
 use std::io::{self, Read, Seek};
 
+/// What some editors write before the first line.
+pub(super) const BYTE_ORDER_MARK: &str = "\u{feff}";
+
 /// How much of a file is looked at.
 const EXAMINED_BYTES: u64 = 8 * 1024;
 

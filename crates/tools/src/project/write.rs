@@ -1,5 +1,6 @@
 //! The tool `write_file`. What a call changed stands beside its result, for people: no model reads it again.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use neuraxis_ports::{Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::content::BYTE_ORDER_MARK;
 use super::difference::Difference;
 use super::failure::{FileError, shown};
 use super::root::ProjectRoot;
@@ -104,11 +106,11 @@ fn write(
     arguments: &Arguments,
     stop: &Stop,
 ) -> Result<(Written, Option<Difference>), FileError> {
-    let content = arguments.content.as_bytes();
     let target = target(root, arguments)?;
+    let content = content_as_written(&beginning(root, &target), &arguments.content);
     let before = before(root, &target);
     let change = match &target.existing {
-        Some(existing) if is_same(root, existing, content)? => Change::Unchanged,
+        Some(existing) if is_same(root, existing, content.as_bytes())? => Change::Unchanged,
         Some(_) => Change::Replaced,
         None => Change::Created,
     };
@@ -116,11 +118,48 @@ fn write(
         // Past this point the file is written whatever happens to the call.
         stop.check()?;
         let folder = target.folder(root)?;
-        target.prepare(&folder, content, None)?.commit()?;
+        let prepared = target.prepare(&folder, content.as_bytes(), None)?;
+        prepared.commit()?;
     }
     // Only now: comparing takes its time, and the file is written already if the call has no more.
-    let difference = before.and_then(|before| Difference::between(&before, &arguments.content));
-    Ok((report(&target, change, &arguments.content), difference))
+    let difference = before.and_then(|before| Difference::between(&before, &content));
+    Ok((report(&target, change, &content), difference))
+}
+
+/// Returns what `write_file` makes of a content that it writes over a file, whose beginning is `there`. The byte order mark of
+/// the file is kept, and so is what ends its lines, if that is `\r\n` throughout and the content has no `\r`: a model seldom
+/// writes either.
+#[must_use]
+pub fn as_written<'a>(there: &[u8], content: &'a str) -> Cow<'a, str> {
+    let is_marked = there.starts_with(BYTE_ORDER_MARK.as_bytes());
+    let lacks_mark = is_marked && !content.is_empty() && !content.starts_with(BYTE_ORDER_MARK);
+    let lacks_returns = !content.contains('\r') && ends_lines_with_returns(there);
+    let written = match lacks_returns {
+        true => Cow::Owned(content.replace('\n', "\r\n")),
+        false => Cow::Borrowed(content),
+    };
+    match lacks_mark {
+        true => Cow::Owned(format!("{BYTE_ORDER_MARK}{written}")),
+        false => written,
+    }
+}
+
+fn ends_lines_with_returns(text: &[u8]) -> bool {
+    let mut ends = memchr::memchr_iter(b'\n', text).peekable();
+    let is_return = |end: usize| end.checked_sub(1).and_then(|at| text.get(at)) == Some(&b'\r');
+    ends.peek().is_some() && ends.all(is_return)
+}
+
+/// Reads the beginning of what is there, as much as a call may write; nothing where that cannot be read.
+fn beginning(root: &ProjectRoot, target: &Target) -> Vec<u8> {
+    let read = |existing: &Existing| {
+        let (file, _) = root.open_file(&existing.file).ok()?;
+        let mut beginning = Vec::new();
+        let mut file = file.take(WRITE_MAX_BYTES as u64);
+        file.read_to_end(&mut beginning).ok()?;
+        Some(beginning)
+    };
+    target.existing.as_ref().and_then(read).unwrap_or_default()
 }
 
 /// Reads what is there; nothing where that cannot be compared.

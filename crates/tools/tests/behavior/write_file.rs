@@ -43,6 +43,33 @@ async fn a_file_is_made_replaced_and_left_alone_when_it_is_the_same() {
 }
 
 #[tokio::test]
+async fn what_ends_the_lines_of_a_file_and_its_byte_order_mark_are_kept() {
+    let project = Project::new();
+    for (before, content, after) in [
+        ("a\r\nb\r\n", "a\nc\n", "a\r\nc\r\n"),
+        ("a\r\nb", "a\nc", "a\r\nc"),
+        ("\u{feff}a\n", "b\n", "\u{feff}b\n"),
+        ("\u{feff}a\r\n", "b\n", "\u{feff}b\r\n"),
+        ("\u{feff}a\n", "\u{feff}b\n", "\u{feff}b\n"),
+        ("\u{feff}a\r\n", "", ""),
+        // What is mixed already, or meant to be so, stays as it is written.
+        ("a\r\nb\n", "a\nc\n", "a\nc\n"),
+        ("a\r\n", "a\r\nb\n", "a\r\nb\n"),
+        ("a\n", "a\r\n", "a\r\n"),
+        ("a", "a\nb\n", "a\nb\n"),
+    ] {
+        project.write("a.txt", before);
+        let write = json!({ "path": "a.txt", "content": content });
+        let written = project.call("write_file", write.clone()).await;
+        let found = fs::read_to_string(project.path("a.txt")).unwrap();
+        assert_eq!(found, after, "{content:?} over {before:?}");
+        assert_eq!(written["bytes"], after.len());
+        let again = project.call("write_file", write).await;
+        assert_eq!(again["change"], "unchanged", "{content:?} over {after:?}");
+    }
+}
+
+#[tokio::test]
 async fn folders_are_made_only_on_wish() {
     let project = Project::new();
     let mut write = json!({ "path": "a/b/c.txt", "content": "x" });

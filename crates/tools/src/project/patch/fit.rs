@@ -6,11 +6,9 @@ use diffy::{Hunk, Line, Patch};
 use serde::Serialize;
 
 use crate::blocking::Stop;
+use crate::project::content::BYTE_ORDER_MARK;
 use crate::project::failure::FileError;
 use crate::summary::{MAX_QUOTED_CHARS, count, enumerate};
-
-/// What some editors write before the first line. A patch hardly ever has it.
-const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The most comparisons of lines that one file may cost: less than a second of work.
 const MAX_COMPARISONS: usize = 100_000_000;
@@ -72,7 +70,7 @@ pub(super) fn patched(
     Ok(patched)
 }
 
-/// Parts the byte order mark from a text, unless the patch is about that as well.
+/// Parts the byte order mark, which a patch hardly ever has, from a text, unless the patch is about that as well.
 fn without_mark<'a>(text: &'a str, patch: &Patch<'_, str>) -> (&'a str, &'a str) {
     let mut lines = patch.hunks().iter().flat_map(Hunk::lines);
     let is_meant = lines.any(|line| {
@@ -80,11 +78,7 @@ fn without_mark<'a>(text: &'a str, patch: &Patch<'_, str>) -> (&'a str, &'a str)
         text.starts_with(BYTE_ORDER_MARK)
     });
     let marked = text.starts_with(BYTE_ORDER_MARK) && !is_meant;
-    let at = if marked {
-        BYTE_ORDER_MARK.len_utf8()
-    } else {
-        0
-    };
+    let at = if marked { BYTE_ORDER_MARK.len() } else { 0 };
     text.split_at_checked(at).unwrap_or(("", text))
 }
 
