@@ -11,7 +11,7 @@ const EXAMINED_BYTES: u64 = 8 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Text,
-    /// Text of two bytes a character or more.
+    /// Text of two bytes a character or more, by its byte order mark. Searches tell it by that as well.
     Utf16,
     Binary {
         media_type: &'static str,
@@ -39,7 +39,9 @@ fn recognize(beginning: &[u8]) -> Content {
     if is_utf8 && !has_nul {
         return Content::Text;
     }
-    if matches!(beginning, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) && has_nul {
+    // With two NULs more it is the mark of UTF-32, which nobody writes.
+    let is_utf_16 = matches!(beginning, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+    if is_utf_16 && !beginning.starts_with(&[0xff, 0xfe, 0, 0]) {
         return Content::Utf16;
     }
     let format =
@@ -74,6 +76,12 @@ mod tests {
             Some("application/pdf")
         );
         assert_eq!(recognize(b"\xff\xfeh\0i\0"), Content::Utf16);
+        assert_eq!(recognize(b"\xfe\xff\x4e\x00\x4e\x8c"), Content::Utf16);
+        assert_eq!(recognize(b"\xfe\xff\x4e\x8c"), Content::Utf16);
+        assert_eq!(
+            binary(b"\xff\xfe\0\0h\0\0\0"),
+            Some("application/octet-stream")
+        );
         assert_eq!(binary(b"abc\0def"), Some("application/octet-stream"));
     }
 

@@ -5,6 +5,7 @@ mod lines;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use encoding_rs_io::DecodeReaderBytes;
 use neuraxis_core::ToolClass;
 use neuraxis_ports::Tool;
 use schemars::JsonSchema;
@@ -59,7 +60,7 @@ struct Text {
     path: String,
     /// The size of the whole file.
     bytes: u64,
-    /// The lines shown, each as it is in the file.
+    /// The lines shown, each as it is in the file, but for the bytes of text in UTF-16.
     text: String,
     start_line: u64,
     /// The last line shown; 0 if the file is empty.
@@ -104,16 +105,17 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
         path: path.clone(),
         source,
     };
-    match content::examine(&mut file).map_err(failed)? {
-        Content::Text => {}
-        Content::Utf16 => return Ok(File::Binary(utf_16(path, bytes))),
+    let content = content::examine(&mut file).map_err(failed)?;
+    let window = window(arguments);
+    let most = lines::READ_MAX_SCANNED_BYTES;
+    let scanned = match content {
+        Content::Text => lines::scan(&mut file, window, most, stop)?,
+        Content::Utf16 => lines::scan(&mut DecodeReaderBytes::new(file), window, most, stop)?,
         Content::Binary { media_type } => {
             return Ok(File::Binary(binary(path, bytes, media_type)));
         }
-    }
-    let window = window(arguments);
-    let excerpt =
-        lines::scan(&mut file, window, lines::READ_MAX_SCANNED_BYTES, stop)?.map_err(failed)?;
+    };
+    let excerpt = scanned.map_err(failed)?;
     if excerpt.end_line == 0 && window.first > 1 {
         let start = window.first;
         return Err(match excerpt.total_lines {
@@ -132,7 +134,11 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
             },
         });
     }
-    Ok(File::Text(report(path, bytes, window, excerpt)))
+    let mut text = report(path, bytes, window, excerpt);
+    if content == Content::Utf16 {
+        text.summary.push_str(" The file is in UTF-16.");
+    }
+    Ok(File::Text(text))
 }
 
 fn binary(path: String, bytes: u64, media_type: &'static str) -> Binary {
@@ -144,19 +150,6 @@ fn binary(path: String, bytes: u64, media_type: &'static str) -> Binary {
         path,
         bytes,
         media_type,
-        summary,
-    }
-}
-
-fn utf_16(path: String, bytes: u64) -> Binary {
-    let summary = format!(
-        "{path} is text in UTF-16 ({}), which is not shown; a command such as `iconv -f UTF-16 -t UTF-8` shows it.",
-        size(bytes)
-    );
-    Binary {
-        path,
-        bytes,
-        media_type: "text/plain; charset=utf-16",
         summary,
     }
 }

@@ -202,17 +202,29 @@ async fn a_binary_file_is_described_and_not_dumped() {
 }
 
 #[tokio::test]
-async fn text_in_utf_16_is_not_shown_and_the_way_to_it_is() {
+async fn text_in_utf_16_is_shown_as_searches_find_it() {
     let project = Project::new();
-    project.write("notes.txt", b"\xff\xfeh\0i\0");
-    let read = project
-        .call("read_file", json!({ "path": "notes.txt" }))
-        .await;
-    assert_eq!(read["media_type"], "text/plain; charset=utf-16");
-    assert_eq!(
-        read["summary"],
-        "notes.txt is text in UTF-16 (6 bytes), which is not shown; a command such as `iconv -f UTF-16 -t UTF-8` shows it."
-    );
+    let text = "\u{feff}one\r\nzw\u{f6}lf\n\u{1f980}";
+    let bytes = |bytes_of: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        text.encode_utf16().flat_map(bytes_of).collect()
+    };
+    for utf_16 in [bytes(u16::to_le_bytes), bytes(u16::to_be_bytes)] {
+        project.write("notes.txt", utf_16);
+        let read = project
+            .call("read_file", json!({ "path": "notes.txt" }))
+            .await;
+        assert_eq!(read["text"], "one\r\nzw\u{f6}lf\n\u{1f980}");
+        assert_eq!(
+            read["summary"],
+            "notes.txt: lines 1 to 3 of 3 (28 bytes). The file is in UTF-16."
+        );
+        let line = json!({ "path": "notes.txt", "start_line": 2, "line_count": 1 });
+        let read = project.call("read_file", line).await;
+        assert_eq!(read["text"], "zw\u{f6}lf\n");
+        let search = json!({ "pattern": "^zw\u{f6}lf$" });
+        let search = project.call("search_files", search).await;
+        assert_eq!(search["hits"][0]["line"], 2);
+    }
 }
 
 #[tokio::test]
