@@ -38,7 +38,7 @@ impl Stop {
     }
 
     /// Work that nobody stops.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "files"))]
     pub(crate) fn never() -> Self {
         Self(CancellationToken::new())
     }

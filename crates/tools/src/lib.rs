@@ -92,7 +92,7 @@ pub use project::COMMAND_ENVIRONMENT;
 #[cfg(feature = "files")]
 pub use project::{
     OwnFiles, PROTECTED_NAMES, ProjectError, SECRET_FILES, content_as_written, is_protected,
-    is_secret, project_files, project_files_without,
+    is_secret, patch_as_applied, project_files, project_files_without,
 };
 #[cfg(feature = "commands")]
 pub use sandbox::{NoSandbox, SandboxFeature, SandboxFeatures, sandbox_features};

@@ -95,6 +95,14 @@ pub fn project_files_without(
     Ok(tools.into_iter().chain(command).collect())
 }
 
+/// Returns a patch as `apply_patch` would apply it to the files in the folder `root`: without what is passed over, and with the
+/// numbers that its hunks have where they fit, whatever it says of them. None where it cannot be applied. Nothing is changed.
+#[must_use]
+pub fn patch_as_applied(root: impl AsRef<Path>, patch: &str) -> Option<String> {
+    let root = ProjectRoot::open(root.as_ref(), &OwnFiles::default()).ok()?;
+    patch::numbered(&root, patch, &Stop::never()).ok()
+}
+
 /// Makes a tool of work on the files of a project, which runs where it may block.
 fn file_tool<Arguments, Value>(
     name: &str,

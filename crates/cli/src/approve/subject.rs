@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use neuraxis::tools::content_as_written;
+use neuraxis::tools::{content_as_written, patch_as_applied};
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
@@ -56,9 +56,9 @@ pub(super) fn of(tool: &str, arguments: &str, project: &Path) -> Subject {
             vec!["path", "content"],
         )
     } else if let Some(patch) = text("patch") {
-        (patched(tool, patch), vec!["patch"])
+        (patched(tool, patch, project), vec!["patch"])
     } else if let Some(patch) = text("diff") {
-        (patched(tool, patch), vec!["diff"])
+        (patched(tool, patch, project), vec!["diff"])
     } else if let Some(command) = command_line(&arguments) {
         commanded(&command, &arguments)
     } else {
@@ -97,7 +97,13 @@ fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'
     (rows, shown)
 }
 
-fn patched(tool: &str, patch: &str) -> Vec<Row> {
+/// Shows a patch: one of ours as it fits the files as they are, since the numbers that a model writes may be any.
+fn patched(tool: &str, patch: &str, project: &Path) -> Vec<Row> {
+    let applied = match tool {
+        "apply_patch" => patch_as_applied(project, patch),
+        _ => None,
+    };
+    let patch = applied.as_deref().unwrap_or(patch);
     under(
         format!("{tool} would change:"),
         patch.lines().map(Row::of_diff),
@@ -231,6 +237,26 @@ mod tests {
                 "+x"
             ]
         );
+    }
+
+    #[test]
+    fn a_patch_is_shown_with_the_lines_at_which_it_is_applied() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\nfour\n").unwrap();
+        let shown = |tool: &str, lines: &str| {
+            let patch = format!("--- a/a.txt\n+++ b/a.txt\n{lines}");
+            let arguments = serde_json::json!({ "patch": patch }).to_string();
+            seen(tool, &arguments, folder.path())[3..].join("\n")
+        };
+        let wrong = "@@ -40,7 +41,9 @@ fn f() {\n two\n+2\n@@\n-four";
+        assert_eq!(
+            shown("apply_patch", wrong),
+            "@@ -2 +2,2 @@\n two\n+2\n@@ -4 +4,0 @@\n-four"
+        );
+        // One of another tool, or that does not fit, as it is.
+        assert_eq!(shown("fs__patch", wrong), wrong);
+        let misfit = "@@ -1 +1 @@\n-five\n+5";
+        assert_eq!(shown("apply_patch", misfit), misfit);
     }
 
     #[test]

@@ -81,7 +81,12 @@ fn planned(
     arguments: &Arguments,
     stop: &Stop,
 ) -> Result<Vec<Planned>, FileError> {
-    let patch = arguments.patch.as_str();
+    let patch = taken(&arguments.patch)?;
+    plan::plan(root, &read::sections(&patch)?, stop)
+}
+
+/// Returns the lines of a patch that are applied.
+fn taken(patch: &str) -> Result<String, FileError> {
     if patch.len() > PATCH_MAX_BYTES {
         return Err(FileError::TooBig {
             what: format!(
@@ -91,9 +96,23 @@ fn planned(
             ),
         });
     }
-    let patch = lines::taken(patch)?;
-    let sections = read::sections(&patch)?;
-    plan::plan(root, &sections, stop)
+    lines::taken(patch)
+}
+
+/// Returns the lines of a patch that are applied, with the numbers that the hunks have where they fit.
+pub(super) fn numbered(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
+    let patch = taken(patch)?;
+    let planned = plan::plan(root, &read::sections(&patch)?, stop)?;
+    let mut headers = planned.iter().flat_map(|change| &change.headers);
+    // Lines of hunks begin with another sign.
+    let lines = patch.split_inclusive('\n').map(|line| {
+        if line.starts_with("@@") {
+            headers.next().map_or(line, String::as_str)
+        } else {
+            line
+        }
+    });
+    Ok(lines.collect())
 }
 
 fn apply(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Applied, FileError> {

@@ -55,6 +55,23 @@ async fn a_patch_is_tried_out_without_changing_anything() {
     tool("read_file").dry_run(&written("absent")).await.unwrap();
 }
 
+#[test]
+fn a_patch_as_it_is_applied_has_the_numbers_of_the_lines_where_it_fits_and_nothing_else() {
+    let project = Project::with(&[("a.txt", POEM), ("b.txt", "b\n"), ("old.txt", "gone\n")]);
+    let patch = "A message\n--- a/a.txt\n+++ b/a.txt\n@@ -30,9 +2,1 @@ fn f()\n three\n+3\n four\n@@\n-six\n-seven\n--- \
+                 /dev/null\n+++ b/new.txt\n@@ @@\n+a\n+b\n--- a/old.txt\n+++ /dev/null\n@@ -7 +8 @@\n-gone\n--- \
+                 a/b.txt\n+++ b/b.txt\n@@ -1,0 +9,9 @@\n+c\n";
+    let applied = "--- a/a.txt\n+++ b/a.txt\n@@ -3,2 +3,3 @@\n three\n+3\n four\n@@ -6,2 +6,0 @@\n-six\n-seven\n--- \
+                   /dev/null\n+++ b/new.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 \
+                   @@\n-gone\n--- a/b.txt\n+++ b/b.txt\n@@ -1,0 +2 @@\n+c\n";
+    let shown = neuraxis_tools::patch_as_applied(project.path(""), patch);
+    assert_eq!(shown.as_deref(), Some(applied));
+    assert_eq!(read(&project, "a.txt"), POEM);
+    let misfit = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-nine\n+9\n";
+    let shown = neuraxis_tools::patch_as_applied(project.path(""), misfit);
+    assert_eq!(shown, None);
+}
+
 #[tokio::test]
 async fn files_are_changed_made_and_deleted_by_one_patch() {
     let project = Project::with(&[("src/poem.txt", POEM), ("old.txt", "gone\n")]);

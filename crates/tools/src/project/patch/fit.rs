@@ -27,6 +27,8 @@ pub(super) const NO_LINE: usize = usize::MAX / 2;
 pub(super) struct Patched {
     pub(super) content: Vec<u8>,
     pub(super) moved: Vec<Moved>,
+    /// The first line of each hunk, as it is where the hunk fits.
+    pub(super) headers: Vec<String>,
 }
 
 /// A hunk that fits at another line than its own.
@@ -86,7 +88,7 @@ fn without_mark<'a>(text: &'a str, patch: &Patch<'_, str>) -> (&'a str, &'a str)
 fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, String> {
     let all = patch.hunks().len();
     let mut lines: Vec<Cow<'a, str>> = Vec::with_capacity(file.len());
-    let mut moved = Vec::new();
+    let (mut moved, mut headers) = (Vec::new(), Vec::new());
     // The first line behind the hunk before, where that stands, and where it says it does.
     let (mut next, mut before, mut before_said) = (0, 0, 0);
     for (number, hunk) in (1..).zip(patch.hunks()) {
@@ -105,7 +107,11 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
             let line = lines.len() + 1;
             moved.push(Moved { hunk: number, line });
         }
-        lines.extend(new(hunk, file, start));
+        let new = new(hunk, file, start);
+        let [old_range, new_range] =
+            [(start, wanted.len()), (lines.len(), new.len())].map(|(at, many)| range(at, many));
+        headers.push(format!("@@ -{old_range} +{new_range} @@\n"));
+        lines.extend(new);
         next = start + wanted.len();
         (before, before_said) = (start, said.unwrap_or(start));
     }
@@ -116,7 +122,18 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
     Ok(Patched {
         content: content.into_bytes(),
         moved,
+        headers,
     })
+}
+
+/// Names a range of lines as the first line of a hunk does, given how many lines are before it.
+fn range(before: usize, many: usize) -> String {
+    match many {
+        // One without lines is named by the line before it.
+        0 => format!("{before},0"),
+        1 => (before + 1).to_string(),
+        _ => format!("{},{many}", before + 1),
+    }
 }
 
 /// Sees to it that no line becomes one with the next: what was the last line of the file gets an end.

@@ -39,6 +39,8 @@ pub(super) struct Planned {
     pub(super) removed_lines: u64,
     /// The hunks that fit at another line than their own.
     pub(super) moved: Vec<Moved>,
+    /// The first line of each hunk, as it is where the hunk fits.
+    pub(super) headers: Vec<String>,
     /// What is written, if anything is.
     pub(super) write: Option<Write>,
     /// What is removed, if anything is, and what it held.
@@ -113,10 +115,10 @@ fn touched_by(change: &Planned) -> Vec<(PathBuf, u64)> {
 
 fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Planned, FileError> {
     let hunks = &section.hunks;
-    let mut moved = Vec::new();
+    let (mut moved, mut headers) = (Vec::new(), Vec::new());
     let mut patched = |content: &[u8], path: &str| -> Result<Vec<u8>, FileError> {
         let patched = fit::patched(content, hunks, path, stop)?;
-        moved = patched.moved;
+        (moved, headers) = (patched.moved, patched.headers);
         Ok(patched.content)
     };
     let (operation, write, remove) = match &section.wanted {
@@ -176,6 +178,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
         added_lines: lines(hunks, |line| matches!(line, Line::Insert(_))),
         removed_lines: lines(hunks, |line| matches!(line, Line::Delete(_))),
         moved,
+        headers,
         write,
         remove,
     })
