@@ -5,6 +5,7 @@
 //! written is narrowed here ([`accepted`]), and what takes too long is stopped.
 
 mod accepted;
+mod functions;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -113,9 +114,11 @@ fn evaluate(written: &str, stop: &Stop) -> Result<Calculated, ToolError> {
         }
         Err(reason) => {
             stop.check()?;
+            let instead = functions::instead(&expression, &reason);
+            let instead = instead.map(|it| format!("; {it}")).unwrap_or_default();
             let reason = one_line(&reason, MAX_REASON_CHARS);
             return Err(ToolError::permanent(format!(
-                "cannot_calculate: {expression:?}: {reason}"
+                "cannot_calculate: {expression:?}: {reason}{instead}"
             )));
         }
     };

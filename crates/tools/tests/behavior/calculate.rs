@@ -126,6 +126,68 @@ async fn what_may_be_read_in_two_ways_is_refused() {
 }
 
 #[tokio::test]
+async fn a_percent_sign_before_a_number_with_a_sign_is_refused_and_a_sum_of_percentages_is_not() {
+    for expression in ["7 % -3", "7%-3", "7 % +3", "-7 % -3", "2 * (7 % -x)"] {
+        let message = refusal(expression).await;
+        assert!(message.contains("remainder `7 mod 3`"), "{message}");
+    }
+    for (expression, expected) in [
+        ("50% - 3 to %", "-250%"),
+        ("80 * (1 +5%-2%)", "82.4"),
+        ("5%-3% to %", "2%"),
+    ] {
+        let result = calculated(expression).await.unwrap();
+        assert_eq!(result["result"], expected, "{expression}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_function_that_it_lacks_the_calculator_says_which_there_are() {
+    for (expression, expected) in [
+        (
+            "gcd(12, 18)",
+            "there is no function \"gcd\" of several values; ",
+        ),
+        (
+            "2 * max(3,500)",
+            "there is no function \"max\" of several values; ",
+        ),
+        (
+            "pow(2, (3 + 1))",
+            "there is no function \"pow\" of several values; ",
+        ),
+        (
+            "round(3.14159, 2)",
+            "there is no function \"round\" of several values; ",
+        ),
+        ("min(3, 4)", "there is no function \"min\"; "),
+        ("2sec(1)", "there is no function \"sec\"; "),
+        ("factorial(5)", "unknown identifier 'factorial'; "),
+    ] {
+        let message = refusal(expression).await;
+        assert!(message.contains(expected), "{message}");
+        let functions = "the functions, each of one value, are abs, floor, ceil, round, sqrt, cbrt, exp, ln, log2, ";
+        assert!(message.contains(functions), "{message}");
+    }
+    for expression in ["log(100)", "2 log 8", "log(8, 2)"] {
+        let message = refusal(expression).await;
+        assert!(
+            message.contains("write `ln`, `log10` or `log2`"),
+            "{message}"
+        );
+    }
+    for (expression, expected) in [
+        ("sqrt(1,440,000)", "1200"),
+        ("abs(-1,000)", "1000"),
+        ("(1,000 + 2) mod (1,000)", "2"),
+        ("90 min to hours", "1.5 hours"),
+    ] {
+        let result = calculated(expression).await.unwrap();
+        assert_eq!(result["result"], expected, "{expression}");
+    }
+}
+
+#[tokio::test]
 async fn a_division_that_many_read_in_another_way_than_the_calculator_is_refused() {
     for expression in ["10 // 3", "5 // 2 + 1", "10 / / 3", "7 ÷/ 2"] {
         let message = refusal(expression).await;

@@ -2,6 +2,7 @@
 
 use neuraxis_ports::ToolError;
 
+use super::functions::{self, FUNCTIONS};
 use super::{EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH};
 
 /// The signs that may stand in an expression, beside letters and digits. Missing on purpose: `:`, `=`, `\` (functions of
@@ -13,12 +14,8 @@ const OPERATORS: [&str; 11] = [
     "to", "as", "in", "of", "mod", "per", "and", "or", "xor", "choose", "permute",
 ];
 
-/// Words that are no factor of what stands behind them.
-const FUNCTIONS: [&str; 27] = [
-    "abs", "floor", "ceil", "round", "sqrt", "cbrt", "exp", "ln", "log", "log2", "log10", "sin",
-    "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cis",
-    "square", "cubic", "arg",
-];
+/// Words that stand before a unit, and are no factor of it.
+const POWERS_OF_UNITS: [&str; 2] = ["square", "cubic"];
 
 /// Words that are no unit of the fraction before them.
 const CONSTANTS: [&str; 2] = ["pi", "e"];
@@ -59,13 +56,14 @@ pub(super) fn expression(written: &str) -> Result<String, ToolError> {
     signs(&text)?;
     nesting(&text)?;
     words(&text)?;
+    functions::check(&text)?;
     commas(&text)?;
     percent(&text)?;
     divisions(&text)?;
     Ok(text)
 }
 
-fn refused(why: &str) -> ToolError {
+pub(super) fn refused(why: &str) -> ToolError {
     ToolError::permanent(format!("invalid_expression: {why}"))
 }
 
@@ -160,8 +158,8 @@ fn no_thousands(number: &str) -> ToolError {
     ))
 }
 
-/// Refuses `17 % 5`: many would read it as the remainder, and the calculator as 17 percent times 5. And `200 + 10%`: many would
-/// expect 220, and the calculator adds a tenth.
+/// Refuses `17 % 5`: many would read it as the remainder, and the calculator as 17 percent times 5. And `7 % -3`, to it 7 percent
+/// less 3, and `200 + 10%`: many would expect 220, and the calculator adds a tenth.
 fn percent(text: &str) -> Result<(), ToolError> {
     for (at, _) in text.match_indices('%') {
         let rest = text.get(at + 1..).unwrap_or_default().trim_start();
@@ -176,6 +174,12 @@ fn percent(text: &str) -> Result<(), ToolError> {
         if rest.starts_with('^') || rest.starts_with("**") {
             return Err(refused("`5%^2` may be read in two ways; write `(5%)^2`"));
         }
+        if begins_with_signed(rest) {
+            return Err(refused(
+                "`%` before a number with a sign may be read in two ways; for a difference write `7% - 3`, and for the \
+                 remainder `7 mod 3`, which positive whole numbers have",
+            ));
+        }
         let is_operand = rest.starts_with(|next: char| {
             next.is_ascii_alphanumeric() || matches!(next, '(' | '.' | 'π' | '√')
         });
@@ -189,6 +193,18 @@ fn percent(text: &str) -> Result<(), ToolError> {
         }
     }
     Ok(())
+}
+
+/// Tells whether what stands behind a `%` begins with a number and its sign. One that is a percentage again is added or taken.
+fn begins_with_signed(rest: &str) -> bool {
+    let Some(operand) = rest.strip_prefix(['+', '-']) else {
+        return false;
+    };
+    let is_percentage = || {
+        let behind = behind_operand(operand).unwrap_or_default();
+        behind.trim_start().starts_with('%')
+    };
+    !operand.starts_with(' ') && !is_percentage()
 }
 
 /// Tells whether what stands before a `%` ends with a number that is added to, or taken from, something that is no percentage.
@@ -283,7 +299,8 @@ fn behind_word(text: &str) -> Option<&str> {
         letter.is_ascii_alphanumeric() || matches!(letter, '_' | 'π')
     });
     let word = text.strip_suffix(behind).unwrap_or_default();
-    let is_function = behind.starts_with('(') || FUNCTIONS.contains(&word);
+    let is_function =
+        behind.starts_with('(') || FUNCTIONS.contains(&word) || POWERS_OF_UNITS.contains(&word);
     (!word.is_empty() && !is_function).then_some(behind)
 }
 
