@@ -32,7 +32,7 @@ use neuraxis_app::{Config, FolderRules};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::CommandError;
-use crate::progress::Progress;
+use crate::progress;
 
 use dialog::Terms;
 pub(crate) use dialog::{Answer, Postponing};
@@ -314,10 +314,10 @@ impl Prompter {
         });
         let kept = kept.await.map_err(anyhow::Error::new);
         match kept.and_then(|kept| kept.map_err(anyhow::Error::new)) {
-            Ok(file) => Progress::new().notice(&format!(
+            Ok(file) => progress::notice(&format!(
                 "kept in {file} (`neuraxis trust show` shows it, `neuraxis trust remove` takes it back)"
             )),
-            Err(error) => Progress::new().warn(&format!(
+            Err(error) => progress::warn(&format!(
                 "this holds for the session only, since it cannot be kept: {error:#}"
             )),
         }

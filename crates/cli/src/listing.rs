@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::harmless::one_line;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 use crate::wrap::{broken, width};
 
 /// How many items a page has at the most, where nobody says.
@@ -41,17 +41,16 @@ pub(crate) struct Paging {
 impl Paging {
     /// Says below the lines of a page that there is more, or nothing at all. The last item is named by its id.
     pub(crate) fn tell_rest(&self, what: &str, last: Option<String>, is_more: bool) {
-        let progress = Progress::new();
         match last {
             Some(last) if is_more => {
-                progress.notice(&format!("there are more: add --before {last}"));
+                progress::notice(&format!("there are more: add --before {last}"));
             }
             Some(_) => {}
             None if self.before.is_some() => {
-                progress.notice(&format!("there are no more {what}"));
+                progress::notice(&format!("there are no more {what}"));
             }
             None => {
-                progress.notice(&format!(
+                progress::notice(&format!(
                     "there are no {what} yet: `neuraxis chat` begins one"
                 ));
             }

@@ -10,7 +10,7 @@ use anyhow::anyhow;
 
 use crate::error::CommandError;
 #[cfg(unix)]
-use crate::progress::Progress;
+use crate::progress;
 
 /// How long nothing may come before it is said that standard input is waited for.
 #[cfg(unix)]
@@ -25,7 +25,7 @@ pub(crate) fn is_piped() -> bool {
 pub(crate) fn read(what: &str, most: usize) -> Result<Vec<u8>, CommandError> {
     #[cfg(unix)]
     if is_piped() && !comes_within(SILENCE) {
-        Progress::new().notice(
+        progress::notice(
             "waiting for the end of standard input; add `< /dev/null` if there is nothing to read",
         );
     }

@@ -1,6 +1,7 @@
 //! Standard error: what is going on, for whoever watches, and what everybody should know.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 
@@ -16,12 +17,14 @@ const DIM: Style = Style::new().dimmed();
 /// What stands before what a line of ours goes on with below.
 const MARGIN: &str = "  ";
 
-/// Tells about the work: with a line for what is going on and one for each step done where somebody watches, otherwise only
-/// warnings.
+/// What is going on, wherever that is shown from: whatever else is written goes above it.
+static SHOWN: Mutex<Option<Status>> = Mutex::new(None);
+
+/// Tells about the work: with a line for what is going on and one for each step done where somebody watches, otherwise not at
+/// all. Dropped, it shows nothing any more.
 #[derive(Debug)]
 pub(crate) struct Progress {
     audience: Audience,
-    status: Option<Status>,
 }
 
 /// Who reads standard error.
@@ -35,56 +38,68 @@ enum Audience {
     Log,
 }
 
+impl Audience {
+    /// Looks who reads, where so much is wanted.
+    fn of(detail: Detail) -> Self {
+        let is_watched = io::stderr().is_terminal() && !terminal::is_dumb();
+        match (detail, is_watched) {
+            (Detail::Quiet, _) | (Detail::Usual, false) => Self::Log,
+            (Detail::Usual | Detail::Verbose, true) => Self::Watcher,
+            (Detail::Verbose, false) => Self::Reader,
+        }
+    }
+
+    fn hear_done(self, what: &str) {
+        if self != Self::Log {
+            // It may hold a command to be copied, which is broken by nobody but the terminal.
+            print(&format!("{DIM}{}{DIM:#}\n", one_line(what)));
+        }
+    }
+}
+
 impl Progress {
     /// Tells as much as whoever reads standard error wants to know.
     pub(crate) fn new() -> Self {
         Self::telling(Detail::Usual)
     }
 
-    /// Tells so much: nothing but warnings if little is wanted, and each step wherever it goes if much is.
+    /// Tells so much: nothing if little is wanted, and each step wherever it goes if much is.
     pub(crate) fn telling(detail: Detail) -> Self {
-        let is_watched = io::stderr().is_terminal() && !terminal::is_dumb();
-        let audience = match (detail, is_watched) {
-            (Detail::Quiet, _) | (Detail::Usual, false) => Audience::Log,
-            (Detail::Usual | Detail::Verbose, true) => Audience::Watcher,
-            (Detail::Verbose, false) => Audience::Reader,
-        };
         Self {
-            audience,
-            status: None,
+            audience: Audience::of(detail),
         }
     }
 
     /// Shows what is going on now.
-    pub(crate) fn activity(&mut self, what: &str) {
+    pub(crate) fn activity(&self, what: &str) {
         self.activity_over(what, &[]);
     }
 
     /// Shows what is going on now, and below it the last lines of what it prints.
-    pub(crate) fn activity_over(&mut self, what: &str, below: &[String]) {
+    pub(crate) fn activity_over(&self, what: &str, below: &[String]) {
         if self.audience == Audience::Watcher {
-            let status = self.status.get_or_insert_with(|| Status::new(what));
+            let mut shown = shown();
+            let status = shown.get_or_insert_with(|| Status::new(what));
             status.set(what, below);
         }
     }
 
     /// Shows nothing until the next activity, so that the terminal is free for other text.
-    pub(crate) fn hide(&mut self) {
-        self.status = None;
+    pub(crate) fn hide(&self) {
+        if self.audience == Audience::Watcher {
+            *shown() = None;
+        }
     }
 
     /// Says that a step is done, to whoever watches.
     pub(crate) fn done(&self, what: &str) {
-        if self.audience != Audience::Log {
-            // It may hold a command to be copied, which is broken by nobody but the terminal.
-            self.print(&format!("{DIM}{}{DIM:#}\n", one_line(what)));
-        }
+        self.audience.hear_done(what);
     }
 
     /// Says something in a style of its own, to whoever watches. What is in it is harmless, and its lines fit.
     pub(crate) fn show(&self, text: &str) {
         if self.audience != Audience::Log {
-            self.print(text);
+            print(text);
         }
     }
 
@@ -92,36 +107,52 @@ impl Progress {
     pub(crate) fn is_read(&self) -> bool {
         self.audience != Audience::Log
     }
+}
 
-    /// Says something that everybody should know.
-    pub(crate) fn warn(&self, what: &str) {
-        const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-        let what = one_line(&without_secrets(what));
-        self.tell(&format!("{WARNING}warning{WARNING:#}: {what}"));
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.hide();
     }
+}
 
-    /// Says something that everybody should know before it begins.
-    pub(crate) fn notice(&self, what: &str) {
-        const NOTICE: Style = AnsiColor::Cyan.on_default().bold();
-        let what = one_line(&without_secrets(what));
-        self.tell(&format!("{NOTICE}note{NOTICE:#}: {what}"));
-    }
+/// Says that a step is done, to whoever watches.
+pub(crate) fn done(what: &str) {
+    Audience::of(Detail::Usual).hear_done(what);
+}
 
-    /// Writes a line, broken between words where a terminal shows it.
-    fn tell(&self, line: &str) {
-        let line = match io::stderr().is_terminal() {
-            true => broken(line, terminal::width(io::stderr()), MARGIN),
-            false => line.to_owned(),
-        };
-        self.print(&format!("{line}\n"));
-    }
+/// Says something that everybody should know.
+pub(crate) fn warn(what: &str) {
+    const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+    let what = one_line(&without_secrets(what));
+    tell(&format!("{WARNING}warning{WARNING:#}: {what}"));
+}
 
-    fn print(&self, text: &str) {
-        // Nobody is there to be told that standard error cannot be written.
-        let print = || drop(write!(anstream::stderr(), "{text}"));
-        match &self.status {
-            Some(status) => status.above(print),
-            None => print(),
-        }
+/// Says something that everybody should know before it begins.
+pub(crate) fn notice(what: &str) {
+    const NOTICE: Style = AnsiColor::Cyan.on_default().bold();
+    let what = one_line(&without_secrets(what));
+    tell(&format!("{NOTICE}note{NOTICE:#}: {what}"));
+}
+
+/// Writes a line, broken between words where a terminal shows it.
+fn tell(line: &str) {
+    let line = match io::stderr().is_terminal() {
+        true => broken(line, terminal::width(io::stderr()), MARGIN),
+        false => line.to_owned(),
+    };
+    print(&format!("{line}\n"));
+}
+
+fn print(text: &str) {
+    // Nobody is there to be told that standard error cannot be written.
+    let print = || drop(write!(anstream::stderr(), "{text}"));
+    match &*shown() {
+        Some(status) => status.above(print),
+        None => print(),
     }
+}
+
+fn shown() -> MutexGuard<'static, Option<Status>> {
+    // What is kept here is whole, whoever panicked meanwhile.
+    SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }

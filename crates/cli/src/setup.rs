@@ -10,7 +10,7 @@ use neuraxis_app::{
 
 use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
-use crate::progress::Progress;
+use crate::progress;
 use crate::secrecy;
 
 /// How often runs at work here ask whether anybody has something for them: a person who stops one does not like to wait.
@@ -153,7 +153,7 @@ impl Loaded {
         self.say_what_is_ignored();
         let app = self.app().store(OpenStore::in_memory()).build().await?;
         for notice in &app.server_notices {
-            Progress::new().notice(notice);
+            progress::notice(notice);
         }
         Ok(app)
     }
@@ -164,7 +164,7 @@ impl Loaded {
         let locked = locked_configuration(&self.environment);
         let nowhere = nowhere_to_keep(&self.config, &self.environment);
         for notice in locked.into_iter().chain(nowhere) {
-            Progress::new().notice(&notice);
+            progress::notice(&notice);
         }
         Ok(OpenStore::open(&self.config, &self.environment).await?)
     }
@@ -172,7 +172,7 @@ impl Loaded {
     /// Says what of the file of the working directory is ignored. Who shows the notices of an engine does not need it.
     pub(crate) fn say_what_is_ignored(&self) {
         if let Some(notice) = self.config.found().and_then(FoundFile::notice) {
-            Progress::new().notice(&notice);
+            progress::notice(&notice);
         }
     }
 }
@@ -180,6 +180,6 @@ impl Loaded {
 /// Closes an engine when all runs are over, and says what of its traces was lost.
 pub(crate) async fn close(app: &App) {
     for notice in app.close().await {
-        Progress::new().notice(&notice);
+        progress::notice(&notice);
     }
 }

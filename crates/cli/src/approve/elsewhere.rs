@@ -4,7 +4,7 @@
 use neuraxis::core::{ApprovalDecided, ApprovalDecision, AskApproval, RecordBody};
 use neuraxis::{Event, RunHandle};
 
-use crate::progress::Progress;
+use crate::progress;
 
 /// How a question was settled.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl Settled {
     pub(super) fn tell(&self) {
         if let Self::Decided(decided) = self {
             let what = words(decided);
-            Progress::new().notice(&format!("{what}; an answer from here would come too late"));
+            progress::notice(&format!("{what}; an answer from here would come too late"));
         }
     }
 
@@ -44,10 +44,10 @@ impl Settled {
         match self {
             Self::Decided(decided) if decided.decision != *ours => {
                 let what = words(decided);
-                Progress::new().warn(&format!("your answer came too late: {what}"));
+                progress::warn(&format!("your answer came too late: {what}"));
             }
             Self::Decided(_) => {}
-            Self::RunEnded => Progress::new().warn("your answer came too late: the run has ended"),
+            Self::RunEnded => progress::warn("your answer came too late: the run has ended"),
         }
     }
 }

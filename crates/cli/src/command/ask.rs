@@ -34,7 +34,7 @@ use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
 use crate::piped::make_way_for_person;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::{Setup, close};
 use attach::AttachArguments;
 pub(in crate::command) use attach::attached;
@@ -191,9 +191,8 @@ impl Ask {
         close(&app).await;
         let finished = tapes.finish();
         answered?;
-        let progress = Progress::new();
         for notice in finished.map_err(CommandError::failed)? {
-            progress.warn(&notice);
+            progress::warn(&notice);
         }
         Ok(())
     }
@@ -230,7 +229,7 @@ impl Ask {
         watch(app, view, &run, &mut attended).await?;
         if is_new && format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
-            Progress::new().done(&format!("to go on: {again} chat --session {session}"));
+            progress::done(&format!("to go on: {again} chat --session {session}"));
         }
         Ok(())
     }
@@ -267,7 +266,7 @@ pub(in crate::command) fn note_missing_search(app: &App, channel: &Channel) {
     let mut names = tools.specs().map(|spec| spec.name.as_str());
     if *channel == Channel::DEEP_RESEARCH && !names.any(|name| name == "web_search") {
         let doctor = invocation::again("`neuraxis doctor` says how to add one");
-        Progress::new().notice(&format!(
+        progress::notice(&format!(
             "no search service is configured, so that pages are read only where somebody names their addresses ({doctor})"
         ));
     }

@@ -26,7 +26,7 @@ use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::invocation::neuraxis;
 use crate::piped::make_way_for_person;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::{Setup, close};
 use crate::terminal::NextReader;
 use conversation::{Conversation, Flow};
@@ -107,7 +107,7 @@ impl Chat {
             && conversation.attended.is_kept()
             && let Some(command) = conversation.to_go_on().await
         {
-            Progress::new().done(&format!("to go on: {} {command}", neuraxis()));
+            progress::done(&format!("to go on: {} {command}", neuraxis()));
         }
         close(&conversation.app).await;
         match talked?.in_words() {

@@ -14,7 +14,7 @@ use neuraxis_app::App;
 use super::ask;
 use crate::error::CommandError;
 use crate::interrupt::Signals;
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 
 /// Takes a run up. Where a process holds it that may have died, its lease is waited for.
 pub(in crate::command) async fn resume(
@@ -126,16 +126,15 @@ impl LeaseProgress {
         if let Some(until) = held.leased_until {
             let left = in_seconds(left(until));
             let progress = self.progress.get_or_insert_with(|| {
-                let progress = Progress::new();
                 let what = match held.waited_for {
                     WaitedFor::Lease => "it is taken up",
                     WaitedFor::End => "it ends",
                 };
-                progress.notice(&format!(
+                progress::notice(&format!(
                     "another process has run {run}, or had it when it died: {what} in {left} at the latest, unless that \
                      process is alive"
                 ));
-                progress
+                Progress::new()
             });
             progress.activity(&format!("waiting for run {run}: {left}"));
         }

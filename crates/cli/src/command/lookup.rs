@@ -9,7 +9,7 @@ use super::chat::nearest;
 use crate::confirm::{is_somebody_there, says_yes};
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::progress::Progress;
+use crate::progress;
 
 /// What stands for the newest run, and for the session of it.
 const LAST: &str = "last";
@@ -60,7 +60,7 @@ pub(crate) async fn unaltered(
 pub(crate) async fn warn_if_altered(sessions: &Sessions, session: &SessionId) {
     if let Ok(Some(why)) = sessions.alteration(session).await {
         let why = one_line(&why);
-        Progress::new().warn(&format!(
+        progress::warn(&format!(
             "session {session} was altered since it was kept: {why}"
         ));
     }
@@ -136,7 +136,7 @@ pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, Comma
     };
     let about = one_line(run.text.as_deref().unwrap_or_default());
     let about: String = about.chars().take(60).collect();
-    Progress::new().done(&format!("session {}: {about}", run.session));
+    progress::done(&format!("session {}: {about}", run.session));
     unaltered(sessions, &run.session).await?;
     Ok(run.session)
 }
@@ -152,7 +152,7 @@ pub(crate) async fn continued(
         return Ok(id);
     };
     if found != id {
-        Progress::new().done(&format!("session {found}"));
+        progress::done(&format!("session {found}"));
     }
     unaltered(sessions, &found).await?;
     Ok(found)
@@ -255,7 +255,7 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
         false => alike(sessions, name).await?,
     };
     if !is_of_id && alike.is_none() {
-        Progress::new().done(&format!("session {name} is new"));
+        progress::done(&format!("session {name} is new"));
         return Ok(());
     }
     let meant = alike.map(|name| format!(" (did you mean {}?)", one_line(&name)));
@@ -271,7 +271,7 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
         ));
     }
     if !is_somebody_there() {
-        Progress::new().notice(&format!("{what}: this begins it"));
+        progress::notice(&format!("{what}: this begins it"));
         return Ok(());
     }
     match says_yes(&format!("{what}. Begin it?"))? {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::{ListFormat, Output};
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::setup::Setup;
 
 /// How long an endpoint may take to say what it offers.
@@ -56,7 +56,7 @@ enum Found {
 impl Models {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        let mut progress = Progress::new();
+        let progress = Progress::new();
         progress.activity("asking what models there are");
         let discovery = discover(&loaded.config, &loaded.environment).await;
         let notices: Vec<String> = discovery.notices().collect();
@@ -65,7 +65,7 @@ impl Models {
         progress.hide();
         loaded.say_what_is_ignored();
         for notice in &notices {
-            progress.notice(notice);
+            progress::notice(notice);
         }
         Output::new().list(self.format, listings.iter(), in_text, in_json)?;
         match listings.iter().filter(|listing| listing.failed()).count() {

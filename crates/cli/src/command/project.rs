@@ -5,7 +5,7 @@ use neuraxis_app::{InstructionFile, Trust, TrustList, instruction_files, instruc
 
 use crate::confirm::{Answer, ask, is_somebody_there};
 use crate::harmless::{one_line, plain_to_see};
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::Loaded;
 
 /// How many lines of a file are shown where somebody is asked about it.
@@ -23,7 +23,6 @@ pub(super) enum Asking {
 /// Returns what an agent is told of the project's files that count, and says which these are.
 pub(super) fn instructions(loaded: &Loaded, asking: Asking) -> Option<String> {
     let mut files = instruction_files(&loaded.environment);
-    let progress = Progress::new();
     for file in &mut files {
         let is_open = matches!(file.trust, Trust::Unknown | Trust::Changed);
         if is_open && file.fault.is_none() && asking == Asking::Person && is_somebody_there() {
@@ -32,14 +31,14 @@ pub(super) fn instructions(loaded: &Loaded, asking: Asking) -> Option<String> {
         match (&file.fault, file.trust) {
             (Some(fault), _) => {
                 let fault = one_line(fault);
-                progress.warn(&format!("{} is ignored: {fault}", name(file)));
+                progress::warn(&format!("{} is ignored: {fault}", name(file)));
             }
             (None, Trust::Trusted) => {
-                progress.notice(&format!("following {} ({})", name(file), size(file)));
+                progress::notice(&format!("following {} ({})", name(file), size(file)));
             }
             // Whoever said so knows it.
             (None, Trust::Refused) => {}
-            (None, _) => progress.notice(&format!(
+            (None, _) => progress::notice(&format!(
                 "{} ({}) is not trusted and is ignored (`neuraxis trust add` trusts it)",
                 name(file),
                 size(file)
@@ -70,7 +69,7 @@ fn ask_about(file: &mut InstructionFile, loaded: &Loaded) {
     };
     if let Err(error) = answered {
         let cause = anyhow::Error::new(error);
-        Progress::new().warn(&format!("your answer is not remembered: {cause:#}"));
+        progress::warn(&format!("your answer is not remembered: {cause:#}"));
     }
 }
 

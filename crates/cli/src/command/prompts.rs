@@ -6,14 +6,14 @@ use neuraxis_app::Prompts;
 use super::chat::nearest;
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::Loaded;
 
 /// Reads the prompts there are, and says which files are none.
 pub(super) fn read(loaded: &Loaded) -> Prompts {
     let prompts = Prompts::read(&loaded.config, &loaded.environment);
     for fault in &prompts.faults {
-        Progress::new().warn(fault);
+        progress::warn(fault);
     }
     prompts
 }

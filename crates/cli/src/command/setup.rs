@@ -15,7 +15,7 @@ use crate::confirm::is_somebody_there;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::setup::Setup;
 
 /// How many models are listed.
@@ -56,7 +56,7 @@ impl SetUp {
         let loaded = setup.load()?;
         let environment = loaded.environment;
         let mut edited = Edited::open(setup, &environment)?;
-        let mut progress = Progress::new();
+        let progress = Progress::new();
         progress.activity("looking for models");
         let found = candidates(&loaded.config, &environment).await;
         progress.hide();
@@ -69,7 +69,7 @@ impl SetUp {
         let offered = match offered(setup, chosen).await? {
             Ok(models) => models,
             Err(error) => {
-                progress.warn(&format!("it does not say which models it has: {error}"));
+                progress::warn(&format!("it does not say which models it has: {error}"));
                 Vec::new()
             }
         };

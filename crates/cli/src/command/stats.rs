@@ -16,7 +16,7 @@ use crate::command::sessions::age;
 use crate::error::CommandError;
 use crate::listing::Format;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 use crate::quantities::{brief_millis, moment, money, tokens};
 use crate::setup::Setup;
 use crate::tree::Branches;
@@ -89,8 +89,7 @@ impl Stats {
             return Ok(output.line(&format!("{value:#}"))?);
         }
         if figures.total().runs == 0 {
-            Progress::new()
-                .notice("there are no runs in that time: --since all shows all there are");
+            progress::notice("there are no runs in that time: --since all shows all there are");
             return Ok(());
         }
         let columns = output.columns();

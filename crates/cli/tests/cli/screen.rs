@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rexpect::process::PtyProcess;
 use rustix::termios::{Winsize, tcsetwinsize};
+use sqlx::Connection;
 
 use crate::machine::Machine;
 use crate::scripted::{Scripted, Turn};
@@ -259,6 +260,46 @@ fn no_ghost_stays_when_the_screen_is_resized_or_keys_are_typed_or_the_run_is_int
     screen.types("\r");
     screen.shows("Well.");
     assert_eq!(model.heard().last().map(String::as_str), Some("next one"));
+}
+
+#[test]
+fn what_is_said_while_a_run_ends_stands_above_what_is_going_on() {
+    let model = Scripted::start([Turn::Stalls("")]);
+    let machine = model.machine();
+    let arguments = ["--set", "store.patience_ms=60000", "chat", "--session", "s"];
+    let mut screen = Screen::open(&machine, &arguments, 100, false);
+    screen.shows("chat/moderate>");
+    screen.types("Hello?\r");
+    screen.shows("waiting for the model");
+    // Its end cannot be written, so that the run goes on ending.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let url = format!("sqlite://{}", machine.database().display());
+    let holder = runtime.block_on(async {
+        let mut holder = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let begin = sqlx::query("BEGIN EXCLUSIVE");
+        begin.execute(&mut holder).await.unwrap();
+        holder
+    });
+    let seconds = |seen: &str| -> Option<f64> {
+        let (_, time) = seen.rsplit_once("waiting for the model · ")?;
+        time.split_once(" s")?.0.parse().ok()
+    };
+    let seen = screen.until("a time", |seen| seconds(seen).is_some());
+    let later = seconds(&seen).map(|seconds| seconds + 2.0);
+    screen.interrupt();
+    // By then it was heard: the next one is another.
+    screen.until("a later time", |seen| seconds(seen) >= later);
+    screen.interrupt();
+    let seen = screen.shows("Ctrl-C once more leaves at once");
+    assert!(seen.contains("\nnote: the run is ending"), "{seen}");
+    runtime.block_on(holder.close()).unwrap();
+    let seen = screen.until("the prompt", |seen| {
+        seen.matches("chat/moderate>").count() == 2
+    });
+    assert!(!seen.contains("waiting for the model"), "{seen}");
 }
 
 #[test]

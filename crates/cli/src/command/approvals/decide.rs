@@ -20,7 +20,7 @@ use crate::command::lookup;
 use crate::confirm;
 use crate::error::CommandError;
 use crate::invocation::again;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::{Setup, close};
 use crate::terminal;
 
@@ -191,7 +191,7 @@ async fn decide_in(
                 "the decision is kept; the process that has the run goes on with it. If that one has died: `neuraxis runs \
                  resume {run}`"
             );
-            Progress::new().notice(&again(&note));
+            progress::notice(&again(&note));
             // Whoever has the run takes what is too late for an expiry.
             return match waiting.expired_by(SystemClock.now()) {
                 Some(at) => Err(too_late(&waiting, at)),

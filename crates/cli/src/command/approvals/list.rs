@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::waiting::in_text;
 use crate::error::CommandError;
 use crate::output::{ListFormat, Output};
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -42,7 +42,7 @@ impl List {
         };
         for (run, why) in &found.damaged {
             let what = format!("run {run} is damaged, so that nobody knows what it asks: {why}");
-            Progress::new().warn(&what);
+            progress::warn(&what);
         }
         let waiting = found.waiting;
         let mut output = Output::new();

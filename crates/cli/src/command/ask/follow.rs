@@ -15,7 +15,7 @@ use super::view::View;
 use super::{Attended, schema, waiting};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
-use crate::progress::Progress;
+use crate::progress;
 
 /// What a user is told of an answer without a word.
 const NO_ANSWER: &str = "the model ended without an answer: its reply is empty";
@@ -31,7 +31,7 @@ pub(in crate::command) async fn watch(
     attended: &mut Attended,
 ) -> Result<(), CommandError> {
     for notice in &app.notices {
-        view.notice(notice);
+        progress::notice(notice);
     }
     let interrupt = Interrupt::watch({
         let run = run.clone();
@@ -82,15 +82,15 @@ pub(in crate::command) async fn show(
     let outcome = Outcome::of(&result, &records);
     view.finish(&result, &outcome)?;
     for notice in app.take_server_notices() {
-        view.notice(&notice);
+        progress::notice(&notice);
     }
     match result.finish_reason {
-        Some(FinishReason::Length) => Progress::new().warn(&was_cut(run)),
+        Some(FinishReason::Length) => progress::warn(&was_cut(run)),
         // Of one that was withheld as a whole the answer says so.
         Some(FinishReason::ContentFilter) if !outcome.said.is_empty() => {
-            Progress::new().warn(WAS_WITHHELD);
+            progress::warn(WAS_WITHHELD);
         }
-        Some(FinishReason::Refused) => Progress::new().warn(WAS_REFUSED),
+        Some(FinishReason::Refused) => progress::warn(WAS_REFUSED),
         _ => {}
     }
     verdict(&result, &outcome, interrupt, &records, |failure| {

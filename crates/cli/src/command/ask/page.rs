@@ -30,7 +30,7 @@ impl Page {
     }
 
     /// Writes text, in pieces as it comes. What can only be judged with what follows waits for that.
-    pub(super) fn write(&mut self, text: &str, progress: &mut Progress) -> io::Result<()> {
+    pub(super) fn write(&mut self, text: &str, progress: &Progress) -> io::Result<()> {
         let Some(markdown) = &mut self.markdown else {
             if !text.is_empty() {
                 progress.hide();
@@ -51,7 +51,7 @@ impl Page {
     }
 
     /// Writes what waits for the rest of its block, because something else comes now.
-    pub(super) fn flush(&mut self, progress: &mut Progress) -> io::Result<()> {
+    pub(super) fn flush(&mut self, progress: &Progress) -> io::Result<()> {
         let rest = self.markdown.as_mut().map(Markdown::end);
         match rest {
             Some(rest) if !rest.is_empty() => {

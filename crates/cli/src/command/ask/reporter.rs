@@ -20,7 +20,7 @@ use crate::call::lines_of;
 use crate::command::help::command_for;
 use crate::detail::Detail;
 use crate::harmless::one_line;
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::quantities::{brief, money, tokens};
 use crate::rows::{LongLines, Mark, Row};
 use crate::terminal;
@@ -181,23 +181,21 @@ impl Reporter {
             RecordBody::RoleDowngraded(downgraded) => {
                 let what = describe::downgraded(downgraded);
                 let reason = &downgraded.reason;
-                self.progress.warn(&format!("{what}: {reason}"));
+                progress::warn(&format!("{what}: {reason}"));
             }
             RecordBody::Escalated(escalated) => {
-                self.progress.warn(&describe::escalated(escalated));
+                progress::warn(&describe::escalated(escalated));
             }
             RecordBody::ContextTrimmed(trimmed) => {
                 let messages = describe::trimmed(trimmed);
                 match trimmed.summary {
-                    Some(_) => self.progress.notice(&format!("summed up {messages}")),
-                    None => self
-                        .progress
-                        .warn(&format!("left out {messages}, so that the rest fits")),
+                    Some(_) => progress::notice(&format!("summed up {messages}")),
+                    None => progress::warn(&format!("left out {messages}, so that the rest fits")),
                 }
             }
             RecordBody::MaxTurnsReached(reached) => {
                 let limit = describe::max_turns(reached);
-                self.progress.warn(&format!("{limit}: one last answer"));
+                progress::warn(&format!("{limit}: one last answer"));
             }
             RecordBody::LimitReached(reached) => self.limit_reached(reached),
             _ => {}
@@ -207,7 +205,7 @@ impl Reporter {
     /// What only says how the model went about it is for who wants to read all of that.
     fn warned(&self, warning: &Warning) {
         if warning.code != Warning::TOOL_NOT_RETRIED || self.detail == Detail::Verbose {
-            self.progress.warn(&warning.message);
+            progress::warn(&warning.message);
         }
     }
 
@@ -222,7 +220,7 @@ impl Reporter {
         }
         self.is_time_up |= reached.limit == LimitKind::DeadlineReserve;
         let limit = describe::limit(reached.limit);
-        self.progress.warn(&format!("{limit}{last}"));
+        progress::warn(&format!("{limit}{last}"));
     }
 
     fn model_replied(&mut self, record: &Record, call: &LlmCall) {
@@ -286,10 +284,8 @@ impl Reporter {
             true if self.detail < Detail::Verbose => {
                 self.progress.activity(&format!("{served_by}{next}"));
             }
-            true => self
-                .progress
-                .warn(&format!("{served_by}: the same failure again{next}")),
-            false => self.progress.warn(&format!("{served_by}: {error}{next}")),
+            true => progress::warn(&format!("{served_by}: the same failure again{next}")),
+            false => progress::warn(&format!("{served_by}: {error}{next}")),
         }
         self.failure = Some(error.to_owned());
         if is_waited_for {
@@ -313,8 +309,7 @@ impl Reporter {
         match self.calls.ended(result, self.detail) {
             Ended::Refused(what) => {
                 let shows_rule = command_for(&what).map(|command| format!(" ({command})"));
-                self.progress
-                    .warn(&format!("{what}{}", shows_rule.unwrap_or_default()));
+                progress::warn(&format!("{what}{}", shows_rule.unwrap_or_default()));
             }
             Ended::Told { .. } if is_plan => {}
             Ended::Told { line, rows } => self.told(depth, &line, rows),

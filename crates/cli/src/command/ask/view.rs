@@ -18,6 +18,7 @@ use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, on_one_line};
+use crate::progress;
 use crate::terminal::{self, NextReader};
 
 /// Shows a run.
@@ -102,11 +103,6 @@ impl View {
         self
     }
 
-    /// Says something that the user should know before the answer.
-    pub(in crate::command) fn notice(&self, notice: &str) {
-        self.reporter.progress.notice(notice);
-    }
-
     /// Shows the events of a run up to its end. Nothing is shown while the person is asked something.
     pub(in crate::command) async fn follow(
         &mut self,
@@ -166,8 +162,8 @@ impl View {
                     _ if outcome.said.is_empty() => self.answer.end(),
                     _ => self.answer.finish(&outcome.said),
                 };
-                self.page.write(&missing, &mut self.reporter.progress)?;
-                self.page.flush(&mut self.reporter.progress)?;
+                self.page.write(&missing, &self.reporter.progress)?;
+                self.page.flush(&self.reporter.progress)?;
                 self.reporter.progress.hide();
                 self.reporter.tell_usage(result, self.began.elapsed());
                 Ok(())
@@ -222,7 +218,7 @@ impl View {
 
     fn end_line(&mut self) -> io::Result<()> {
         let end_of_line = self.answer.end_of_line();
-        let progress = &mut self.reporter.progress;
+        let progress = &self.reporter.progress;
         if !end_of_line.is_empty() {
             self.page.write(end_of_line, progress)?;
         }
@@ -240,17 +236,17 @@ impl View {
             }
             Change::More(text) => {
                 self.reporter.tell_thoughts();
-                self.page.write(&text, &mut self.reporter.progress)?;
+                self.page.write(&text, &self.reporter.progress)?;
                 if matches!(event, Event::Record(_)) {
                     self.reporter.hear(event);
                 }
             }
             Change::Void(end_of_line) => {
-                let progress = &mut self.reporter.progress;
+                let progress = &self.reporter.progress;
                 self.page.write(end_of_line, progress)?;
                 self.page.flush(progress)?;
                 let void = "the text above was discarded: its reply was not complete";
-                progress.warn(void);
+                progress::warn(void);
             }
         }
         Ok(())

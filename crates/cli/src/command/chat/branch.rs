@@ -14,7 +14,7 @@ use super::super::sessions::asked;
 use super::conversation::Conversation;
 use crate::error::CommandError;
 use crate::harmless::one_line_of;
-use crate::progress::Progress;
+use crate::progress;
 
 /// How many times the same message may have been asked again for what was before it to be found.
 const MAX_BRANCHES: usize = 64;
@@ -109,7 +109,7 @@ impl Conversation {
         self.goes_on_from = None;
         self.earlier = Earlier::Whole;
         self.session = session;
-        Progress::new().done(&format!("session {}", self.session));
+        progress::done(&format!("session {}", self.session));
         self.show(run, Seq(0)).await
     }
 

@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::interrupt::{Interrupt, Signal};
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::{Loaded, Setup, hear_of_other_commands};
 use crate::terminal::NextReader;
 
@@ -150,19 +150,18 @@ impl Conversation {
 
     /// Says where it stands before it begins.
     pub(super) async fn greet(&self, is_interactive: bool) {
-        let progress = Progress::new();
         for notice in &self.app.notices {
-            progress.notice(notice);
+            progress::notice(notice);
         }
         let session = &self.session;
         if is_interactive {
-            progress.notice(&format!("session {session}; /help lists the commands"));
+            progress::notice(&format!("session {session}; /help lists the commands"));
         } else {
-            progress.notice(&format!("session {session}"));
+            progress::notice(&format!("session {session}"));
         }
         if let Some(run) = self.unfinished().await {
             let what = lease_progress::what_it_does(&run);
-            progress.notice(&format!("{what}: /resume goes on with it"));
+            progress::notice(&format!("{what}: /resume goes on with it"));
         }
     }
 
@@ -278,7 +277,7 @@ impl Conversation {
                 let run = run.clone();
                 move |signal| ask::cancel(&run, signal.reason())
             },
-            || Progress::new().notice("the run is ending; Ctrl-C once more leaves at once"),
+            || progress::notice("the run is ending; Ctrl-C once more leaves at once"),
         );
         let view = View::new(Format::Text)
             .telling(self.detail)
@@ -356,7 +355,7 @@ impl Conversation {
 fn unless_interrupted(done: Result<(), CommandError>) -> Result<(), CommandError> {
     match done {
         Err(error) if error.interruption() == Some(Signal::Interrupt) => {
-            Progress::new().notice("interrupted");
+            progress::notice("interrupted");
             Ok(())
         }
         done => done,

@@ -20,7 +20,7 @@ use rustyline::{
 use super::conversation::Conversation;
 use super::slash::COMMANDS;
 use crate::approve::{Line, line_of};
-use crate::progress::Progress;
+use crate::progress;
 use crate::terminal;
 
 /// How many messages are remembered.
@@ -117,7 +117,7 @@ impl Editor {
                 }
                 Line::Interrupted => {
                     is_leaving = true;
-                    Progress::new().notice("Ctrl-C again, or Ctrl-D, leaves");
+                    progress::notice("Ctrl-C again, or Ctrl-D, leaves");
                 }
                 Line::End => return Ok(Line::End),
             }
@@ -138,7 +138,7 @@ impl Editor {
         });
         if let Err(error) = kept {
             let file = file.display();
-            Progress::new().warn(&format!("what you type is not remembered: {file}: {error}"));
+            progress::warn(&format!("what you type is not remembered: {file}: {error}"));
             self.history = None;
         }
     }

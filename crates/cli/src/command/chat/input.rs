@@ -11,7 +11,7 @@ use super::editor::Editor;
 use crate::approve::{Line, forget_what_was_typed};
 use crate::error::CommandError;
 use crate::interrupt::{Signal, Signals};
-use crate::progress::Progress;
+use crate::progress;
 
 /// The most bytes of a message that comes through a pipe.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -109,7 +109,7 @@ impl Source {
         match Editor::open(conversation) {
             Ok(editor) => Self::Person(Some(Box::new(editor))),
             Err(error) => {
-                Progress::new().warn(&format!("lines cannot be edited here: {error}"));
+                progress::warn(&format!("lines cannot be edited here: {error}"));
                 standard_input()
             }
         }

@@ -14,7 +14,7 @@ use super::super::ask;
 use crate::confirm::{is_somebody_there, says_yes};
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::progress::Progress;
+use crate::progress;
 
 /// What to do about files that nobody could be asked about.
 const NOBODY_ASKED: &str = "nobody can be asked here about files that are hidden, hold secrets or lie outside of this folder; /attach FILE sends one";
@@ -34,7 +34,7 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
         if word.contains(['/', '.']) && !Path::new(word).is_dir() {
             let word = one_line(word);
             let told = format!("there is no file {word} here: @{word} goes as it stands");
-            Progress::new().notice(&told);
+            progress::notice(&told);
         }
     }
     let files = wanted(files, typed)?;
@@ -43,7 +43,7 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
     let parts = parts?;
     if !files.is_empty() {
         let told = format!("with this message: {}", listed(&files));
-        Progress::new().notice(&told);
+        progress::notice(&told);
     }
     Ok(parts)
 }
@@ -59,11 +59,11 @@ fn wanted<'a>(files: Vec<&'a str>, typed: &str) -> Result<Vec<&'a str>, CommandE
     }
     let told = listed(&doubtful);
     if !is_somebody_there() {
-        Progress::new().notice(&format!("this message goes without {told}: {NOBODY_ASKED}"));
+        progress::notice(&format!("this message goes without {told}: {NOBODY_ASKED}"));
     } else if says_yes(&format!("Send {told} with this message?"))? {
         wanted.extend(doubtful);
     } else {
-        Progress::new().notice(&format!("this message goes without {told}"));
+        progress::notice(&format!("this message goes without {told}"));
     }
     Ok(wanted)
 }

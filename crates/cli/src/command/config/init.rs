@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,7 @@ impl Init {
         written.map_err(|error| refused(path, error))?;
         Output::new().line(&format!("wrote {}", path.display()))?;
         if setup.file().is_none() {
-            Progress::new().notice("what you write there counts once you ran `neuraxis trust add`");
+            progress::notice("what you write there counts once you ran `neuraxis trust add`");
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::check::{Check, Outcome};
 use super::request::{ENOUGH_FOR_A_CALL, TOOL, calling, streamed, tiny, whole};
 use crate::command::models::WITHIN;
 use crate::command::models::described;
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::quantities::brief;
 
 /// The provider of recordings, which this program makes itself.
@@ -25,9 +25,9 @@ pub(super) async fn all(
     endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
     sends: bool,
 ) -> Vec<Check> {
-    let mut progress = sends.then(Progress::new);
-    if let Some(progress) = &mut progress {
-        announce(progress, &endpoints);
+    let progress = sends.then(Progress::new);
+    if let Some(progress) = &progress {
+        announce(&endpoints);
         progress.activity("checking the models");
     }
     let looked_at = endpoints
@@ -37,20 +37,20 @@ pub(super) async fn all(
             Ok(endpoint) => one(&endpoint, sends).await,
         });
     let checks = join_all(looked_at).await.concat();
-    if let Some(progress) = &mut progress {
+    if let Some(progress) = progress {
         progress.hide();
     }
     checks
 }
 
 /// Says who will be sent something, before it is.
-fn announce(progress: &Progress, endpoints: &BTreeMap<Role, Result<Endpoint, ModelError>>) {
+fn announce(endpoints: &BTreeMap<Role, Result<Endpoint, ModelError>>) {
     let asked = endpoints.values().flatten().filter(|one| is_model(one));
     let asked: Vec<String> = asked
         .map(|endpoint| format!("{} ({})", endpoint.role, endpoint.info().model))
         .collect();
     if !asked.is_empty() {
-        progress.notice(&format!(
+        progress::notice(&format!(
             "up to three tiny requests go to each model, which costs a few tokens: {}; --offline sends nothing",
             asked.join(", ")
         ));

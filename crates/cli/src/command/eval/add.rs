@@ -26,7 +26,7 @@ use crate::error::CommandError;
 use crate::harmless::{one_line, one_line_of};
 use crate::invocation::neuraxis;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::{Loaded, Setup};
 
 /// The most characters of a name that is made of a question.
@@ -106,7 +106,7 @@ impl Add {
         let checks = counted(checks, "check");
         Output::new().line(&format!("{file}: added case \"{name}\" with {checks}"))?;
         let again = neuraxis();
-        Progress::new().done(&format!("to run it: {again} eval {file}"));
+        progress::done(&format!("to run it: {again} eval {file}"));
         Ok(())
     }
 

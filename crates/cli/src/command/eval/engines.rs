@@ -8,7 +8,7 @@ use neuraxis::evals::{Case, CaseFault, EvalFile, Evals, Source, judge};
 use neuraxis_app::{App, BuildError, OpenStore, Tape, Telemetry, may_be_tool};
 
 use crate::error::CommandError;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::Loaded;
 
 /// What cases run on.
@@ -45,7 +45,7 @@ impl Engines {
         match &models {
             Some(app) => {
                 for notice in &app.notices {
-                    Progress::new().notice(notice);
+                    progress::notice(notice);
                 }
             }
             None => loaded.say_what_is_ignored(),
@@ -106,11 +106,11 @@ impl Engines {
             finished = app.tapes.finish();
         }
         for notice in self.telemetry.close().await {
-            Progress::new().warn(&notice);
+            progress::warn(&notice);
         }
         self.store.close().await;
         for notice in finished.map_err(CommandError::failed)? {
-            Progress::new().warn(&notice);
+            progress::warn(&notice);
         }
         Ok(())
     }

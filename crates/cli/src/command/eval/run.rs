@@ -109,7 +109,7 @@ impl Run {
         if let Some(times) = self.repeat {
             evals = evals.repeat(times.get());
         }
-        let mut progress = Progress::new();
+        let progress = Progress::new();
         progress.activity(&counted(file.cases.len() as u64, "case"));
         let mut kept = Ok(());
         let report = evals.run_watched(&file.cases, |report, ended| {
@@ -125,7 +125,6 @@ impl Run {
         });
         let report = report.await;
         progress.hide();
-        drop(progress);
         let closed = engines.close().await;
         // What was paid for is shown, though a file cannot take it.
         let finished = kept.and_then(|()| results.finish(&path, &report));

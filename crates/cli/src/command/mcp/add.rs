@@ -10,7 +10,7 @@ use toml_edit::{Array, InlineTable, Table, value};
 use super::edit::Edited;
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -104,7 +104,7 @@ impl Add {
         }
         file.save().map_err(CommandError::failed)?;
         Output::new().line(&format!("added {} to {path}", self.name))?;
-        Progress::new().notice(&format!("try it with `neuraxis mcp test {}`", self.name));
+        progress::notice(&format!("try it with `neuraxis mcp test {}`", self.name));
         Ok(())
     }
 

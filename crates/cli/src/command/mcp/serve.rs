@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::{Loaded, Setup, close, hear_of_other_commands};
 
 const EXAMPLES: &str = "\
@@ -60,9 +60,8 @@ impl Serve {
         }
         let app = app.build().await?;
         hear_of_other_commands(&app);
-        let progress = Progress::new();
         for notice in &app.notices {
-            progress.notice(notice);
+            progress::notice(notice);
         }
         let server = self.server(&app.orchestrator);
         let (input, output) = (tokio::io::stdin(), tokio::io::stdout());

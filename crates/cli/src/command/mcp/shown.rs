@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::error::CommandError;
 use crate::harmless::{one_line, plain_to_see};
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::setup::Loaded;
 
 /// Connects to a server of the configuration.
@@ -36,11 +36,11 @@ pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServ
     let at = loaded.config.mcp_origin(name);
     let server =
         started.map_err(|fault| CommandError::configuration(anyhow!("{at:#}: {fault}")))?;
-    let mut progress = Progress::new();
+    let progress = Progress::new();
     progress.activity(&format!("connecting to {name}"));
     let section = loaded.config.mcp().servers.get(name);
     let usual = section.map_or(Duration::ZERO, |section| section.start_timeout);
-    let ready = ready(&server, name, usual, &progress).await;
+    let ready = ready(&server, name, usual).await;
     progress.hide();
     match ready {
         Ok(()) => Ok(server),
@@ -56,17 +56,12 @@ pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServ
 
 /// Waits until a server is connected. Whoever looks at it alone may wait longer than a run would, since a program that is
 /// fetched first takes its time, and is told so.
-async fn ready(
-    server: &McpServer,
-    name: &str,
-    usual: Duration,
-    progress: &Progress,
-) -> Result<(), String> {
+async fn ready(server: &McpServer, name: &str, usual: Duration) -> Result<(), String> {
     let mut connecting = pin!(server.ready());
     if let Ok(ready) = timeout(usual, &mut connecting).await {
         return ready;
     }
-    progress.notice(&format!(
+    progress::notice(&format!(
         "MCP server {name} has not answered for {usual:?}, after which a run does without it \
          (mcp.servers.{name}.start_timeout); still waiting for it, Ctrl-C ends that"
     ));

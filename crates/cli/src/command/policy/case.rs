@@ -11,7 +11,7 @@ use neuraxis::engine::ToolCallError;
 
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -49,7 +49,7 @@ impl Test {
             |error| CommandError::configuration(anyhow::Error::new(error).context(file.clone()));
         let cases = CaseFile::from_toml(&file, &text).map_err(wrong)?;
         if cases.says_nothing() {
-            Progress::new().notice(&format!(
+            progress::notice(&format!(
                 "{file} holds neither a case nor a rule: only the examples of the policy in force are run (`neuraxis help policy` shows a case)"
             ));
         }

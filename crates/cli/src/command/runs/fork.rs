@@ -20,7 +20,7 @@ use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::{Setup, close};
 
 const EXAMPLES: &str = "\
@@ -95,7 +95,7 @@ impl Fork {
         let turn = self.turn(&run, &records)?;
         if let Ok(Some(why)) = sessions.alteration(&run.session).await {
             let session = &run.session;
-            Progress::new().warn(&format!(
+            progress::warn(&format!(
                 "session {session} was altered since it was kept ({why}): the new one begins with what stands there now"
             ));
         }
@@ -113,7 +113,7 @@ impl Fork {
         watch(app, View::new(format), &handle, attended).await?;
         if format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
-            Progress::new().done(&format!("to go on: {again} chat --session {session}"));
+            progress::done(&format!("to go on: {again} chat --session {session}"));
         }
         Ok(())
     }

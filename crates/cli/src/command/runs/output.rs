@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing};
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 
 /// How much is read at a time.
 const PAGE_BYTES: usize = 256 * 1024;
@@ -70,8 +70,9 @@ fn list(outputs: &[OutputHead], format: Format) -> Result<(), CommandError> {
     }
     listing.end()?;
     if outputs.is_empty() && format == Format::Text {
-        let progress = Progress::new();
-        progress.notice("no output of this run is kept: what its tools returned is in its records");
+        progress::notice(
+            "no output of this run is kept: what its tools returned is in its records",
+        );
     }
     Ok(())
 }

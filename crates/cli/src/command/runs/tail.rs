@@ -12,7 +12,7 @@ use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::output::{Output, on_one_line};
-use crate::progress::Progress;
+use crate::progress;
 use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
@@ -50,12 +50,12 @@ enum Format {
 impl Tail {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let Some(run) = self.find(sessions).await? else {
-            Progress::new().notice("there are no runs yet: `neuraxis chat` begins one");
+            progress::notice("there are no runs yet: `neuraxis chat` begins one");
             return Ok(());
         };
         let mut output = Output::new();
         if self.format == Format::Text {
-            Progress::new().notice(&format!("run {} of session {}", run.run_id, run.session));
+            progress::notice(&format!("run {} of session {}", run.run_id, run.session));
         }
         let mut calls = CallLog::default();
         let mut followed = sessions.follow(run.run_id, Seq(0));
@@ -64,7 +64,7 @@ impl Tail {
                 Ok(Some(record)) => record,
                 Ok(None) => return Ok(()),
                 Err(error) if error.is_retryable() => {
-                    Progress::new().notice(&format!("the run could not be read: {error}"));
+                    progress::notice(&format!("the run could not be read: {error}"));
                     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
                     continue;
                 }

@@ -17,7 +17,7 @@ use crate::completion;
 use crate::destination::create_new;
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,7 +68,7 @@ impl Export {
             Ok(written) => {
                 if written.count > 0 {
                     let sessions = counted(written.count, "session");
-                    Progress::new().notice(&format!("wrote {sessions} to {}", path.display()));
+                    progress::notice(&format!("wrote {sessions} to {}", path.display()));
                 }
                 written.told()
             }
@@ -137,7 +137,7 @@ impl Written {
             (0, 0) => Err(CommandError::failed(anyhow!("there are no sessions"))),
             (1, 0) => Ok(()),
             (count, 0) => {
-                Progress::new().done(&format!("{count} sessions"));
+                progress::done(&format!("{count} sessions"));
                 Ok(())
             }
             (count, damaged) => {
@@ -176,7 +176,7 @@ async fn write(
             // It keeps none of the others out of a backup.
             Err(ExportError::Store(StoreError::Damaged(why))) => {
                 let id = &session.id;
-                Progress::new().warn(&format!("session {id} is damaged and not written: {why}"));
+                progress::warn(&format!("session {id} is damaged and not written: {why}"));
                 written.damaged += 1;
                 continue;
             }
@@ -191,7 +191,7 @@ async fn write(
 /// Says that a session is not at its end.
 fn tell_unfinished(exported: Exported) {
     if let Some(run) = exported.unfinished {
-        Progress::new().warn(&format!(
+        progress::warn(&format!(
             "run {run} has not ended: the file holds it as far as it has come"
         ));
     }

@@ -18,7 +18,7 @@ use crate::arguments::open_file;
 use crate::command::lease_progress::LeaseProgress;
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,7 +132,7 @@ async fn warn_of_old(
     let idle: HashSet<_> = idle.into_iter().map(|session| session.id).collect();
     let ids = imported.iter().map(|imported| &imported.session.id);
     for id in ids.filter(|id| idle.contains(*id)) {
-        Progress::new().warn(&format!(
+        progress::warn(&format!(
             "nothing has happened in {id} for as long as store.keep says: a server deletes it within the hour; to keep it, make store.keep longer, or leave it out, before one runs"
         ));
     }

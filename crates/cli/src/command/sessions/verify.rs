@@ -14,7 +14,7 @@ use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing};
-use crate::progress::Progress;
+use crate::progress;
 
 const HEADING: &str = "SESSION                               RECORDS  HEAD, OR WHAT IS WRONG";
 
@@ -70,7 +70,7 @@ impl Verify {
         match checked.damaged {
             0 => {
                 if self.format == Format::Text && checked.listing.count > 0 {
-                    Progress::new().notice("nothing was altered");
+                    progress::notice("nothing was altered");
                 }
                 Ok(())
             }

@@ -52,7 +52,7 @@ impl Call {
         let context = context();
         let cancellation = context.cancellation.clone();
         let interrupt = Interrupt::watch(move |_| cancellation.cancel());
-        let mut progress = Progress::new();
+        let progress = Progress::new();
         progress.activity(&format!("running {}", self.name));
         let outcome = ToolCatalog::run(tool.clone(), arguments, context, timeout).await;
         progress.hide();

@@ -13,7 +13,7 @@ use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::{ListFormat, Output};
-use crate::progress::Progress;
+use crate::progress;
 use crate::setup::{Setup, close};
 
 const EXAMPLES: &str = "\
@@ -49,7 +49,7 @@ impl List {
             why_no_commands(&loaded.config),
         ];
         for why in whys.into_iter().flatten() {
-            Progress::new().notice(&why);
+            progress::notice(&why);
         }
         let tools = app.orchestrator.tools();
         close(&app).await;

@@ -11,7 +11,7 @@ use neuraxis_app::{Change, FoundFile, Trust, TrustList};
 use crate::confirm::{Answer, ask, is_somebody_there};
 use crate::error::CommandError;
 use crate::harmless::{in_order, one_line, plain_to_see};
-use crate::progress::Progress;
+use crate::progress;
 use crate::rows::in_margin;
 use crate::setup::{Loaded, Setup};
 use crate::terminal;
@@ -58,7 +58,7 @@ fn ask_once(loaded: &Loaded) -> Result<Remembered, CommandError> {
         return Ok(Remembered::Nothing);
     };
     if is_too_much(found) {
-        Progress::new().warn(
+        progress::warn(
             "./neuraxis.toml would change too much to show all of it, or starts a program with what may be a secret, so you \
              are not asked whether you trust it: read the file, then `neuraxis trust add --yes` trusts it",
         );
@@ -74,7 +74,7 @@ fn ask_once(loaded: &Loaded) -> Result<Remembered, CommandError> {
     };
     if let Err(error) = answered {
         let cause = anyhow::Error::new(error);
-        Progress::new().warn(&format!("your answer is not remembered: {cause:#}"));
+        progress::warn(&format!("your answer is not remembered: {cause:#}"));
         return Ok(Remembered::Nothing);
     }
     Ok(Remembered::Anew)
