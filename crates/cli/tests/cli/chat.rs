@@ -46,6 +46,22 @@ fn answers_stand_on_standard_output_as_the_model_wrote_them() {
 }
 
 #[test]
+fn traces_go_where_they_went_before_when_another_model_answers() {
+    let model = Scripted::start([Turn::Says(&["One."]), Turn::Says(&["Two."])]);
+    let machine = model.machine();
+    let traces = machine.path("traces.jsonl");
+    let to_file = format!("telemetry.json_lines.path={}", traces.display());
+    let lines = "first\n/model gpt-other\nsecond\n";
+    with_model_on(&machine, &["--set", &to_file], lines).stdout_of(0);
+    let traces = std::fs::read_to_string(traces).unwrap();
+    let traces = traces
+        .lines()
+        .map(|line| -> serde_json::Value { serde_json::from_str(line).unwrap() });
+    let ended = traces.filter(|trace| trace["type"] == "final");
+    assert_eq!(ended.count(), 2);
+}
+
+#[test]
 fn another_agent_answers_from_then_on_and_the_nearest_one_is_named() {
     let model = Scripted::start([Turn::Says(&["Tick."])]);
     let helper = ["--set", "agents.helper.instructions=You help with clocks."];

@@ -113,22 +113,24 @@ impl Conversation {
         }
     }
 
-    /// Lets another model answer from now on. What is open of the store stays open, so that a conversation in memory goes on.
+    /// Lets another model answer from now on. What is open of the store stays open, so that a conversation in memory goes on, and
+    /// traces go where they went before.
     pub(super) async fn set_model(&mut self, name: &str) -> Result<(), CommandError> {
         let loaded = self.setup.load()?;
         let (loaded, role) = choice::serve_by(&self.setup, loaded, name).await?;
         let app = loaded.app().store(self.app.opened());
+        let app = app.telemetry(self.app.telemetry());
         let app = app.approver(self.attended.approver()).build().await?;
         hear_of_other_commands(&app);
         let before = std::mem::replace(&mut self.app, app);
         let role = std::mem::replace(&mut self.role, role);
         if let Err(error) = self.check_role() {
             let refused = std::mem::replace(&mut self.app, before);
-            refused.stop_servers().await;
+            retire(&refused).await;
             self.role = role;
             return Err(error);
         }
-        before.stop_servers().await;
+        retire(&before).await;
         self.loaded = loaded;
         Ok(())
     }
@@ -349,6 +351,12 @@ impl Conversation {
         ask::note_missing_search(&self.app, &self.channel);
         Ok(())
     }
+}
+
+/// Ends an engine beside which another one serves. What it shares with that one stays open.
+async fn retire(app: &App) {
+    app.orchestrator.shutdown().await;
+    app.stop_servers().await;
 }
 
 /// Takes Ctrl-C for the end of an answer, and not of the conversation.
