@@ -7,7 +7,7 @@ use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunFilter, SessionFilter};
-use neuraxis_app::{Config, Prompts};
+use neuraxis_app::{Config, OpenStore, Prompts};
 
 use crate::arguments::{Arguments, ConfigurationArguments};
 use crate::harmless::one_line;
@@ -148,7 +148,8 @@ fn of_store(
         return Vec::new();
     };
     runtime.block_on(async {
-        match loaded.store().await {
+        // Nothing is said of what is ignored: it would stand in the line that is being typed.
+        match OpenStore::open(&loaded.config, &loaded.environment).await {
             Ok(open) => {
                 let found = values(&open.sessions()).await;
                 open.close().await;

@@ -106,7 +106,17 @@ fn completed(machine: &Machine, words: &[&str]) -> String {
     let mut command = machine.command(["--", "neuraxis"].iter().chain(words));
     command.env("_NEURAXIS_COMPLETE", "fish");
     let done: crate::machine::Done = command.output().unwrap().into();
+    assert_eq!(done.stderr, "");
     done.stdout_of(0)
+}
+
+#[test]
+fn nothing_is_written_into_the_line_that_is_completed() {
+    let machine = Machine::new().with_untrusted("[models.reasoning]\nprovider = 'offline'\n");
+    let ask = ["ask", "--session", "garden", "What time is it?"];
+    machine.run(ask).stdout_of(0);
+    let shown = completed(&machine, &["ask", "--session", "g"]);
+    assert!(shown.contains("garden"), "{shown}");
 }
 
 #[test]
