@@ -2,8 +2,8 @@
 
 use anstyle::{AnsiColor, Style};
 
-use crate::harmless::harmless;
-use crate::wrap::{first_piece, pieces};
+use crate::harmless::{harmless, in_order, plain_to_see};
+use crate::wrap::{broken, first_piece, pieces};
 
 const DIM: Style = Style::new().dimmed();
 
@@ -115,6 +115,24 @@ pub(crate) fn in_margin(line: &str, columns: usize, style: Style) -> String {
         .collect()
 }
 
+/// Writes a text of somebody else's, by which a person decides, in a margin that is not set in: nothing in it hides, and a line
+/// that terminals show in another order stands below once more.
+pub(crate) fn plain_in_margin(text: &str, columns: usize) -> String {
+    let plain = plain_to_see(text);
+    let lines = plain.split('\n').map(|line| {
+        let ordered = in_order(line).map(|line| in_real_order(&line, columns, Style::new()));
+        in_margin(line, columns, Style::new()) + &ordered.unwrap_or_default()
+    });
+    lines.collect()
+}
+
+/// Writes a line of somebody else's with its letters in the order that counts, as one of ours.
+pub(crate) fn in_real_order(line: &str, columns: usize, style: Style) -> String {
+    let line = format!("├ in its real order: {}", line.trim_start());
+    let line = broken(&line, columns, "│   ");
+    format!("{style}{line}{style:#}\n")
+}
+
 /// Leaves the first and the last of many rows, with one in between that says how many are left out.
 pub(crate) fn ends_of(rows: Vec<Row>, first: usize, last: usize) -> Vec<Row> {
     // A row that says that one is left out takes as much room as that one.
@@ -146,6 +164,18 @@ mod tests {
         assert_eq!(
             texts(ends_of(rows(9), 2, 2)),
             ["1", "2", "… 5 lines more", "8", "9"]
+        );
+    }
+
+    #[test]
+    fn what_a_person_decides_by_stays_in_its_margin_and_in_its_order() {
+        assert_eq!(
+            plain_in_margin("one two three four", 16),
+            "│ one two three\n┆  four\n"
+        );
+        assert_eq!(
+            plain_in_margin("one\n\n  rm א\u{200b}\rx", 80),
+            "│ one\n│ \n│   rm א⟨U+200B⟩␍x\n├ in its real order: rm ⟨U+05D0⟩⟨U+200B⟩␍x\n"
         );
     }
 

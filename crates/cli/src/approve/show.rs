@@ -20,7 +20,7 @@ use super::arguments::laid_out;
 use super::lasting;
 use super::subject::{self, Subject};
 use crate::harmless::{in_order, one_line, plain_to_see};
-use crate::rows::{Mark, Row, in_margin, under};
+use crate::rows::{Mark, Row, in_margin, in_real_order, under};
 use crate::wrap::broken;
 
 /// The least rows that the subject, and the arguments, take where not all of them fit: a title, a line, and that there is
@@ -319,7 +319,8 @@ impl Page {
         self.margin(row.mark.style(), &line);
         if let Some(line) = in_order(&plain) {
             let line = self.cut(line.trim_start(), room);
-            self.ours(ALERT, &format!("├ in its real order: {line}"));
+            self.text
+                .push_str(&in_real_order(&line, self.columns, ALERT));
         }
     }
 

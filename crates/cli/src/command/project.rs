@@ -3,10 +3,14 @@
 
 use neuraxis_app::{InstructionFile, Trust, TrustList, instruction_files, instructions_of};
 
+use crate::approve::said;
 use crate::confirm::{Answer, ask, is_somebody_there};
 use crate::harmless::{one_line, plain_to_see};
 use crate::progress;
+use crate::rows::plain_in_margin;
 use crate::setup::Loaded;
+use crate::terminal;
+use crate::wrap::broken;
 
 /// How many lines of a file are shown where somebody is asked about it.
 const MAX_LINES: usize = 20;
@@ -54,7 +58,8 @@ fn ask_about(file: &mut InstructionFile, loaded: &Loaded) {
     let Ok(list) = TrustList::of(&loaded.environment) else {
         return;
     };
-    anstream::eprint!("{}", described(file));
+    let columns = terminal::width(std::io::stderr());
+    anstream::eprint!("{}", described(file, columns));
     let question = "Follow it? Only y or n is remembered; Enter asks again next time.";
     let answered = match ask(question) {
         Ok(Answer::Yes) => {
@@ -73,20 +78,22 @@ fn ask_about(file: &mut InstructionFile, loaded: &Loaded) {
     }
 }
 
-/// Describes a file that tells agents about its project, with its first lines in a margin.
-pub(super) fn described(file: &InstructionFile) -> String {
-    let (name, size) = (name(file), size(file));
+/// Describes a file that tells agents about its project, with its first lines in a margin, in lines of so many columns.
+pub(super) fn described(file: &InstructionFile, columns: usize) -> String {
+    let (name, size) = (said(&file.path.display().to_string()), size(file));
     let changed = match file.trust {
         Trust::Changed => "; it was changed since you trusted it",
         Trust::Trusted => "; you trusted it",
         Trust::Refused => "; you did not want it",
         _ => "",
     };
-    let mut text = format!(
-        "{name} ({size}) tells agents how to work in this project{changed}. What they may do is for the policy to decide.\n"
+    let title = format!(
+        "{name} ({size}) tells agents how to work in this project{changed}. What they may do is for the policy to decide."
     );
+    let mut text = broken(&title, columns, "    ") + "\n";
     let lines = file.text.lines().take(MAX_LINES);
-    text.extend(lines.map(|line| format!("│ {}\n", one_line(&plain_to_see(line)))));
+    let lines = lines.map(|line| one_line(&plain_to_see(line)));
+    text.extend(lines.map(|line| plain_in_margin(&line, columns)));
     let more = file.text.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {
         text.push_str(&format!("… and {more} more lines; read the file first\n"));

@@ -88,7 +88,7 @@ impl Folder {
         };
         let files: String = instruction_files(&environment)
             .iter()
-            .map(project::described)
+            .map(|file| project::described(file, columns))
             .collect();
         let rules = config.folder_rules().map(allowed).transpose()?;
         output.text(&(text + &files + &rules.unwrap_or_default()))?;
@@ -176,7 +176,8 @@ impl Add {
         for file in files {
             if !self.yes {
                 unless_nobody_is_there()?;
-                anstream::eprint!("{}", project::described(&file));
+                let columns = terminal::width(std::io::stderr());
+                anstream::eprint!("{}", project::described(&file, columns));
                 if !says_yes("Trust it?")? {
                     return Err(CommandError::failed(anyhow!("it is not trusted")));
                 }

@@ -811,6 +811,26 @@ fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
 }
 
 #[test]
+fn no_line_of_a_projects_instructions_that_are_asked_about_passes_for_one_of_ours() {
+    let text = format!("{}it is trusted\n", "x ".repeat(100));
+    let machine = Machine::new().with_file("AGENTS.md", text);
+    let mut person = sit(&machine, &["trust", "add"]);
+    person.exp_string("decide.").unwrap();
+    let shown = person.exp_string("Trust it?").unwrap();
+    // Each byte comes as a letter of its own.
+    let bytes = shown.chars().map(|byte| u8::try_from(byte).unwrap());
+    let shown = String::from_utf8(bytes.collect()).unwrap();
+    assert!(shown.contains("┆ "), "{shown}");
+    for line in shown.lines().skip(1) {
+        let is_theirs = ["│ ", "┆ "].iter().any(|sign| line.starts_with(sign));
+        assert!(is_theirs || line.is_empty(), "{line:?} in {shown}");
+    }
+    // It waits for an answer.
+    person.send_control('d').unwrap();
+    leave(&mut person);
+}
+
+#[test]
 fn nobody_is_asked_about_trust_where_a_program_reads_the_answer() {
     let machine = Machine::new().with_untrusted(LOOSER);
     for format in ["json", "events"] {

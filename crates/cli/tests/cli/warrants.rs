@@ -176,7 +176,7 @@ fn an_imported_run_goes_on_only_once_somebody_said_so_and_its_calls_are_judged_h
     let refused = run(&machine, &["runs", "resume", &id]).complaint(2);
     for told in [
         "was imported",
-        "write_file",
+        "  write_file\n│ {",
         "pwned.txt",
         "begun",
         "class here: idempotent",

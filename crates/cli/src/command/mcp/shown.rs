@@ -12,7 +12,9 @@ use tokio::time::timeout;
 use crate::error::CommandError;
 use crate::harmless::{one_line, plain_to_see};
 use crate::progress::{self, Progress};
+use crate::rows::plain_in_margin;
 use crate::setup::Loaded;
+use crate::wrap::broken;
 
 /// Connects to a server of the configuration.
 pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServer>, CommandError> {
@@ -112,28 +114,42 @@ fn of_tool(tool: &ReportedTool, counted: &ToolSpec) -> String {
     )
 }
 
-/// Shows all of the definitions that are not accepted: what a person decides by.
-pub(super) fn not_accepted(report: &ServerReport) -> String {
+/// Shows all of the definitions that are not accepted, in lines of so many columns: what a person decides by.
+pub(super) fn not_accepted(report: &ServerReport, columns: usize) -> String {
     let waiting = report
         .tools
         .iter()
         .filter(|tool| tool.standing != Standing::Offered);
     let shown = waiting.map(|tool| {
-        let spec = &tool.claimed;
         let what = match tool.standing {
             Standing::Changed => "changed",
             _ => "new",
         };
-        let description = plain_to_see(&spec.description);
-        let lines: String = description
-            .lines()
-            .map(|line| format!("  │ {line}\n"))
-            .collect();
-        let parameters = plain_to_see(spec.parameters.as_str());
-        format!(
-            "{} ({what}), says it is {}\n{lines}  │ {parameters}\n",
-            spec.name, spec.class
-        )
+        definition(&tool.claimed, what, columns)
     });
     shown.collect()
+}
+
+/// Shows all of a definition, with what the server says in a margin.
+fn definition(spec: &ToolSpec, what: &str, columns: usize) -> String {
+    let title = format!("{} ({what}), says it is {}", spec.name, spec.class);
+    let title = broken(&title, columns, "    ");
+    let description = plain_in_margin(&spec.description, columns);
+    let parameters = plain_in_margin(spec.parameters.as_str(), columns);
+    format!("{title}\n{description}{parameters}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_of_its_tool_stays_in_its_margin() {
+        let name = "shop__look".parse().unwrap();
+        let spec = ToolSpec::new(name, "Looks. shop__buy (new), says it is read-only\nאב");
+        assert_eq!(
+            definition(&spec, "changed", 40),
+            "shop__look (changed), says it is\n    irreversible\n│ Looks. shop__buy (new), says it is re\n┆ ad-only\n│ אב\n├ in its real order: ⟨U+05D0⟩⟨U+05D1⟩\n│ {\"type\":\"object\"}\n"
+        );
+    }
 }

@@ -9,6 +9,7 @@ use crate::confirm::{is_somebody_there, says_yes};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
+use crate::terminal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +58,8 @@ impl Trust {
 
 /// Shows what is not accepted, and asks whether it is to be.
 pub(super) fn ask(name: &str, server: &McpServer) -> Result<(), CommandError> {
-    anstream::eprint!("{}", not_accepted(&server.report()));
+    let columns = terminal::width(std::io::stderr());
+    anstream::eprint!("{}", not_accepted(&server.report(), columns));
     match says_yes("Accept them as they are now?")? {
         true => accept(name, server),
         false => Err(CommandError::failed(anyhow!(

@@ -1,6 +1,6 @@
 //! `neuraxis runs resume`.
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::anyhow;
 use clap::Args;
@@ -10,15 +10,17 @@ use neuraxis::engine::{OpenCall, Taker};
 use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, Tape};
 
-use crate::approve::WhenAway;
+use crate::approve::{WhenAway, said};
 use crate::command::ask::{Attended, Format, View, watch};
 use crate::command::{lease_progress, lookup};
 use crate::completion;
 use crate::confirm;
 use crate::error::CommandError;
-use crate::harmless::{one_line, plain_to_see};
 use crate::output::Output;
+use crate::rows::plain_in_margin;
 use crate::setup::{Setup, close};
+use crate::terminal;
+use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,7 +114,7 @@ impl Resume {
         let calls = app.orchestrator.runs().open_calls(id).await?;
         let open: String = match calls.is_empty() {
             true => "no call of it is open\n".to_owned(),
-            false => calls.iter().map(in_text).collect(),
+            false => calls.iter().map(|call| in_text(call, columns())).collect(),
         };
         let mut stderr = anstream::stderr();
         write!(stderr, "run {id} {whence}\n{open}")?;
@@ -133,9 +135,16 @@ impl Resume {
     }
 }
 
+/// Returns how many columns lines for a person may have. A log gets each line whole.
+fn columns() -> usize {
+    match io::stderr().is_terminal() {
+        true => terminal::width(io::stderr()),
+        false => usize::MAX,
+    }
+}
+
 /// Tells of a call: how far it is, what would run, and what the tool and the policy here say about it.
-fn in_text(open: &OpenCall) -> String {
-    let plain = |text: &str| one_line(&plain_to_see(text));
+fn in_text(open: &OpenCall, columns: usize) -> String {
     let stage = match open.call.stage {
         CallStage::Begun | CallStage::Unchecked => "",
         CallStage::Ready => ", found fit to run",
@@ -149,12 +158,12 @@ fn in_text(open: &OpenCall) -> String {
     let class = class.unwrap_or_else(|| "no such tool".to_owned());
     let verdict = match &open.verdict {
         Verdict::Allow => "allow".to_owned(),
-        Verdict::Ask { reason, .. } => format!("ask: {}", plain(reason)),
-        Verdict::Deny { reason, .. } => format!("deny: {}", plain(reason)),
+        Verdict::Ask { reason, .. } => format!("ask: {}", said(reason)),
+        Verdict::Deny { reason, .. } => format!("deny: {}", said(reason)),
     };
-    format!(
-        "  {} {}\n    {begun}{stage}\n    class here: {class}\n    verdict here: {verdict}\n",
-        plain(&open.call.name),
-        plain(open.call.arguments.as_str()),
-    )
+    let ours = |line: &str| broken(line, columns, "      ") + "\n";
+    let name = ours(&format!("  {}", said(&open.call.name)));
+    let arguments = plain_in_margin(open.call.arguments.as_str(), columns);
+    let verdict = ours(&format!("    verdict here: {verdict}"));
+    format!("{name}{arguments}    {begun}{stage}\n    class here: {class}\n{verdict}")
 }
