@@ -55,7 +55,7 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
     if summary.status.is_ended() {
         return error.hint("nothing was begun: try it again");
     }
-    if summary.leased_until.is_none() && waits_for_a_person(&summary) {
+    if summary.leased_until.is_none() && approvals(&summary) > 0 {
         return error
             .hint(format!(
                 "`neuraxis approvals show {run}` shows what would run"
@@ -88,11 +88,11 @@ pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
             "session {session} has run {run}, which was imported and goes on only if you say so"
         );
     }
-    match summary.pending.len() {
-        0 => {
+    match approvals(summary) {
+        0 if summary.pending.is_empty() => {
             format!("session {session} has run {run}, which was left behind when its process died")
         }
-        _ if !waits_for_a_person(summary) => {
+        0 => {
             format!(
                 "session {session} has run {run}, which waits for the results of its client's tools"
             )
@@ -106,9 +106,14 @@ pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
     }
 }
 
-fn waits_for_a_person(summary: &RunSummary) -> bool {
-    let mut pending = summary.pending.iter();
-    summary.status == RunStatus::Waiting && pending.any(|it| it.kind == PendingKind::Approval)
+/// Returns how many decisions of a person a run waits for.
+fn approvals(summary: &RunSummary) -> usize {
+    if summary.status != RunStatus::Waiting {
+        return 0;
+    }
+    let pending = summary.pending.iter();
+    let approvals = pending.filter(|pending| pending.kind == PendingKind::Approval);
+    approvals.count()
 }
 
 /// Tells of the wait for a run, and ends it on a signal.
@@ -174,6 +179,7 @@ fn in_seconds(left: Duration) -> String {
 
 #[cfg(all(test, unix))]
 mod tests {
+    use neuraxis::core::{AgentId, CallIndex, ContentIndex, EffectId, Pending, ToolCallId};
     use neuraxis::engine::UuidV7;
     use neuraxis::ports::Ids;
     use rustix::process::{getpid, kill_process};
@@ -187,6 +193,28 @@ mod tests {
         assert!(what_it_does(&run).ends_with("left behind when its process died"));
         run.log.status = RunStatus::Done;
         assert!(what_it_does(&run).ends_with("has ended meanwhile"));
+    }
+
+    #[test]
+    fn a_run_that_waits_for_a_client_as_well_says_how_many_calls_a_person_decides_about() {
+        let id = RunId(UuidV7.new_id());
+        let mut run = RunSummary::new(id, "s".parse().unwrap());
+        run.log.status = RunStatus::Waiting;
+        for (number, kind) in (0..).zip([PendingKind::Approval, PendingKind::ClientTool]) {
+            let (content, index) = (ContentIndex(0), CallIndex(number));
+            run.log.pending.push(Pending {
+                effect_id: EffectId {
+                    run: id,
+                    number: number + 1,
+                },
+                tool_call_id: ToolCallId::new(id, AgentId::ROOT, content, index),
+                kind,
+                expires_at: None,
+            });
+        }
+        assert!(what_it_does(&run).ends_with("waits for your approval of a call"));
+        run.log.pending.remove(0);
+        assert!(what_it_does(&run).ends_with("waits for the results of its client's tools"));
     }
 
     #[tokio::test]
