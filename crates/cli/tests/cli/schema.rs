@@ -69,7 +69,9 @@ fn an_answer_that_never_fits_is_an_error_that_says_why_and_nothing_on_standard_o
 
 #[test]
 fn a_file_that_is_no_schema_is_wrong_usage_that_says_what_is_wrong_with_which_file() {
+    let large = format!("\"{}\"", "é".repeat(600_000));
     for (content, wrong) in [
+        (large.as_str(), "more than 1048576 bytes"),
         ("{", "not JSON"),
         (r#"{"type":"objekt"}"#, "objekt"),
         (r#"{"type":"array"}"#, "an object"),

@@ -11,7 +11,7 @@ use neuraxis::{FinishReason, OrchestratorResult, RunStatus};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 
-/// The most bytes that are read of a file; a schema is smaller.
+/// The most bytes of a file; a schema is smaller.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// How many letters of an answer that does not fit are shown.
@@ -23,12 +23,21 @@ pub(super) fn read(path: &Path) -> Result<AnswerSchema, CommandError> {
         let what = format!("cannot use the schema {}", path.display());
         CommandError::usage(error.context(what))
     };
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| cannot(error.into()))?;
-    file.take(MAX_BYTES)
-        .read_to_string(&mut text)
-        .map_err(|error| cannot(error.into()))?;
+    let text = text(path).map_err(cannot)?;
     AnswerSchema::from_json(text).map_err(|error| cannot(error.into()))
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    // Of a pipe or a device nobody knows whether it ever ends.
+    File::open(path)?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    // One that is cut off would be said to be no text, or no JSON.
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
+        return Err(anyhow!("it has more than {MAX_BYTES} bytes"));
+    }
+    Ok(String::from_utf8(bytes)?)
 }
 
 /// Says that a run came to no answer that fits, if it ended and one was asked for. A run that failed for another reason tells
