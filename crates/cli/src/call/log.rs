@@ -5,8 +5,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use neuraxis::core::{
-    AgentId, ApprovalDecided, ApprovalDecision, CallIndex, LlmCall, Record, RecordBody, ToolCallId,
-    Vetted, Vetting,
+    AgentId, ApprovalDecided, ApprovalDecision, CallIndex, LlmCall, Record, RecordBody, RuleRef,
+    ToolCallId, Vetted, Vetting,
 };
 
 /// The calls that have no result yet.
@@ -25,6 +25,8 @@ pub(crate) struct OpenCall {
     pub(crate) arguments: String,
     /// Why it may not run, if it may not.
     pub(crate) refusal: Option<Refusal>,
+    /// The rule that denied it, or had a person decide.
+    pub(crate) rule: Option<RuleRef>,
     /// Why a person had to decide.
     why_asked: Option<String>,
 }
@@ -53,6 +55,7 @@ impl CallLog {
                 open.name = asked.name.to_string();
                 asked.arguments.as_str().clone_into(&mut open.arguments);
                 open.why_asked = Some(asked.reason.clone());
+                open.rule.clone_from(&asked.rule);
             }
             RecordBody::ApprovalDecided(decided) => self.decided(record.agent, decided),
             // What is checked anew then is in no order that is known here.
@@ -110,8 +113,9 @@ impl CallLog {
             let Some(id) = unchecked.pop_front() else {
                 return;
             };
-            if let (Vetting::Deny { reason, .. }, Some(open)) = (found, self.open.get_mut(&id)) {
+            if let (Vetting::Deny { reason, rule }, Some(open)) = (found, self.open.get_mut(&id)) {
                 open.refusal = Some(Refusal::ByPolicy(reason.clone()));
+                open.rule.clone_from(rule);
             }
         }
     }

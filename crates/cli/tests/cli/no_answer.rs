@@ -133,21 +133,25 @@ fn a_session_is_not_begun_under_what_looks_like_an_id_unless_somebody_says_so() 
 
 #[test]
 fn a_refusal_names_the_command_that_shows_its_rule() {
-    let model = Scripted::start([
-        Turn::Calls(&[("read_file", r#"{"path": "/etc/passwd"}"#)]),
-        Turn::Says(&["No."]),
-    ]);
-    let machine = model.machine();
-    let mut command = machine.command(["ask", "--channel", "code_task", "Read it"]);
-    let done = command.env("MY_KEY", "k").output().unwrap();
-    let told = String::from_utf8(done.stderr).unwrap();
-    let (_, place) = told
-        .split_once("neuraxis help default-policy.toml:")
-        .unwrap();
-    let line: String = place.chars().take_while(char::is_ascii_digit).collect();
-    let topic = format!("default-policy.toml:{line}");
-    let shown = machine.run(["help", &topic]).stdout_of(0);
-    assert!(shown.contains("[rules.outside-root]"), "{shown}");
+    // What a call says itself names no rule.
+    for call in [
+        &[("read_file", r#"{"path": "/etc/passwd"}"#)],
+        &[("read_file", r#"{"path": "/etc/default-policy.toml:7"}"#)],
+    ] {
+        let model = Scripted::start([Turn::Calls(call), Turn::Says(&["No."])]);
+        let machine = model.machine();
+        let mut command = machine.command(["ask", "--channel", "code_task", "Read it"]);
+        let done = command.env("MY_KEY", "k").output().unwrap();
+        let told = String::from_utf8(done.stderr).unwrap();
+        let (_, place) = told
+            .split_once("neuraxis help default-policy.toml:")
+            .unwrap();
+        let line: String = place.chars().take_while(char::is_ascii_digit).collect();
+        let topic = format!("default-policy.toml:{line}");
+        let shown = machine.run(["help", &topic]).stdout_of(0);
+        let marked = shown.lines().find(|line| line.starts_with('>')).unwrap();
+        assert!(marked.contains("[rules.outside-root]"), "{shown}");
+    }
 }
 
 #[test]

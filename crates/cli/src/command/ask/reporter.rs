@@ -307,8 +307,9 @@ impl Reporter {
         // What a new plan says stands in its own record.
         let is_plan = matches!(result.signal, Some(ToolSignal::Plan { .. }));
         match self.calls.ended(result, self.detail) {
-            Ended::Refused(what) => {
-                let shows_rule = command_for(&what).map(|command| format!(" ({command})"));
+            Ended::Refused { what, rule } => {
+                let shows_rule = rule.as_ref().and_then(command_for);
+                let shows_rule = shows_rule.map(|command| format!(" ({command})"));
                 progress::warn(&format!("{what}{}", shows_rule.unwrap_or_default()));
             }
             Ended::Told { .. } if is_plan => {}

@@ -1,6 +1,7 @@
 //! The policy that ships, which refusals name by file and line: shown with the numbers of its lines.
 
 use neuraxis::brainstem::PolicyConfig;
+use neuraxis::core::RuleRef;
 
 /// What refusals call it.
 pub(super) const NAME: &str = "default-policy.toml";
@@ -29,12 +30,11 @@ pub(super) fn of(name: &str) -> Option<String> {
     Some(shown.collect())
 }
 
-/// Names the command that shows the rule of the policy that ships which a refusal names.
-pub(in crate::command) fn command_for(refusal: &str) -> Option<String> {
-    let place = refusal.split_once(NAME)?.1.strip_prefix(':')?;
-    let digits = place.bytes().take_while(u8::is_ascii_digit).count();
-    let line = place.get(..digits).filter(|line| !line.is_empty())?;
-    Some(format!("`neuraxis help {NAME}:{line}` shows the rule"))
+/// Names the command that shows a rule, if it is one of the policy that ships.
+pub(in crate::command) fn command_for(rule: &RuleRef) -> Option<String> {
+    let is_built_in = *rule.source == *NAME && rule.line > 0;
+    let line = rule.line;
+    is_built_in.then(|| format!("`neuraxis help {NAME}:{line}` shows the rule"))
 }
 
 #[cfg(test)]
@@ -43,10 +43,14 @@ mod tests {
 
     #[test]
     fn the_line_that_a_refusal_names_is_shown_among_others() {
-        let refusal = "Rule outside-root (default-policy.toml:20) denies read_file: It leads out.";
+        let rule = |source: &str, line| RuleRef {
+            name: "outside-root".into(),
+            source: source.into(),
+            line,
+        };
         let expected = "`neuraxis help default-policy.toml:20` shows the rule";
-        assert_eq!(command_for(refusal).unwrap(), expected);
-        assert_eq!(command_for("Rule mine (neuraxis.toml:8) denies it."), None);
+        assert_eq!(command_for(&rule(NAME, 20)).unwrap(), expected);
+        assert_eq!(command_for(&rule("neuraxis.toml", 8)), None);
 
         let shown = of("default-policy.toml:20").unwrap();
         let line = PolicyConfig::built_in_text().lines().nth(19).unwrap();

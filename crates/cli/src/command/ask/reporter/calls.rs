@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use neuraxis::core::{AgentId, Record, RecordBody, ToolCallId, ToolResult};
+use neuraxis::core::{AgentId, Record, RecordBody, RuleRef, ToolCallId, ToolResult};
 
 use super::super::tail::Tail;
 use crate::call::{CallLog, End, headline, named, rows};
@@ -31,8 +31,8 @@ pub(super) struct Calls {
 pub(super) enum Ended {
     /// A line, with styles, and lines of others below it.
     Told { line: String, rows: Vec<Row> },
-    /// It was not run, and everybody should know.
-    Refused(String),
+    /// It was not run, perhaps because of a rule, and everybody should know.
+    Refused { what: String, rule: Option<RuleRef> },
 }
 
 impl Calls {
@@ -75,7 +75,9 @@ impl Calls {
         let end = End::of(&open, result);
         if let End::NotRun(why) = &end {
             let call = headline(&result.name, &open.arguments);
-            return Ended::Refused(format!("{call} was not run: {why}"));
+            let what = format!("{call} was not run: {why}");
+            let rule = open.rule;
+            return Ended::Refused { what, rule };
         }
         let named = named(&result.name, &open.arguments);
         let line = format!("{named}{}", end.in_words(took.as_deref()));
