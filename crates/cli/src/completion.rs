@@ -11,7 +11,7 @@ use neuraxis_app::{Config, OpenStore, Prompts};
 
 use crate::arguments::{Arguments, ConfigurationArguments};
 use crate::harmless::one_line;
-use crate::setup::{Loaded, Setup};
+use crate::setup::{Loaded, Setup, with_store};
 
 /// The variable in which a shell asks.
 const VARIABLE: &str = "_NEURAXIS_COMPLETE";
@@ -150,11 +150,7 @@ fn of_store(
     runtime.block_on(async {
         // Nothing is said of what is ignored: it would stand in the line that is being typed.
         match OpenStore::open(&loaded.config, &loaded.environment).await {
-            Ok(open) => {
-                let found = values(&open.sessions()).await;
-                open.close().await;
-                found
-            }
+            Ok(open) => with_store(open, values).await,
             Err(_) => Vec::new(),
         }
     })

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use neuraxis::engine::Sessions;
 use neuraxis_app::{
     App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, locked_configuration,
     nowhere_to_keep, tool_names,
@@ -175,6 +176,20 @@ impl Loaded {
             progress::notice(&notice);
         }
     }
+}
+
+/// Has something done with what a store holds, and closes the store, whatever came of it.
+pub(crate) async fn with_store<T>(open: OpenStore, work: impl AsyncFnOnce(&Sessions) -> T) -> T {
+    let done = work(&open.sessions()).await;
+    open.close().await;
+    done
+}
+
+/// Has something done with an engine, and closes it, whatever came of it.
+pub(crate) async fn with_app<T>(app: App, work: impl AsyncFnOnce(&App) -> T) -> T {
+    let done = work(&app).await;
+    close(&app).await;
+    done
 }
 
 /// Closes an engine when all runs are over, and says what of its traces was lost.

@@ -35,7 +35,7 @@ use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
 use crate::piped::make_way_for_person;
 use crate::progress;
-use crate::setup::{Setup, close};
+use crate::setup::{Setup, with_app};
 use attach::AttachArguments;
 pub(in crate::command) use attach::attached;
 use message::Question;
@@ -187,8 +187,7 @@ impl Ask {
             role,
             instructions,
         };
-        let answered = self.answer(&app, attended, asked).await;
-        close(&app).await;
+        let answered = with_app(app, async |app| self.answer(app, attended, asked).await).await;
         let finished = tapes.finish();
         answered?;
         for notice in finished.map_err(CommandError::failed)? {

@@ -13,8 +13,8 @@ use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::core::{AgentName, PlanName};
-use neuraxis::{Channel, Mode};
-use neuraxis_app::Tape;
+use neuraxis::{Channel, Mode, Role};
+use neuraxis_app::{App, Tape};
 
 use super::ask::Attended;
 use super::choice::{ModelArgument, SessionChoice};
@@ -27,7 +27,7 @@ use crate::error::CommandError;
 use crate::invocation::neuraxis;
 use crate::piped::make_way_for_person;
 use crate::progress;
-use crate::setup::{Setup, close};
+use crate::setup::{Loaded, Setup, close};
 use crate::terminal::NextReader;
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
@@ -85,16 +85,19 @@ impl Chat {
         let attended = Attended::new(&loaded.config, WhenAway::Deny)?.in_conversation();
         let app = attended.app(&loaded, Tape::Off).await?;
         let is_given = self.session.is_given();
-        let session = self.session.find(&app.orchestrator.sessions()).await?;
-        let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
-        let mut conversation = Conversation::new((app, attended), (setup.clone(), loaded), session);
-        conversation.agent = self.agent.map(AgentName::new);
-        conversation.plan = self.plan.map(PlanName::new);
-        conversation.detail = self.detail.detail();
-        conversation.role = role;
-        conversation.instructions = instructions;
-        conversation.begin_in(mode, channel)?;
-        let mut input = Input::open(&conversation, lines)?;
+        let brought = (role, instructions);
+        let begun = self.begin((app.clone(), attended), (setup.clone(), loaded), brought);
+        let begun = begun.await.and_then(|conversation| {
+            let input = Input::open(&conversation, lines)?;
+            Ok((conversation, input))
+        });
+        let (mut conversation, mut input) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                close(&app).await;
+                return Err(error);
+            }
+        };
         if input.is_interactive() {
             conversation.next_reader = NextReader::Editor;
         }
@@ -114,6 +117,26 @@ impl Chat {
             Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),
             _ => Ok(()),
         }
+    }
+
+    /// Begins the conversation as the options say, with the role that has to serve, if one has to, and what the project's own
+    /// files tell the agent.
+    async fn begin(
+        self,
+        (app, attended): (App, Attended),
+        configuration: (Setup, Loaded),
+        (role, instructions): (Option<Role>, Option<String>),
+    ) -> Result<Conversation, CommandError> {
+        let session = self.session.find(&app.orchestrator.sessions()).await?;
+        let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
+        let mut conversation = Conversation::new((app, attended), configuration, session);
+        conversation.agent = self.agent.map(AgentName::new);
+        conversation.plan = self.plan.map(PlanName::new);
+        conversation.detail = self.detail.detail();
+        conversation.role = role;
+        conversation.instructions = instructions;
+        conversation.begin_in(mode, channel)?;
+        Ok(conversation)
     }
 }
 

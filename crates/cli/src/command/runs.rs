@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::error::CommandError;
 use crate::listing::{Item, Layout};
 use crate::quantities::{moment, money};
-use crate::setup::Setup;
+use crate::setup::{Setup, with_store};
 pub(in crate::command) use cassette::save as save_recording;
 
 /// List and show runs, check them, branch off from them, and take up those left behind
@@ -55,29 +55,26 @@ impl Runs {
             Command::Resume(resume) => resume.run(setup).await,
             Command::Cassette(cassette) => cassette.run(setup).await,
             Command::Replay(replay) if replay.is_of_a_file() => replay.run_on_file(),
-            command => {
-                let open = setup.load()?.store().await?;
-                let done = command.read(&open.sessions()).await;
-                open.close().await;
-                done
+            Command::List(list) => read(setup, async |sessions| list.run(sessions).await).await,
+            Command::Show(show) => read(setup, async |sessions| show.run(sessions).await).await,
+            Command::Tail(tail) => read(setup, async |sessions| tail.run(sessions).await).await,
+            Command::Output(output) => {
+                read(setup, async |sessions| output.run(sessions).await).await
             }
+            Command::Replay(replay) => {
+                read(setup, async |sessions| replay.run(sessions).await).await
+            }
+            Command::Steer(steer) => read(setup, async |sessions| steer.run(sessions).await).await,
         }
     }
 }
 
-impl Command {
-    /// Does what needs nothing but a store.
-    async fn read(self, sessions: &Sessions) -> Result<(), CommandError> {
-        match self {
-            Self::List(list) => list.run(sessions).await,
-            Self::Show(show) => show.run(sessions).await,
-            Self::Tail(tail) => tail.run(sessions).await,
-            Self::Output(output) => output.run(sessions).await,
-            Self::Replay(replay) => replay.run(sessions).await,
-            Self::Steer(steer) => steer.run(sessions).await,
-            Self::Fork(_) | Self::Resume(_) | Self::Cassette(_) => Ok(()),
-        }
-    }
+/// Does what needs nothing but a store.
+async fn read(
+    setup: &Setup,
+    work: impl AsyncFnOnce(&Sessions) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    with_store(setup.load()?.store().await?, work).await
 }
 
 /// How many columns stand between the id of a run and what it is about: when it began, its status, its turns and its cost.

@@ -17,7 +17,7 @@ pub(super) use show::{conversation, used};
 pub(super) use title::{asked, title};
 
 use crate::error::CommandError;
-use crate::setup::Setup;
+use crate::setup::{Setup, with_store};
 
 /// List, show, move, check and delete the conversations that are kept
 ///
@@ -44,18 +44,17 @@ enum Command {
 impl Sessions {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
+        let keep = loaded.config.store().keep;
         let open = loaded.store().await?;
-        let sessions = &open.sessions();
-        let done = match self.command {
+        with_store(open, async |sessions| match self.command {
             Command::List(list) => list.run(sessions).await,
             Command::Show(show) => show.run(sessions).await,
             Command::Delete(delete) => delete.run(sessions).await,
             Command::Export(export) => export.run(sessions).await,
-            Command::Import(import) => import.run(sessions, loaded.config.store().keep).await,
+            Command::Import(import) => import.run(sessions, keep).await,
             Command::Verify(verify) => verify.run(sessions).await,
             Command::Prune(prune) => prune.run(sessions).await,
-        };
-        open.close().await;
-        done
+        })
+        .await
     }
 }

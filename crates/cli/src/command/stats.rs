@@ -18,7 +18,7 @@ use crate::listing::Format;
 use crate::output::Output;
 use crate::progress;
 use crate::quantities::{brief_millis, moment, money, tokens};
-use crate::setup::Setup;
+use crate::setup::{Setup, with_store};
 use crate::tree::Branches;
 use table::Unit;
 
@@ -77,9 +77,7 @@ impl Stats {
         filter.since = since;
         filter.zone = Some(TimeZone::system());
         let open = setup.load()?.store().await?;
-        let found = open.sessions().stats(&filter).await;
-        open.close().await;
-        let figures = found?;
+        let figures = with_store(open, async |sessions| sessions.stats(&filter).await).await?;
         let mut output = Output::new();
         if self.format == Format::Json {
             let mut value = json!(figures);

@@ -83,6 +83,22 @@ fn a_server_is_added_tried_used_and_removed_and_the_rest_of_the_file_stays() {
 }
 
 #[test]
+fn a_server_may_end_by_itself_where_nothing_comes_of_the_command() {
+    let acts = format!("{ACTS}\ntrap 'sleep 0.2; touch left' EXIT\n");
+    for command in [
+        &["tools", "call", "shop__look", "{"][..],
+        &["chat", "--mode", "nope"],
+    ] {
+        let machine = Machine::new()
+            .with_file("server.sh", mcp_script(&acts))
+            .with_private("config/neuraxis/neuraxis.toml", SECTION);
+        let done = machine.run(command);
+        assert_eq!(done.code, Some(2), "{command:?}: {done:?}");
+        assert!(machine.path("left").exists(), "{command:?}");
+    }
+}
+
+#[test]
 fn a_service_is_added_with_its_token_in_a_file_and_its_keys_in_variables() {
     let machine = machine("").with_private("token", "t-canary\n");
     let token = machine.home().join("token");

@@ -21,7 +21,7 @@ use crate::confirm;
 use crate::error::CommandError;
 use crate::invocation::again;
 use crate::progress;
-use crate::setup::{Setup, close};
+use crate::setup::{Setup, with_app};
 use crate::terminal;
 
 const APPROVE_EXAMPLES: &str = "\
@@ -118,13 +118,11 @@ async fn decide(
     let mut attended = Attended::new(&loaded.config, WhenAway::Wait)?;
     let app = attended.app(&loaded, Tape::Off).await?;
     let root = loaded.config.project_root();
-    let meant = meant(&app, which, (root, prompt)).await;
-    let done = match meant {
-        Ok(meant) => decide_in(&app, &mut attended, meant, decision, format).await,
-        Err(error) => Err(error),
-    };
-    close(&app).await;
-    done
+    let decided = with_app(app, async |app| {
+        let meant = meant(app, which, (root, prompt)).await?;
+        decide_in(app, &mut attended, meant, decision, format).await
+    });
+    decided.await
 }
 
 /// The question that is answered, and what was on record of its run by then.

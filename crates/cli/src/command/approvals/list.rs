@@ -9,7 +9,7 @@ use super::waiting::in_text;
 use crate::error::CommandError;
 use crate::output::{ListFormat, Output};
 use crate::progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,11 +35,14 @@ impl List {
         loaded.say_what_is_ignored();
         // What waits is in the store: no tool is looked at.
         let app = loaded.app().without_servers().build().await?;
-        let approvals = app.orchestrator.approvals();
-        let found = match &self.session {
-            Some(session) => approvals.find_in(session).await?,
-            None => approvals.find().await?,
-        };
+        let found = with_app(app, async |app| {
+            let approvals = app.orchestrator.approvals();
+            match &self.session {
+                Some(session) => approvals.find_in(session).await,
+                None => approvals.find().await,
+            }
+        });
+        let found = found.await?;
         for (run, why) in &found.damaged {
             let what = format!("run {run} is damaged, so that nobody knows what it asks: {why}");
             progress::warn(&what);

@@ -12,7 +12,7 @@ use super::waiting::{self, Which};
 use crate::approve::{Asked, Whole, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::setup::{Setup, close};
+use crate::setup::{Setup, with_app};
 use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
@@ -33,11 +33,9 @@ impl Show {
         loaded.say_what_is_ignored();
         let app = loaded.app().build().await?;
         let mut output = Output::new();
-        let shown = self
-            .shown(&app, loaded.config.project_root(), output.width())
-            .await;
-        close(&app).await;
-        output.painted(&shown?)?;
+        let (root, columns) = (loaded.config.project_root(), output.width());
+        let shown = with_app(app, async |app| self.shown(app, root, columns).await).await?;
+        output.painted(&shown)?;
         Ok(())
     }
 

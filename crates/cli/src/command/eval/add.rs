@@ -27,7 +27,7 @@ use crate::harmless::{one_line, one_line_of};
 use crate::invocation::neuraxis;
 use crate::output::Output;
 use crate::progress;
-use crate::setup::{Loaded, Setup};
+use crate::setup::{Loaded, Setup, with_store};
 
 /// The most characters of a name that is made of a question.
 const MAX_NAME_CHARS: usize = 60;
@@ -81,9 +81,10 @@ impl Add {
         let loaded = setup.load()?;
         loaded.say_what_is_ignored();
         let open = OpenStore::open(&loaded.config, &loaded.environment).await?;
-        let made = self.make(&open.sessions(), &loaded, &names).await;
-        open.close().await;
-        let made = made?;
+        let made = with_store(open, async |sessions| {
+            self.make(sessions, &loaded, &names).await
+        });
+        let made = made.await?;
         let case = &made.case;
         let written = case.to_toml().map_err(|error| no_case(made.run, error))?;
         let secrets = secrets_of(&loaded.config, &loaded.environment);

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress;
-use crate::setup::{Loaded, Setup, close, hear_of_other_commands};
+use crate::setup::{Loaded, Setup, hear_of_other_commands, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,13 +63,15 @@ impl Serve {
         for notice in &app.notices {
             progress::notice(notice);
         }
-        let server = self.server(&app.orchestrator);
-        let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-        let served = server.serve(input, output, stop.cancelled()).await;
-        // What does not end in time stays for whoever takes it up.
-        let _ = timeout(ENDING, app.orchestrator.shutdown()).await;
-        close(&app).await;
-        served.map_err(CommandError::failed)
+        let served = with_app(app, async |app| {
+            let server = self.server(&app.orchestrator);
+            let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+            let served = server.serve(input, output, stop.cancelled()).await;
+            // What does not end in time stays for whoever takes it up.
+            let _ = timeout(ENDING, app.orchestrator.shutdown()).await;
+            served
+        });
+        served.await.map_err(CommandError::failed)
     }
 
     fn server(self, orchestrator: &Orchestrator) -> McpServer {

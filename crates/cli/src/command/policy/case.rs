@@ -12,7 +12,7 @@ use neuraxis::engine::ToolCallError;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,9 +55,9 @@ impl Test {
         }
         let loaded = setup.load()?;
         let app = loaded.app_without_sessions().await?;
-        let tools: Vec<_> = app.orchestrator.tools().specs().cloned().collect();
+        let known = with_app(app, async |app| app.orchestrator.tools()).await;
+        let tools: Vec<_> = known.specs().cloned().collect();
         let base = loaded.config.policy().config();
-        let known = app.orchestrator.tools();
         let fits =
             |tool: &ToolName, arguments: &JsonText| match known.check(tool.as_str(), arguments) {
                 Err(error @ ToolCallError::InvalidArguments(_)) => Err(error.to_string()),

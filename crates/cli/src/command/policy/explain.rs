@@ -12,7 +12,7 @@ use super::table;
 use crate::command::tools::hints_of_unknown;
 use crate::error::CommandError;
 use crate::output::{ObjectFormat, Output};
-use crate::setup::{Loaded, Setup, close};
+use crate::setup::{Loaded, Setup, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,9 +76,7 @@ impl Explain {
         let format = self.format;
         let loaded = setup.load()?;
         let app = loaded.app_of_tools().await?;
-        let explained = self.explained(&loaded, &app);
-        close(&app).await;
-        let text = explained?;
+        let text = with_app(app, async |app| self.explained(&loaded, app)).await?;
         let mut output = Output::new();
         match format {
             ObjectFormat::Text => output.lines(&text)?,

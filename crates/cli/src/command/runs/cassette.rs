@@ -14,7 +14,7 @@ use crate::command::lookup;
 use crate::completion;
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::setup::{Loaded, Setup};
+use crate::setup::{Loaded, Setup, with_store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,11 +43,8 @@ impl Cassette {
             config,
         } = setup.load()?;
         let open = OpenStore::open(&config, &environment).await?;
-        let done = self
-            .write(&open.sessions(), secrets_of(&config, &environment))
-            .await;
-        open.close().await;
-        done
+        let redactor = secrets_of(&config, &environment);
+        with_store(open, async |sessions| self.write(sessions, redactor).await).await
     }
 
     async fn write(

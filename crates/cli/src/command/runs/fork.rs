@@ -21,7 +21,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
 use crate::progress;
-use crate::setup::{Setup, close};
+use crate::setup::{Setup, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,9 +78,10 @@ impl Fork {
         };
         let mut attended = Attended::new(&loaded.config, WhenAway::Deny)?;
         let app = attended.app(&loaded, Tape::Off).await?;
-        let done = self.branch_off(&app, role, &mut attended).await;
-        close(&app).await;
-        done
+        with_app(app, async |app| {
+            self.branch_off(app, role, &mut attended).await
+        })
+        .await
     }
 
     async fn branch_off(

@@ -18,7 +18,7 @@ use crate::confirm;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::rows::plain_in_margin;
-use crate::setup::{Setup, close};
+use crate::setup::{Setup, with_app};
 use crate::terminal;
 use crate::wrap::broken;
 
@@ -66,9 +66,7 @@ impl Resume {
         };
         let mut attended = Attended::new(&loaded.config, away)?;
         let app = attended.app(&loaded, Tape::Off).await?;
-        let done = self.resume(&app, &mut attended).await;
-        close(&app).await;
-        done
+        with_app(app, async |app| self.resume(app, &mut attended).await).await
     }
 
     async fn resume(self, app: &App, attended: &mut Attended) -> Result<(), CommandError> {

@@ -8,14 +8,14 @@ use neuraxis::core::{
 };
 use neuraxis::engine::{ToolCallError, ToolCatalog, UuidV7};
 use neuraxis::ports::{Ids, ToolContext, TurnContext};
-use neuraxis_app::{Config, is_project_tool, why_no_commands};
+use neuraxis_app::{App, Config, is_project_tool, why_no_commands};
 use serde_json::Value;
 
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::{Setup, close};
+use crate::setup::{Setup, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,12 +42,17 @@ impl Call {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
         let app = loaded.app_of_tools().await?;
-        let arguments = JsonText::from_text(self.arguments);
+        let called = with_app(app, async |app| self.called(app, &loaded.config).await);
+        print(&self.name, &called.await?)
+    }
+
+    /// Makes the call, unless it is refused or interrupted.
+    async fn called(&self, app: &App, config: &Config) -> Result<ToolOutcome, CommandError> {
+        let arguments = JsonText::from_text(self.arguments.as_str());
         let catalog = app.orchestrator.tools();
-        let tool = match catalog.check(&self.name, &arguments) {
-            Ok(tool) => tool,
-            Err(error) => return Err(refused(error, &loaded.config)),
-        };
+        let tool = catalog
+            .check(&self.name, &arguments)
+            .map_err(|error| refused(error, config))?;
         let timeout = tool.spec().timeout.unwrap_or(Limits::NONE.tool_timeout);
         let context = context();
         let cancellation = context.cancellation.clone();
@@ -55,14 +60,10 @@ impl Call {
         let progress = Progress::new();
         progress.activity(&format!("running {}", self.name));
         let outcome = ToolCatalog::run(tool.clone(), arguments, context, timeout).await;
-        progress.hide();
-        close(&app).await;
-        if !outcome.is_done()
-            && let Some(signal) = interrupt.happened()
-        {
-            return Err(CommandError::interrupted(signal));
+        match interrupt.happened() {
+            Some(signal) if !outcome.is_done() => Err(CommandError::interrupted(signal)),
+            _ => Ok(outcome),
         }
-        print(&self.name, &outcome)
     }
 }
 

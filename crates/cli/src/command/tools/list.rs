@@ -14,7 +14,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::{ListFormat, Output};
 use crate::progress;
-use crate::setup::{Setup, close};
+use crate::setup::{Setup, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,8 +51,7 @@ impl List {
         for why in whys.into_iter().flatten() {
             progress::notice(&why);
         }
-        let tools = app.orchestrator.tools();
-        close(&app).await;
+        let tools = with_app(app, async |app| app.orchestrator.tools()).await;
         let outlook = |spec: &ToolSpec| policy.outlook_in(&mode, spec);
         Output::new().list(
             self.format,
