@@ -22,12 +22,12 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use neuraxis::RunHandle;
 use neuraxis::core::{ApprovalDecision, AskApproval, JsonText, ToolSpec};
 use neuraxis::engine::ToolCatalog;
 use neuraxis::ports::{
     self, Approver, ApproverReply, CancellationToken, QuestionReply, TurnContext, async_trait,
 };
+use neuraxis::{DecideLater, RunHandle};
 use neuraxis_app::{Config, FolderRules};
 use tokio::sync::{mpsc, oneshot};
 
@@ -57,10 +57,6 @@ pub(crate) enum WhenAway {
 struct PromptingApprover {
     questions: mpsc::Sender<Question>,
 }
-
-/// Answers where there is nobody.
-#[derive(Debug)]
-struct AbsentApprover(WhenAway);
 
 /// Where questions wait until they are put to the person.
 #[derive(Debug)]
@@ -122,18 +118,20 @@ const fn has_terminal_of_its_own() -> bool {
     true
 }
 
-/// Makes an approver and the prompter at which its questions arrive.
+/// Returns who is asked about calls, if anybody is, and the prompter at which the questions arrive.
 pub(crate) fn prompter(
     away: WhenAway,
     postponing: Postponing,
     config: &Config,
-) -> (Arc<dyn Approver>, Prompter) {
-    let (approver, questions): (Arc<dyn Approver>, _) = match is_attended() {
-        true => {
+) -> (Option<Arc<dyn Approver>>, Prompter) {
+    let (approver, questions): (Option<Arc<dyn Approver>>, _) = match (is_attended(), away) {
+        (true, _) => {
             let (questions, receiver) = mpsc::channel(MAX_IN_LINE);
-            (Arc::new(PromptingApprover { questions }), Some(receiver))
+            let approver = PromptingApprover { questions };
+            (Some(Arc::new(approver)), Some(receiver))
         }
-        false => (Arc::new(AbsentApprover(away)), None),
+        (false, WhenAway::Wait) => (Some(Arc::new(DecideLater)), None),
+        (false, WhenAway::Deny) => (None, None),
     };
     let prompter = Prompter {
         questions,
@@ -170,20 +168,6 @@ impl Approver for PromptingApprover {
             return QuestionReply::Declined;
         }
         answer.await.unwrap_or(QuestionReply::Declined)
-    }
-}
-
-#[async_trait]
-impl Approver for AbsentApprover {
-    async fn decide(&self, _ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
-        match self.0 {
-            WhenAway::Deny => ApproverReply::Nobody,
-            WhenAway::Wait => ApproverReply::Later,
-        }
-    }
-
-    fn can_answer(&self) -> bool {
-        matches!(self.0, WhenAway::Wait)
     }
 }
 

@@ -489,20 +489,6 @@ fn a_sub_agent_is_named_with_its_depth() {
 }
 
 #[tokio::test]
-async fn where_nobody_sits_a_question_is_denied_or_left_for_later() {
-    let ask = asking("run_command", COMMAND);
-    for (away, reply) in [
-        (WhenAway::Deny, ApproverReply::Nobody),
-        (WhenAway::Wait, ApproverReply::Later),
-    ] {
-        assert_eq!(
-            AbsentApprover(away).decide(&ask, &turn_context()).await,
-            reply
-        );
-    }
-}
-
-#[tokio::test]
 async fn a_prompter_that_is_gone_denies() {
     let (questions, receiver) = mpsc::channel(1);
     let approver = PromptingApprover { questions };

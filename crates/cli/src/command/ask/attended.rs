@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use neuraxis::RunHandle;
 use neuraxis::core::{ApprovalDecision, AskCause, RecordBody};
 use neuraxis::ports::Approver;
-use neuraxis_app::{App, Config, Tape};
+use neuraxis_app::{App, AppBuilder, Config, Tape};
 
 use super::waiting;
 use crate::approve::{self, Postponing, Prompter, WhenAway};
@@ -16,7 +16,8 @@ use crate::setup::{Loaded, hear_of_other_commands};
 /// Who answers when a run asks.
 #[derive(Debug)]
 pub(in crate::command) struct Attended {
-    approver: Arc<dyn Approver>,
+    /// Whom runs ask; nobody if `None`.
+    approver: Option<Arc<dyn Approver>>,
     pub(in crate::command) prompter: Prompter,
     /// The store outlives this process.
     is_kept: bool,
@@ -53,15 +54,17 @@ impl Attended {
         loaded: &Loaded,
         tape: Tape,
     ) -> Result<App, CommandError> {
-        let app = loaded.app().tape(tape);
-        let app = app.approver(Arc::clone(&self.approver)).build().await?;
+        let app = self.asked_by(loaded.app().tape(tape)).build().await?;
         hear_of_other_commands(&app);
         Ok(app)
     }
 
-    /// Returns who is asked about calls, for another engine.
-    pub(in crate::command) fn approver(&self) -> Arc<dyn Approver> {
-        Arc::clone(&self.approver)
+    /// Has an engine ask here about calls.
+    pub(in crate::command) fn asked_by<'a>(&self, app: AppBuilder<'a>) -> AppBuilder<'a> {
+        match &self.approver {
+            Some(approver) => app.approver(Arc::clone(approver)),
+            None => app,
+        }
     }
 
     /// Tells whether sessions and runs outlive this process.

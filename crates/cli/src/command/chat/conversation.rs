@@ -120,7 +120,7 @@ impl Conversation {
         let (loaded, role) = choice::serve_by(&self.setup, loaded, name).await?;
         let app = loaded.app().store(self.app.opened());
         let app = app.telemetry(self.app.telemetry());
-        let app = app.approver(self.attended.approver()).build().await?;
+        let app = self.attended.asked_by(app).build().await?;
         hear_of_other_commands(&app);
         let before = std::mem::replace(&mut self.app, app);
         let role = std::mem::replace(&mut self.role, role);
