@@ -43,23 +43,35 @@ pub(crate) struct Doctor {
     format: ObjectFormat,
 }
 
+/// Whether anything is sent to whom it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Requests {
+    Sent,
+    Left,
+}
+
 impl Doctor {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let environment = setup.environment()?;
+        let requests = match self.offline {
+            true => Requests::Left,
+            false => Requests::Sent,
+        };
         let mut checks = Vec::new();
         match setup.config(&environment) {
             Err(error) => checks.push(surroundings::broken_configuration(&error)),
             Ok(config) => {
                 checks.extend(surroundings::all(&config, &environment).await);
-                checks.push(search::check(&config, &environment, !self.offline).await);
-                checks.extend(driver::check(&config, !self.offline).await);
-                checks.extend(telemetry::checks(&config, &environment, !self.offline).await);
+                checks.push(search::check(&config, &environment, requests).await);
+                checks.extend(driver::check(&config, requests).await);
+                checks.extend(telemetry::checks(&config, &environment, requests).await);
                 let discovery = discover(&config, &environment).await;
                 checks.push(surroundings::choice(&discovery.choice));
                 checks.extend(discovery.passed_over.iter().map(surroundings::passed_over));
-                let roles = discovery.endpoints.keys().cloned().collect();
-                checks.extend(models::all(discovery.endpoints, !self.offline).await);
-                checks.extend(standing_in::check(&roles, &checks));
+                let models = models::all(discovery.endpoints, requests).await;
+                let fallback = standing_in::check(&models);
+                checks.extend(models.into_iter().flat_map(|(_, checks)| checks));
+                checks.extend(fallback);
             }
         }
         let failed = checks

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::harmless::one_line;
 
+/// What a check of this machine is about.
+const HERE: &str = "this machine";
+
 /// What was looked at, and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Check {
@@ -60,6 +63,11 @@ impl Check {
         }
     }
 
+    /// Describes something of this machine that was looked at.
+    pub(super) fn here(name: &'static str, outcome: Outcome, detail: impl Into<String>) -> Self {
+        Self::new(HERE, name, outcome, detail)
+    }
+
     /// Says what to do about it.
     #[must_use]
     pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
@@ -105,7 +113,7 @@ mod tests {
     #[test]
     fn a_table_has_a_heading_a_subject_and_a_line_for_what_to_do() {
         let checks = [
-            Check::new("this machine", "store", Outcome::Ok, "memory:"),
+            Check::here("store", Outcome::Ok, "memory:"),
             Check::new("coding", "key", Outcome::Failed, "no\nkey").fix("export it"),
         ];
         let expected = "this machine\n  ok       store      memory:\n\ncoding\n  failed   key        no key\n                      → export it\n";

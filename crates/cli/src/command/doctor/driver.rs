@@ -4,37 +4,32 @@ use std::error::Error;
 
 use neuraxis_app::{AdminError, Config, DriverKind, Restate};
 
+use super::Requests;
 use super::check::{Check, Outcome};
-use super::surroundings::SUBJECT;
 
 const NAME: &str = "driver";
 
 /// Looks whether Restate answers and reaches the workers that new runs go to, unless nothing is to be sent. Nothing is looked at
 /// where runs are driven by the process that begins them.
-pub(super) async fn check(config: &Config, sends: bool) -> Option<Check> {
+pub(super) async fn check(config: &Config, requests: Requests) -> Option<Check> {
     if config.driver().kind == DriverKind::Local {
         return None;
     }
     let restate = match Restate::new(&config.driver().restate) {
         Ok(restate) => restate,
         Err(fault) => {
-            return Some(Check::new(
-                SUBJECT,
-                NAME,
-                Outcome::Failed,
-                fault.to_string(),
-            ));
+            return Some(Check::here(NAME, Outcome::Failed, fault.to_string()));
         }
     };
     if config.store().is_in_memory() {
         let detail =
             "workers take runs up from a store that they share, and memory: is a process's own";
-        let check = Check::new(SUBJECT, NAME, Outcome::Failed, detail);
+        let check = Check::here(NAME, Outcome::Failed, detail);
         return Some(check.fix("set store.url to that of a Postgres server"));
     }
-    if !sends {
+    if requests == Requests::Left {
         let detail = "Restate, not asked: --offline";
-        return Some(Check::new(SUBJECT, NAME, Outcome::Skipped, detail));
+        return Some(Check::here(NAME, Outcome::Skipped, detail));
     }
     Some(match restate.check().await {
         Ok(workers) => {
@@ -45,11 +40,11 @@ pub(super) async fn check(config: &Config, sends: bool) -> Option<Check> {
             match config.driver().restate.advertised() {
                 Some(own) if !is_same(&own, &workers.address) => {
                     let detail = format!("{detail}; this configuration's would be at {own}");
-                    Check::new(SUBJECT, NAME, Outcome::Warning, detail).fix(
+                    Check::here(NAME, Outcome::Warning, detail).fix(
                         "start neuraxis-server worker with this configuration; new runs go to the youngest address that answers",
                     )
                 }
-                _ => Check::new(SUBJECT, NAME, Outcome::Ok, detail),
+                _ => Check::here(NAME, Outcome::Ok, detail),
             }
         }
         Err(error) => {
@@ -63,7 +58,7 @@ pub(super) async fn check(config: &Config, sends: bool) -> Option<Check> {
             if let Some(cause) = error.source() {
                 detail = format!("{detail}: {cause}");
             }
-            Check::new(SUBJECT, NAME, Outcome::Failed, detail).fix(fix)
+            Check::here(NAME, Outcome::Failed, detail).fix(fix)
         }
     })
 }

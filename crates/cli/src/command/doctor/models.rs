@@ -9,6 +9,7 @@ use neuraxis::Role;
 use neuraxis::core::{LlmError, LlmErrorKind, Reply, ReplyFinish};
 use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, ProviderKind, Readiness};
 
+use super::Requests;
 use super::advice::fix;
 use super::check::{Check, Outcome};
 use super::request::{ENOUGH_FOR_A_CALL, TOOL, calling, streamed, tiny, whole};
@@ -20,23 +21,24 @@ use crate::quantities::brief;
 /// The provider of recordings, which this program makes itself.
 const RECORDING: &str = "cassette";
 
-/// Looks at the models of all roles at the same time. What is sent is announced before.
+/// Looks at the models of all roles at the same time, and returns the checks of each role. What is sent is announced before.
 pub(super) async fn all(
     endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
-    sends: bool,
-) -> Vec<Check> {
-    let progress = sends.then(Progress::new);
+    requests: Requests,
+) -> Vec<(Role, Vec<Check>)> {
+    let progress = (requests == Requests::Sent).then(Progress::new);
     if let Some(progress) = &progress {
         announce(&endpoints);
         progress.activity("checking the models");
     }
-    let looked_at = endpoints
-        .into_iter()
-        .map(async |(role, endpoint)| match endpoint {
+    let looked_at = endpoints.into_iter().map(async |(role, endpoint)| {
+        let checks = match endpoint {
             Err(error) => vec![unusable(&role, &error)],
-            Ok(endpoint) => one(&endpoint, sends).await,
-        });
-    let checks = join_all(looked_at).await.concat();
+            Ok(endpoint) => one(&endpoint, requests).await,
+        };
+        (role, checks)
+    });
+    let checks = join_all(looked_at).await;
     if let Some(progress) = progress {
         progress.hide();
     }
@@ -96,7 +98,7 @@ struct Looking<'a> {
     checks: Vec<Check>,
 }
 
-async fn one(endpoint: &Endpoint, sends: bool) -> Vec<Check> {
+async fn one(endpoint: &Endpoint, requests: Requests) -> Vec<Check> {
     let subject = format!("{}: {}", endpoint.role, described(endpoint));
     let mut looking = Looking {
         endpoint,
@@ -108,7 +110,7 @@ async fn one(endpoint: &Endpoint, sends: bool) -> Vec<Check> {
         return looking.checks;
     }
     looking.key();
-    if !sends {
+    if requests == Requests::Left {
         looking.add("requests", Outcome::Skipped, "--offline: nothing was sent");
         return looking.checks;
     }

@@ -4,42 +4,42 @@ use std::num::NonZeroU32;
 
 use neuraxis_app::{Config, Environment, search_service};
 
+use super::Requests;
 use super::check::{Check, Outcome};
-use super::surroundings::SUBJECT;
 
 const NAME: &str = "search";
 
 /// Looks at the search service, and asks it something unless nothing is to be sent.
-pub(super) async fn check(config: &Config, environment: &Environment, sends: bool) -> Check {
+pub(super) async fn check(config: &Config, environment: &Environment, requests: Requests) -> Check {
     let service = match search_service(config, environment) {
         Ok(service) => service,
         Err(error) => {
-            return Check::new(SUBJECT, NAME, Outcome::Failed, error.to_string())
+            return Check::here(NAME, Outcome::Failed, error.to_string())
                 .fix("`neuraxis help web` shows [web.search] for SearXNG, Brave and Tavily");
         }
     };
     let provider = config.web().search.provider;
     let (Some(service), Some(provider)) = (service, provider) else {
         let detail = "none is configured, so that there is no tool web_search";
-        return Check::new(SUBJECT, NAME, Outcome::Ok, detail).fix(
+        return Check::here(NAME, Outcome::Ok, detail).fix(
             "to add one, set web.search.provider to searxng (with base_url), brave or tavily (with api_key_env); `neuraxis help web` says how",
         );
     };
     let name = provider.as_str();
-    if !sends {
+    if requests == Requests::Left {
         let detail = format!("{name}, not asked: --offline");
-        return Check::new(SUBJECT, NAME, Outcome::Skipped, detail);
+        return Check::here(NAME, Outcome::Skipped, detail);
     }
     match service.search("weather", NonZeroU32::MIN).await {
         Ok(hits) if hits.is_empty() => {
             let detail = format!("{name} answers, but found nothing");
-            Check::new(SUBJECT, NAME, Outcome::Warning, detail)
+            Check::here(NAME, Outcome::Warning, detail)
                 .fix("see whether the engines of the service work")
         }
-        Ok(_) => Check::new(SUBJECT, NAME, Outcome::Ok, format!("{name} answers")),
+        Ok(_) => Check::here(NAME, Outcome::Ok, format!("{name} answers")),
         Err(error) => {
             let detail = format!("{name}: {error}");
-            Check::new(SUBJECT, NAME, Outcome::Failed, detail)
+            Check::here(NAME, Outcome::Failed, detail)
                 .fix("check web.search.base_url, the key that api_key_env names, and the network")
         }
     }

@@ -17,8 +17,6 @@ use super::check::{Check, Outcome};
 use crate::error::CommandError;
 use crate::invocation;
 
-pub(super) const SUBJECT: &str = "this machine";
-
 const SANDBOX: &str = "sandbox";
 
 /// Looks at everything but the models.
@@ -39,13 +37,13 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
 /// Tells which prices are missing, or are nobody's.
 fn prices(config: &Config) -> Vec<Check> {
     let notices = config.price_notices().into_iter();
-    let check = |notice| Check::new(SUBJECT, "prices", Outcome::Warning, notice);
+    let check = |notice| Check::here("prices", Outcome::Warning, notice);
     notices.map(check).collect()
 }
 
 /// Tells of the MCP servers, without starting them.
 fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
-    let check = |outcome, detail: String| Check::new(SUBJECT, "MCP servers", outcome, detail);
+    let check = |outcome, detail: String| Check::here("MCP servers", outcome, detail);
     let servers = &config.mcp().servers;
     if servers.is_empty() {
         let detail = "none is configured (`neuraxis mcp add` adds one)";
@@ -72,7 +70,7 @@ fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
 
 /// Tells of a configuration that cannot be read.
 pub(super) fn broken_configuration(error: &CommandError) -> Check {
-    Check::new(SUBJECT, "files", Outcome::Failed, error.in_one_line())
+    Check::here("files", Outcome::Failed, error.in_one_line())
         .fix("`neuraxis config init --config new.toml` writes a file that explains every key")
 }
 
@@ -83,7 +81,7 @@ pub(super) fn choice(choice: &Choice) -> Check {
         Choice::Offline { .. } => (Outcome::Warning, choice.notice().unwrap_or_default()),
         _ => (Outcome::Ok, choice.notice().unwrap_or_default()),
     };
-    let check = Check::new(SUBJECT, "models", outcome, detail);
+    let check = Check::here("models", outcome, detail);
     match outcome {
         Outcome::Warning => check.fix(format!(
             "export {}, start a llama-server, Ollama or LM Studio, or run `neuraxis setup`; `neuraxis help models` says more",
@@ -95,14 +93,14 @@ pub(super) fn choice(choice: &Choice) -> Check {
 
 /// Tells what listens at a usual place of a model server and is of no use.
 pub(super) fn passed_over(server: &PassedOver) -> Check {
-    Check::new(SUBJECT, "models", Outcome::Warning, server.to_string())
+    Check::here("models", Outcome::Warning, server.to_string())
 }
 
 fn files(config: &Config, environment: &Environment) -> Check {
     let files = config.files().iter();
     let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
     if !files.is_empty() {
-        return Check::new(SUBJECT, "files", Outcome::Ok, files.join(", "));
+        return Check::here("files", Outcome::Ok, files.join(", "));
     }
     let user = environment.config_dir();
     let user = user.map(|folder| format!(", nor in {}", folder.display()));
@@ -113,12 +111,12 @@ fn files(config: &Config, environment: &Environment) -> Check {
         None => "no neuraxis.toml here".to_owned(),
     };
     let detail = format!("{here}{user}: the defaults are in force");
-    Check::new(SUBJECT, "files", Outcome::Ok, detail)
+    Check::here("files", Outcome::Ok, detail)
 }
 
 /// Tells how far the file of the working directory counts.
 fn trust(found: &FoundFile) -> Check {
-    let check = |outcome, detail: String| Check::new(SUBJECT, "trust", outcome, detail);
+    let check = |outcome, detail: String| Check::here("trust", outcome, detail);
     let path = found.path().display();
     match (found.notice(), found.fault()) {
         (Some(notice), Some(fault)) => {
@@ -146,8 +144,8 @@ async fn store(config: &Config, environment: &Environment) -> Check {
                 Ok(contents) => {
                     let detail = contents_of(config, contents);
                     match has_room(config, contents) {
-                        true => Check::new(SUBJECT, "store", Outcome::Ok, detail),
-                        false => Check::new(SUBJECT, "store", Outcome::Warning, detail).fix(
+                        true => Check::here("store", Outcome::Ok, detail),
+                        false => Check::here("store", Outcome::Warning, detail).fix(
                             "raise max_connections of the Postgres server, or make store.max_connections smaller (store.live = false saves one more)",
                         ),
                     }
@@ -177,7 +175,7 @@ async fn store(config: &Config, environment: &Environment) -> Check {
 
 /// Tells which parts of the sandbox there are, one by one, or what becomes of commands without it.
 fn sandbox(config: &Config) -> Vec<Check> {
-    let warning = |detail: String| Check::new(SUBJECT, SANDBOX, Outcome::Warning, detail);
+    let warning = |detail: String| Check::here(SANDBOX, Outcome::Warning, detail);
     match (sandbox_features(), commands_here(config)) {
         (Ok(features), _) => sandbox_features_found(features),
         (Err(why), CommandsHere::Unconfined { .. }) => vec![
@@ -205,12 +203,12 @@ fn sandbox_features_found(features: &SandboxFeatures) -> Vec<Check> {
     let landlock = format!("Landlock {}{there}", features.landlock);
     let missing = features.missing.iter().map(|(feature, why)| {
         let detail = format!("no {feature} ({why}): {}", feature.without());
-        Check::new(SUBJECT, SANDBOX, Outcome::Warning, detail).fix(match feature {
+        Check::here(SANDBOX, Outcome::Warning, detail).fix(match feature {
             SandboxFeature::SystemCalls => "run it on x86_64 or aarch64, with a kernel that has seccomp filters",
             _ => "let users make namespaces (sysctl user.max_user_namespaces; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0)",
         })
     });
-    let mut checks = vec![Check::new(SUBJECT, SANDBOX, Outcome::Ok, landlock)];
+    let mut checks = vec![Check::here(SANDBOX, Outcome::Ok, landlock)];
     checks.extend(missing);
     checks
 }
@@ -305,7 +303,7 @@ fn approvals(config: &Config, environment: &Environment) -> Check {
         }
         _ => "the key ends with the process".to_owned(),
     };
-    Check::new(SUBJECT, "approvals", Outcome::Ok, detail)
+    Check::here("approvals", Outcome::Ok, detail)
 }
 
 /// Says what to do about a key that the configuration names.
@@ -339,21 +337,21 @@ fn project(config: &Config) -> Check {
     let root = config.project_root();
     if !config.offers_project_tools() {
         let detail = format!("{}: too wide, no tools are offered there", root.display());
-        return Check::new(SUBJECT, "project", Outcome::Warning, detail).fix(format!(
+        return Check::here("project", Outcome::Warning, detail).fix(format!(
             "change to the folder of a project, or name this one with --set tools.root={}",
             invocation::quoted(&root.display().to_string())
         ));
     }
     if root.canonicalize().is_ok_and(|real| is_protected(&real)) {
         let detail = format!("{}: nothing may be written there", root.display());
-        return Check::new(SUBJECT, "project", Outcome::Failed, detail)
+        return Check::here("project", Outcome::Failed, detail)
             .fix("set tools.root to the folder of a project, or change to one");
     }
     match fs::read_dir(root) {
-        Ok(_) => Check::new(SUBJECT, "project", Outcome::Ok, root.display().to_string()),
+        Ok(_) => Check::here("project", Outcome::Ok, root.display().to_string()),
         Err(error) => {
             let detail = format!("{}: {error}", root.display());
-            Check::new(SUBJECT, "project", Outcome::Failed, detail)
+            Check::here("project", Outcome::Failed, detail)
                 .fix("set tools.root to a folder that you can read")
         }
     }
@@ -367,7 +365,7 @@ fn tools(config: &Config, environment: &Environment) -> Vec<Check> {
     };
     let warnings = tool_warnings(config.policy(), &tools, Approving::Somebody).into_iter();
     let checks = warnings.map(|warning| {
-        Check::new(SUBJECT, "refused", Outcome::Warning, warning.to_string())
+        Check::here("refused", Outcome::Warning, warning.to_string())
             .fix("`neuraxis policy explain --tool NAME` says what becomes of its calls")
     });
     checks.collect()
@@ -384,11 +382,11 @@ fn terminal() -> Check {
     let output = word(io::stdout().is_terminal());
     let progress = word(io::stderr().is_terminal());
     let detail = format!("standard output is {output}, standard error is {progress}");
-    Check::new(SUBJECT, "terminal", Outcome::Ok, detail)
+    Check::here("terminal", Outcome::Ok, detail)
 }
 
 fn failed(name: &'static str, error: impl Into<anyhow::Error>) -> Check {
     let error = error.into();
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-    Check::new(SUBJECT, name, Outcome::Failed, causes.join(": "))
+    Check::here(name, Outcome::Failed, causes.join(": "))
 }

@@ -5,35 +5,39 @@ use std::path::Path;
 
 use neuraxis_app::{Config, Environment, Telemetry};
 
+use super::Requests;
 use super::check::{Check, Outcome};
-use super::surroundings::SUBJECT;
 
 const NAME: &str = "telemetry";
 
 /// Looks at each place that traces go to, and asks the endpoint unless nothing is to be sent.
-pub(super) async fn checks(config: &Config, environment: &Environment, sends: bool) -> Vec<Check> {
+pub(super) async fn checks(
+    config: &Config,
+    environment: &Environment,
+    requests: Requests,
+) -> Vec<Check> {
     let mut checks = Vec::new();
     match Telemetry::endpoint(config, environment) {
         Ok(None) => {}
-        Ok(Some(endpoint)) if !sends => {
+        Ok(Some(endpoint)) if requests == Requests::Left => {
             let detail = format!("spans go to {endpoint}, not asked: --offline");
-            checks.push(Check::new(SUBJECT, NAME, Outcome::Skipped, detail));
+            checks.push(Check::here(NAME, Outcome::Skipped, detail));
         }
         Ok(Some(endpoint)) => checks.push(match Telemetry::probe(config, environment).await {
             None | Some(Ok(())) => {
                 let detail = format!("spans go to {endpoint}, which takes them");
-                Check::new(SUBJECT, NAME, Outcome::Ok, detail)
+                Check::here(NAME, Outcome::Ok, detail)
             }
             Some(Err(why)) => {
                 let detail = format!("spans go to {endpoint}, which does not take them: {why}");
-                Check::new(SUBJECT, NAME, Outcome::Warning, detail).fix(
+                Check::here(NAME, Outcome::Warning, detail).fix(
                     "start the collector, or see telemetry.otlp.endpoint and the variables OTEL_EXPORTER_OTLP_…; \
                      `neuraxis help observability` has examples",
                 )
             }
         }),
         Err(error) => checks.push(
-            Check::new(SUBJECT, NAME, Outcome::Failed, error.to_string())
+            Check::here(NAME, Outcome::Failed, error.to_string())
                 .fix("`neuraxis help observability` says which values there are"),
         ),
     }
@@ -42,7 +46,7 @@ pub(super) async fn checks(config: &Config, environment: &Environment, sends: bo
     if checks.is_empty() {
         let detail =
             "traces go nowhere ([telemetry.otlp] or OTEL_EXPORTER_OTLP_ENDPOINT names a place)";
-        checks.push(Check::new(SUBJECT, NAME, Outcome::Ok, detail));
+        checks.push(Check::here(NAME, Outcome::Ok, detail));
     }
     checks
 }
@@ -57,9 +61,9 @@ fn file(path: &Path) -> Check {
     let is_writable =
         fs::metadata(folder).is_ok_and(|it| it.is_dir() && !it.permissions().readonly());
     if is_writable {
-        return Check::new(SUBJECT, NAME, Outcome::Ok, format!("traces go to {shown}"));
+        return Check::here(NAME, Outcome::Ok, format!("traces go to {shown}"));
     }
     let detail = format!("traces go to {shown}, whose folder is not there or cannot be written");
-    Check::new(SUBJECT, NAME, Outcome::Failed, detail)
+    Check::here(NAME, Outcome::Failed, detail)
         .fix("make the folder, or name another file in telemetry.json_lines.path")
 }
