@@ -11,6 +11,7 @@ use neuraxis::core::log::describe;
 use serde_json::{Map, Value};
 
 use crate::harmless::{one_line, one_line_of};
+use crate::invocation::quoted;
 
 pub(crate) use end::{End, named};
 pub(crate) use log::{CallLog, OpenCall};
@@ -97,16 +98,6 @@ pub(crate) fn command_line(arguments: &Map<String, Value>) -> Option<String> {
     match arguments.get("args").and_then(words) {
         Some(more) => Some(format!("{line} {}", more.join(" "))),
         None => Some(line),
-    }
-}
-
-/// Quotes a word where it would otherwise look like several.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

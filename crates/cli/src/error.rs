@@ -404,7 +404,7 @@ impl From<ResumeError> for CommandError {
             )),
             ResumeError::Elsewhere { ref folder, .. } => {
                 // What a record says may be anything, and the line is meant to be pasted.
-                let folder = quoted(&plain_to_see(folder));
+                let folder = invocation::quoted(&plain_to_see(folder));
                 let hint = format!("or name that folder as `tools.root`: --set tools.root={folder}");
                 Self::usage(error).hint(hint)
             }
@@ -418,15 +418,6 @@ impl From<ResumeError> for CommandError {
             }
             error => Self::failed(error),
         }
-    }
-}
-
-/// Returns a text as one word of a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,:@%".contains(letter);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -480,13 +471,6 @@ mod tests {
         let hint = told.lines().find(|line| line.starts_with("hint")).unwrap();
         let word = r"--set tools.root='/tmp/x␇⟨U+202E⟩; rm -rf $(pwd) '\''quoted'\'''";
         assert!(hint.ends_with(word), "{hint}");
-    }
-
-    #[test]
-    fn a_plain_folder_needs_no_quotes() {
-        assert_eq!(quoted("/home/me/my-project_2"), "/home/me/my-project_2");
-        assert_eq!(quoted("/home/me/my project"), "'/home/me/my project'");
-        assert_eq!(quoted(""), "''");
     }
 
     #[test]

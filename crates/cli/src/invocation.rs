@@ -46,7 +46,7 @@ fn options(arguments: &ConfigurationArguments) -> String {
 
 /// Quotes a word for a shell, unless it needs no quoting.
 pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=./:,@%+".contains(letter);
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_=./:,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
@@ -70,6 +70,19 @@ mod tests {
         };
         let expected = r" --config 'my file.toml' --set modes.moderate.max_turns=5 --set 'tools.root=it'\''s here' --set 'store.url=postgres://***@db/nx'";
         assert_eq!(options(&arguments), expected);
+    }
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_might_read_something_else() {
+        for (word, expected) in [
+            ("/home/me/my-project_2", "/home/me/my-project_2"),
+            ("übung.txt", "übung.txt"),
+            ("/home/me/my project", "'/home/me/my project'"),
+            ("$(pwd)", "'$(pwd)'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
     }
 
     #[test]
