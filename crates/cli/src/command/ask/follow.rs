@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{AgentId, CountLabel, Record, RecordBody};
+use neuraxis::core::{CountLabel, Record};
 use neuraxis::engine::NoResult;
 use neuraxis::offline::OfflineModel;
 use neuraxis::ports::LlmClient;
 use neuraxis::{FinishReason, OrchestratorResult, Role, RunHandle, RunStatus};
 use neuraxis_app::App;
 
-use super::outcome::{Outcome, Served, what_to_do};
+use super::outcome::{Outcome, Served, root_calls, what_to_do};
 use super::view::View;
 use super::{Attended, schema, waiting};
 use crate::error::CommandError;
@@ -128,14 +128,8 @@ const WAS_REFUSED: &str = "the model refused to answer; put the request in other
 /// Says that a limit cut the answer of a run, and after how many tokens, where the provider said so.
 fn was_cut(run: &RunHandle) -> String {
     let records = run.records();
-    let mut calls = records
-        .iter()
-        .rev()
-        .filter_map(|record| match &record.body {
-            RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => Some(call),
-            _ => None,
-        });
-    let tokens = calls.next().map(|call| call.reply.usage.completion);
+    let last = root_calls(&records).next_back();
+    let tokens = last.map(|call| call.reply.usage.completion);
     let after = match tokens.filter(|count| count.label == CountLabel::Measured) {
         Some(count) => format!(" after {}", counted(count.tokens, "token")),
         None => String::new(),

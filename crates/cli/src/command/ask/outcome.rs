@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
 use neuraxis::core::{
-    AgentId, FinishReason, LlmErrorKind, Purpose, Record, RecordBody, is_last_answer,
+    AgentId, FinishReason, LlmCall, LlmErrorKind, Purpose, Record, RecordBody, is_last_answer,
 };
 use neuraxis::offline::OfflineModel;
 use neuraxis::{OrchestratorResult, RunStatus};
@@ -72,30 +72,29 @@ impl Outcome {
     }
 }
 
+/// Returns the calls of models that the agent which answers made, in their order.
+pub(in crate::command) fn root_calls(
+    records: &[Arc<Record>],
+) -> impl DoubleEndedIterator<Item = &LlmCall> {
+    records.iter().filter_map(|record| match &record.body {
+        RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => Some(&**call),
+        _ => None,
+    })
+}
+
 /// Tells whether what the agent said last is that no rule fitted, and no model was there.
 fn is_no_answer(records: &[Arc<Record>]) -> bool {
-    let mut of_root = records.iter().rev();
-    let said = of_root.find_map(|record| match &record.body {
-        RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => match call.purpose {
-            Purpose::Turn | Purpose::LastAnswer => Some(&call.reply),
-            _ => None,
-        },
-        _ => None,
-    });
-    said.is_some_and(|reply| OfflineModel::is_no_answer(reply))
+    let mut said = root_calls(records)
+        .filter(|call| matches!(call.purpose, Purpose::Turn | Purpose::LastAnswer));
+    said.next_back()
+        .is_some_and(|call| OfflineModel::is_no_answer(&call.reply))
 }
 
 /// Tells whether the agent that answers said anything that a limit leaves as its answer.
 fn has_answered(records: &[Arc<Record>]) -> bool {
-    let of_root = records
-        .iter()
-        .filter(|record| record.agent == AgentId::ROOT);
-    of_root.into_iter().any(|record| match &record.body {
-        RecordBody::LlmCall(call) => match call.purpose {
-            Purpose::Turn => !call.reply.text().trim().is_empty(),
-            Purpose::LastAnswer => is_last_answer(&call.reply),
-            _ => false,
-        },
+    root_calls(records).any(|call| match call.purpose {
+        Purpose::Turn => !call.reply.text().trim().is_empty(),
+        Purpose::LastAnswer => is_last_answer(&call.reply),
         _ => false,
     })
 }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use neuraxis::core::{AgentId, Message, RecordBody, ReplyPart, forked_history};
+use neuraxis::core::{Message, ReplyPart, forked_history};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::SessionFilter;
 
+use super::super::ask::root_calls;
 use super::super::sessions::{MIDDLE, conversation, item, title, used};
 use super::conversation::Conversation;
 use crate::call::lines_of;
@@ -112,11 +113,7 @@ impl Conversation {
             None => Vec::new(),
         };
         let columns = self.output.width();
-        let thoughts = records.iter().filter_map(|record| match &record.body {
-            RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => Some(call),
-            _ => None,
-        });
-        let thoughts = thoughts.flat_map(|call| &call.reply.parts);
+        let thoughts = root_calls(&records).flat_map(|call| &call.reply.parts);
         let thoughts = thoughts.filter_map(|part| match part {
             ReplyPart::Reasoning(thought) => Some(thought.text.as_str()),
             _ => None,
