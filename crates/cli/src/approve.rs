@@ -32,10 +32,11 @@ use neuraxis_app::{Config, FolderRules};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::CommandError;
+use crate::interrupt::Interrupt;
 use crate::progress;
 
-use dialog::Terms;
-pub(crate) use dialog::{Answer, Postponing};
+pub(crate) use dialog::Postponing;
+use dialog::{Answer, Terms};
 pub(crate) use lasting::causes;
 pub(crate) use person::{Line, forget_what_was_typed, line_of, name as user_name};
 pub(crate) use show::{Asked, Whole, said, scope, text as question_text};
@@ -199,19 +200,18 @@ impl Prompter {
         }
     }
 
-    /// Puts a question to the person and brings the answer back. Returns what was answered about a call; nothing if that
-    /// was settled elsewhere before, or it was a tool that asked.
+    /// Puts a question to the person and brings the answer back, unless it is settled elsewhere before.
     pub(crate) async fn put(
         &mut self,
         question: Question,
         run: &RunHandle,
         tools: &Arc<ToolCatalog>,
-    ) -> Result<Option<Answer>, CommandError> {
+        interrupt: &Interrupt,
+    ) -> Result<(), CommandError> {
         let (ask, reply) = match question {
             Question::Call { ask, reply } => (ask, reply),
             Question::Form { question, reply } => {
-                put_form(question, reply).await?;
-                return Ok(None);
+                return put_form(question, reply).await;
             }
         };
         let elsewhere = elsewhere::settled(run, &ask);
@@ -265,9 +265,10 @@ impl Prompter {
         self.answer_others(others, answers_all);
         if let Some(settled) = settled {
             settled.tell();
-            return Ok(None);
+            return Ok(());
         }
         if answer == Answer::StopRun {
+            interrupt.note();
             // The run is told to end before it hears of the denial, so that it does not go on in between.
             let _ = run.cancel("interrupted by the user");
         }
@@ -279,10 +280,10 @@ impl Prompter {
         {
             elsewhere.await.tell_unless(&decision);
         }
-        if let Answer::ApproveHere { rule, .. } = &answer {
-            self.keep(rule.clone()).await;
+        if let Answer::ApproveHere { rule, .. } = answer {
+            self.keep(rule).await;
         }
-        Ok(Some(answer))
+        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ use super::answer::{Change, PrintedAnswer, When};
 use super::outcome::Outcome;
 use super::page::Page;
 use super::reporter::Reporter;
-use crate::approve::{self, Prompter};
+use crate::approve::Prompter;
 use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
@@ -123,11 +123,8 @@ impl View {
                 question = prompter.next() => {
                     self.pause()?;
                     drop(unechoed.take());
-                    let answer = prompter.put(question, run, tools).await?;
+                    prompter.put(question, run, tools, interrupt).await?;
                     unechoed = terminal::unechoed(self.next_reader);
-                    if answer == Some(approve::Answer::StopRun) {
-                        interrupt.note();
-                    }
                 }
             }
         }
