@@ -14,6 +14,14 @@ pub(crate) fn is_somebody_there() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
+/// Makes sure that a person sits here who can be asked; the hint says what to do where none does.
+pub(crate) fn require_person(hint: &str) -> Result<(), CommandError> {
+    match is_somebody_there() {
+        true => Ok(()),
+        false => Err(CommandError::usage(anyhow!("nobody is there to be asked")).hint(hint)),
+    }
+}
+
 /// What a person says to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -52,10 +60,7 @@ pub(crate) fn ask(question: &str) -> io::Result<Answer> {
 
 /// Makes sure that somebody wants something deleted.
 pub(crate) fn confirm(question: &str) -> Result<(), CommandError> {
-    if !is_somebody_there() {
-        let error = anyhow!("nobody is there to be asked");
-        return Err(CommandError::usage(error).hint("add --yes, or --dry-run to see what would go"));
-    }
+    require_person("add --yes, or --dry-run to see what would go")?;
     match says_yes(question)? {
         true => Ok(()),
         false => Err(CommandError::failed(anyhow!("nothing was deleted"))),

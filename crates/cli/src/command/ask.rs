@@ -41,7 +41,7 @@ pub(in crate::command) use attach::attached;
 use message::Question;
 pub(in crate::command) use tape::TapeArguments;
 
-pub(in crate::command) use attended::Attended;
+pub(in crate::command) use attended::{Attended, require_kept_runs};
 pub(in crate::command) use follow::{cancel, served_by_rules, show, unless_turned_away, watch};
 pub(in crate::command) use outcome::root_calls;
 pub(in crate::command) use view::View;

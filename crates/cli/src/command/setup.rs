@@ -11,7 +11,7 @@ use toml_edit::{Table, value};
 
 use super::mcp::Edited;
 use super::models::WITHIN;
-use crate::confirm::is_somebody_there;
+use crate::confirm::require_person;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
@@ -49,9 +49,8 @@ pub(crate) struct SetUp {
 
 impl SetUp {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        if !self.yes && !is_somebody_there() {
-            let error = anyhow!("nobody is there to be asked");
-            return Err(CommandError::usage(error).hint("add --yes to take what stands first"));
+        if !self.yes {
+            require_person("add --yes to take what stands first")?;
         }
         let loaded = setup.load()?;
         let environment = loaded.environment;

@@ -10,7 +10,7 @@ use neuraxis::core::ContentHash;
 use neuraxis_app::{Environment, FolderRules, FoundFile, TrustList, instruction_files};
 
 use super::project;
-use crate::confirm::{is_somebody_there, says_yes};
+use crate::confirm::{require_person, says_yes};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
@@ -18,6 +18,9 @@ use crate::setup::Setup;
 use crate::terminal;
 pub(in crate::command) use question::load_and_ask;
 use question::{described, is_too_much, next_step};
+
+/// What to do where nobody can be asked.
+const UNASKED: &str = "read what `neuraxis trust show` says; --yes trusts it unasked";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -175,7 +178,7 @@ impl Add {
         }
         for file in files {
             if !self.yes {
-                unless_nobody_is_there()?;
+                require_person(UNASKED)?;
                 let columns = terminal::width(std::io::stderr());
                 anstream::eprint!("{}", project::described(&file, columns));
                 if !says_yes("Trust it?")? {
@@ -201,7 +204,7 @@ impl Add {
         if self.yes {
             return Ok(content);
         }
-        unless_nobody_is_there()?;
+        require_person(UNASKED)?;
         let columns = terminal::width(std::io::stderr());
         anstream::eprint!("{}", described(found, columns));
         if is_too_much(found) {
@@ -231,15 +234,6 @@ fn allowed(rules: &FolderRules) -> Result<String, CommandError> {
     let lines: String = lines.map(|line| format!("  {line}\n")).collect();
     let file = rules.file().display();
     Ok(format!("{file}: your answers\n{lines}"))
-}
-
-fn unless_nobody_is_there() -> Result<(), CommandError> {
-    if is_somebody_there() {
-        return Ok(());
-    }
-    let error = anyhow!("nobody is there to be asked");
-    Err(CommandError::usage(error)
-        .hint("read what `neuraxis trust show` says; --yes trusts it unasked"))
 }
 
 /// Looks what the file of a folder would change, whether it is trusted or not.

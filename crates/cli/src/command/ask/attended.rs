@@ -25,14 +25,21 @@ pub(in crate::command) struct Attended {
     pub(super) put_off: &'static str,
 }
 
+/// Makes sure that a run may wait until somebody answers from elsewhere.
+pub(in crate::command) fn require_kept_runs(config: &Config) -> Result<(), CommandError> {
+    if !config.store().is_in_memory() {
+        return Ok(());
+    }
+    let error = anyhow!("a run cannot wait in memory: it would be gone with this command");
+    Err(CommandError::usage(error).hint("name a store: --set store.url=sqlite://sessions.db"))
+}
+
 impl Attended {
     /// Looks who sits here, and what becomes of questions if nobody does.
     pub(in crate::command) fn new(config: &Config, away: WhenAway) -> Result<Self, CommandError> {
         let is_kept = !config.store().is_in_memory();
-        if away == WhenAway::Wait && !is_kept {
-            let error = anyhow!("a run cannot wait in memory: it would be gone with this command");
-            return Err(CommandError::usage(error)
-                .hint("name a store: --set store.url=sqlite://sessions.db"));
+        if away == WhenAway::Wait {
+            require_kept_runs(config)?;
         }
         let postponing = if is_kept {
             Postponing::Offered

@@ -10,6 +10,7 @@ use neuraxis::ports::CancellationToken;
 use neuraxis::{DecideLater, Mode, Orchestrator};
 use tokio::time::timeout;
 
+use crate::command::ask::require_kept_runs;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress;
@@ -83,10 +84,8 @@ impl Serve {
     }
 
     fn check(&self, loaded: &Loaded) -> Result<(), CommandError> {
-        if self.wait && loaded.config.store().is_in_memory() {
-            let error = anyhow!("a run cannot wait in memory: it would be gone with this command");
-            return Err(CommandError::usage(error)
-                .hint("name a store: --set store.url=sqlite://sessions.db"));
+        if self.wait {
+            require_kept_runs(&loaded.config)?;
         }
         let known: Vec<&str> = loaded.config.policy().modes().map(Mode::as_str).collect();
         let unknown = self

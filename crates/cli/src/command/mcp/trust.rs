@@ -5,7 +5,7 @@ use clap::Args;
 use neuraxis_app::{McpServer, Standing};
 
 use super::shown::{connected, not_accepted};
-use crate::confirm::{is_somebody_there, says_yes};
+use crate::confirm::{require_person, says_yes};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
@@ -44,12 +44,10 @@ impl Trust {
         let accepted = match (waits, self.yes) {
             (false, _) => Ok(Output::new().line("all of its tools are accepted as they are")?),
             (true, true) => accept(&self.name, &server),
-            (true, false) if !is_somebody_there() => {
-                let error = anyhow!("nobody is there to be asked");
+            (true, false) => {
                 let hint = "read what `neuraxis mcp test` says; --yes accepts it unasked";
-                Err(CommandError::usage(error).hint(hint))
+                require_person(hint).and_then(|()| ask(&self.name, &server))
             }
-            (true, false) => ask(&self.name, &server),
         };
         server.shutdown().await;
         accepted
