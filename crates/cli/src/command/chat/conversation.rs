@@ -92,12 +92,6 @@ impl Conversation {
         }
     }
 
-    /// Makes sure that policy takes requests such as it is going to make.
-    pub(super) fn check(&self) -> Result<(), CommandError> {
-        self.app.orchestrator.decide(&self.request("Hello?"))?;
-        Ok(())
-    }
-
     pub(super) fn request(&self, message: impl Into<String>) -> UserRequest {
         let mut request = UserRequest::new(self.session.clone(), message)
             .mode(self.mode.clone())
@@ -309,7 +303,6 @@ impl Conversation {
         let channels = policy.channels().map(Channel::as_str);
         nearest_of("channel", channel.as_str(), channels)?;
         (self.mode, self.channel) = (mode, channel);
-        self.check()?;
         self.check_role()?;
         ask::note_missing_search(&self.app, &self.channel);
         Ok(())
@@ -319,37 +312,42 @@ impl Conversation {
     pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().modes().map(Mode::as_str);
         nearest_of("mode", mode.as_str(), known)?;
-        let before = std::mem::replace(&mut self.mode, mode);
-        if let Err(error) = self.app.orchestrator.decide(&self.request("Hello?")) {
-            self.mode = before;
-            return Err(refused(error));
-        }
-        Ok(())
+        self.change(mode, self.channel.clone(), self.agent.clone())
+            .map_err(refused)
     }
 
     /// Changes which agent answers, if the policy lets it answer such requests.
     pub(super) fn set_agent(&mut self, agent: AgentName) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().agents().map(AgentName::as_str);
         nearest_of("agent", agent.as_str(), known)?;
-        let before = self.agent.replace(agent);
-        let checked = self.check();
-        if checked.is_err() {
-            self.agent = before;
-        }
-        checked
+        Ok(self.change(self.mode.clone(), self.channel.clone(), Some(agent))?)
     }
 
     /// Changes where requests come from.
     pub(super) fn set_channel(&mut self, channel: Channel) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().channels().map(Channel::as_str);
         nearest_of("channel", channel.as_str(), known)?;
-        let before = std::mem::replace(&mut self.channel, channel);
-        if let Err(error) = self.app.orchestrator.decide(&self.request("Hello?")) {
-            self.channel = before;
-            return Err(refused(error));
-        }
+        self.change(self.mode.clone(), channel, self.agent.clone())
+            .map_err(refused)?;
         ask::note_missing_search(&self.app, &self.channel);
         Ok(())
+    }
+
+    /// Changes what requests say from now on, unless policy refuses such ones: then they say what they said before.
+    fn change(
+        &mut self,
+        mode: Mode,
+        channel: Channel,
+        agent: Option<AgentName>,
+    ) -> Result<(), RequestError> {
+        let mode = std::mem::replace(&mut self.mode, mode);
+        let channel = std::mem::replace(&mut self.channel, channel);
+        let agent = std::mem::replace(&mut self.agent, agent);
+        let decided = self.app.orchestrator.decide(&self.request("Hello?"));
+        if decided.is_err() {
+            (self.mode, self.channel, self.agent) = (mode, channel, agent);
+        }
+        decided.map(drop)
     }
 }
 
