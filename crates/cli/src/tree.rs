@@ -91,7 +91,7 @@ fn add(
             false => format!("{margin}{inner}{}", branches.before(false).1),
         };
         let line = format!("{}{indent}{before}{}", node.gutter, node.line);
-        let line = columns.map_or_else(|| line.clone(), |most| broken(&line, most, &margin));
+        let line = broken(&line, columns.unwrap_or(usize::MAX), &margin);
         text.push_str(&format!("{line}\n"));
         let margin = margin.strip_suffix("  ").unwrap_or(&margin);
         let room = columns.unwrap_or(USUAL_WIDTH);

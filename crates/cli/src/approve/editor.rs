@@ -1,7 +1,7 @@
 //! The editor that the user likes best, for a text too long for a line.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -41,8 +41,7 @@ fn edit_with(editor: &OsStr, text: &str) -> io::Result<String> {
     }
     // Editors replace the file as often as they write into it: it is read by its name.
     let mut edited = String::new();
-    let mut reopened = std::fs::File::open(file.path())?;
-    reopened.rewind()?;
+    let reopened = std::fs::File::open(file.path())?;
     reopened.take(MAX_BYTES + 1).read_to_string(&mut edited)?;
     match u64::try_from(edited.len()) {
         Ok(0..=MAX_BYTES) => Ok(edited),

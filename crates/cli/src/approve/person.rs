@@ -166,13 +166,13 @@ impl Person for Terminal {
         if self.is_settled.is_cancelled() {
             return Ok(Line::End);
         }
-        if self.editor.is_none() {
-            let config = Config::builder().behavior(Behavior::PreferTerm);
-            let editor = DefaultEditor::with_config(config.build()).map_err(io::Error::other)?;
-            self.editor = Some(editor);
-        }
-        let Some(editor) = &mut self.editor else {
-            return Ok(Line::End);
+        let editor = match &mut self.editor {
+            Some(editor) => editor,
+            None => {
+                let config = Config::builder().behavior(Behavior::PreferTerm);
+                let editor = DefaultEditor::with_config(config.build());
+                self.editor.insert(editor.map_err(io::Error::other)?)
+            }
         };
         let edit = || editor.readline_with_initial(prompt, (initial, ""));
         line_of(terminal::edited(edit))

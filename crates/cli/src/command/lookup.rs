@@ -169,7 +169,8 @@ pub(crate) async fn begun(sessions: &Sessions, id: SessionId) -> Result<SessionI
     }
 }
 
-async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
+/// Returns the run that began last.
+pub(crate) async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
     let filter = RunFilter::default().limited_to(1);
     Ok(sessions.each_run(filter).next().await?)
 }

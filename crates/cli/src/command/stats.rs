@@ -20,6 +20,7 @@ use crate::progress;
 use crate::quantities::{brief_millis, moment, money, tokens};
 use crate::setup::{Setup, with_store};
 use crate::tree::Branches;
+use crate::wrap::broken;
 use table::Unit;
 
 /// How far back figures go where nobody says.
@@ -132,10 +133,7 @@ fn in_text(
     }
     let since = since.map_or_else(String::new, |since| format!("since {}: ", moment(since)));
     let line = format!("{since}{}", parts.join(" · "));
-    let line = columns.map_or_else(
-        || line.clone(),
-        |most| crate::wrap::broken(&line, most, "  "),
-    );
+    let line = broken(&line, columns.unwrap_or(usize::MAX), "  ");
     let mut text = format!("{line}\n");
     let tables = [
         ("DAY", figures.days(), Unit::Runs),

@@ -162,8 +162,8 @@ impl Fork {
 
 /// Returns the role that is meant: by its own name, or by that of the model that is configured for it.
 fn role_of(config: &Config, model: &str) -> Result<Role, CommandError> {
-    let built_in = [Role::ROUTER, Role::REASONING, Role::CODING];
-    let mut roles: Vec<Role> = config.models().keys().cloned().chain(built_in).collect();
+    let roles = config.models().keys().cloned();
+    let mut roles: Vec<Role> = roles.chain(Role::BUILT_IN).collect();
     if let Some(role) = roles.iter().find(|role| role.as_str() == model) {
         return Ok(role.clone());
     }

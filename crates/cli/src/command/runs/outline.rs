@@ -14,7 +14,7 @@ use neuraxis::core::{
 use serde_json::{Value, json};
 
 use crate::bars::span;
-use crate::call::{CallLog, rows};
+use crate::call::{CallLog, named, rows};
 use crate::detail::Detail;
 use crate::rows::{Mark, Row};
 use crate::tree::{Branches, Node};
@@ -119,7 +119,7 @@ impl Outline {
                 let key = call.tool_call_id.clone();
                 self.open.insert(key, (record.agent, place));
                 started.clone_from(&call.agents);
-                Some(lines::call(&call.name, call.arguments.as_str()))
+                Some(named(&call.name, call.arguments.as_str()))
             }
             RecordBody::ToolResult(result) => self.complete(result),
             RecordBody::Plan(changed) => {

@@ -4,10 +4,10 @@ use clap::{Args, ValueEnum};
 use neuraxis::core::log::checklist;
 use neuraxis::core::{AgentId, Record, RecordBody, Seq};
 use neuraxis::engine::Sessions;
-use neuraxis::ports::{RunFilter, RunSummary};
+use neuraxis::ports::RunSummary;
 
 use super::outline::lines;
-use crate::call::CallLog;
+use crate::call::{CallLog, named};
 use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
@@ -74,9 +74,8 @@ impl Tail {
                 Format::Events => output.line(&on_one_line(&record.to_json()))?,
                 Format::Text => {
                     if let Some(line) = in_text(&record, &mut calls) {
-                        let columns = output.columns();
-                        let line = columns
-                            .map_or_else(|| line.clone(), |most| broken(&line, most, MARGIN));
+                        let columns = output.columns().unwrap_or(usize::MAX);
+                        let line = broken(&line, columns, MARGIN);
                         output.painted(&format!("{line}\n"))?;
                     }
                     if let Some(answer) = answer(&record) {
@@ -90,10 +89,7 @@ impl Tail {
     async fn find(&self, sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
         match &self.id {
             Some(id) => Ok(Some(lookup::run(sessions, id).await?)),
-            None => {
-                let newest = RunFilter::default().limited_to(1);
-                Ok(sessions.each_run(newest).next().await?)
-            }
+            None => lookup::newest_run(sessions).await,
         }
     }
 }
@@ -112,7 +108,7 @@ fn answer(record: &Record) -> Option<&str> {
 fn in_text(record: &Record, calls: &mut CallLog) -> Option<String> {
     calls.hear(record);
     let what = match &record.body {
-        RecordBody::ToolCall(call) => lines::call(&call.name, call.arguments.as_str()),
+        RecordBody::ToolCall(call) => named(&call.name, call.arguments.as_str()),
         RecordBody::ToolResult(result) => lines::ended(&calls.close(&result.tool_call_id), result),
         RecordBody::Plan(changed) => {
             let steps = checklist(&changed.plan).unwrap_or_default();

@@ -70,11 +70,6 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
     }
 }
 
-/// Describes a tool call that begins. What came of it follows on the same line.
-pub(in crate::command::runs) fn call(name: &str, arguments: &str) -> String {
-    named(name, arguments)
-}
-
 /// Says what came of a tool call, as the end of its line.
 pub(in crate::command::runs) fn came_of(call: &OpenCall, result: &ToolResult) -> String {
     let took = result.duration.map(brief);
