@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use neuraxis_core::{AskApproval, LiveBody, OpenQuestion, ProgressSteps, Question, QuestionId};
-use neuraxis_ports::{
-    Approver, ApproverReply, ProgressSink, QuestionReply, TurnContext, async_trait,
-};
+use neuraxis_core::{AskApproval, LiveBody, OpenQuestion, Question, QuestionId};
+use neuraxis_ports::{Approver, ApproverReply, QuestionReply, TurnContext, async_trait};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -16,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::driver::tool_call::Reports;
 use crate::engine::Engine;
 
-/// What a call has of its run: it shows the call's reports, and puts its questions to a person.
+/// Puts the questions of one call to a person.
 #[derive(Debug)]
 pub(super) struct Asking {
     engine: Arc<Engine>,
-    pub(super) reports: Reports,
+    reports: Arc<Reports>,
     asked: Asked,
     /// Cancelled once the call is over, however it ends.
     cancellation: CancellationToken,
@@ -46,13 +44,13 @@ struct Place {
 impl Asking {
     pub(super) fn new(
         engine: &Arc<Engine>,
-        reports: Reports,
+        reports: &Arc<Reports>,
         asked: Asked,
         cancellation: CancellationToken,
     ) -> Self {
         Self {
             engine: Arc::clone(engine),
-            reports,
+            reports: Arc::clone(reports),
             asked,
             cancellation,
             place: Mutex::default(),
@@ -154,16 +152,6 @@ impl Asking {
 
     fn place(&self) -> MutexGuard<'_, Place> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ProgressSink for Asking {
-    fn progress(&self, name: &str, icon: Option<&str>, steps: Option<ProgressSteps>) {
-        self.reports.progress(name, icon, steps);
-    }
-
-    fn output(&self, text: &str) {
-        self.reports.output(text);
     }
 }
 

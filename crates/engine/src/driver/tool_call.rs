@@ -68,9 +68,9 @@ impl Driver {
                 .push_back(finished(&run, outcome, Duration::ZERO));
             return;
         };
-        let mut ctx = self.tool_context(&run);
-        let asking = self.asking(&run, &ctx.cancellation);
-        ctx.progress = Progress::to(Arc::clone(&asking) as Arc<dyn ProgressSink>);
+        let reports = self.reports(&run);
+        let mut ctx = self.tool_context(&run, Arc::clone(&reports));
+        let asking = self.asking(&reports, &ctx.cancellation);
         ctx.person = Person::behind(Arc::clone(&asking) as Arc<dyn Approver>);
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let given_up = cancellation.clone();
@@ -97,7 +97,7 @@ impl Driver {
             let outcome = match futures_util::poll!(&mut called) {
                 Poll::Ready(outcome) => outcome,
                 Poll::Pending => {
-                    asking.reports.started();
+                    reports.started();
                     called.await
                 }
             };
@@ -128,9 +128,9 @@ impl Driver {
         }
     }
 
-    /// Makes what shows a call's reports, and puts its questions to whoever follows the run, where the request or, unless that
-    /// has an approver of its own, the engine wants it so; and to the approver elsewhere.
-    fn asking(&self, run: &RunTool, cancellation: &CancellationToken) -> Arc<Asking> {
+    /// Makes what puts a call's questions to whoever follows the run, where the request or, unless that has an approver of its
+    /// own, the engine wants it so; and to the approver elsewhere.
+    fn asking(&self, reports: &Arc<Reports>, cancellation: &CancellationToken) -> Arc<Asking> {
         let request = &self.scope.request;
         let of_engine = self.engine.questions_open_for;
         let of_engine = of_engine.filter(|_| request.approver().is_none());
@@ -142,7 +142,6 @@ impl Driver {
             }
         };
         let cancellation = cancellation.clone();
-        let reports = self.reports(run);
         Arc::new(Asking::new(&self.engine, reports, asked, cancellation))
     }
 
@@ -162,7 +161,7 @@ impl Driver {
         Some((hooks, call))
     }
 
-    fn reports(&self, run: &RunTool) -> Reports {
+    fn reports(&self, run: &RunTool) -> Arc<Reports> {
         let call = LiveCall {
             effect_id: run.effect_id,
             content_index: run.content_index,
@@ -171,23 +170,24 @@ impl Driver {
         };
         let feed = Arc::clone(&self.journal.feed);
         feed.begin(run.effect_id);
-        Reports {
+        Arc::new(Reports {
             feed,
             call,
             attempt: run.attempt,
             tool_call_id: run.tool_call_id.clone(),
             name: run.name.shared(),
             buffer: OnceLock::new(),
-        }
+        })
     }
 
-    fn tool_context(&self, run: &RunTool) -> ToolContext {
+    fn tool_context(&self, run: &RunTool, reports: Arc<Reports>) -> ToolContext {
         let turn = self.turn_context(run.agent, run.turn);
         let mut ctx = ToolContext::new(turn, run.tool_call_id.clone(), run.effect_id);
         ctx.project_id = self.engine.project_id.clone();
         ctx.attempt = run.attempt;
         let trace = self.scope.trace.as_ref();
         ctx.trace = trace.map(|trace| trace.at(run.effect_id.span_id()));
+        ctx.progress = Progress::to(reports);
         ctx
     }
 }
@@ -242,8 +242,10 @@ impl Reports {
             buffer
         })
     }
+}
 
-    pub(super) fn progress(&self, name: &str, icon: Option<&str>, steps: Option<ProgressSteps>) {
+impl ProgressSink for Reports {
+    fn progress(&self, name: &str, icon: Option<&str>, steps: Option<ProgressSteps>) {
         self.show(LiveBody::ToolProgress {
             tool_call_id: self.tool_call_id.clone(),
             name: name.to_owned(),
@@ -252,7 +254,7 @@ impl Reports {
         });
     }
 
-    pub(super) fn output(&self, text: &str) {
+    fn output(&self, text: &str) {
         let kind = LiveText::ToolOutput {
             tool_call_id: self.tool_call_id.clone(),
         };

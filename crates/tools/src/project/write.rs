@@ -130,7 +130,7 @@ fn write(
 /// the file is kept, and so is what ends its lines, if that is `\r\n` throughout and the content has no `\r`: a model seldom
 /// writes either.
 #[must_use]
-pub fn as_written<'a>(there: &[u8], content: &'a str) -> Cow<'a, str> {
+pub fn content_as_written<'a>(there: &[u8], content: &'a str) -> Cow<'a, str> {
     let is_marked = there.starts_with(BYTE_ORDER_MARK.as_bytes());
     let lacks_mark = is_marked && !content.is_empty() && !content.starts_with(BYTE_ORDER_MARK);
     let lacks_returns = !content.contains('\r') && ends_lines_with_returns(there);
