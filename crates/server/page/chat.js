@@ -67,7 +67,7 @@ export class Chat {
     const { node, top, views } = this.held;
     this.scroller.scrollTop += node.getBoundingClientRect().top - top;
     this.held.at = this.scroller.scrollTop;
-    if (views.every((view) => view.status !== "running")) this.held = undefined;
+    if (views.every((view) => view.status !== "running" || view.isWaiting)) this.held = undefined;
     this.scroller.classList.toggle("holds", Boolean(this.held));
   }
 

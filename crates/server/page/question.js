@@ -24,6 +24,11 @@ export class Questions {
     this.views = new Map();
   }
 
+  /** Whether one waits for its answer. */
+  get isOpen() {
+    return [...this.views.values()].some(Boolean);
+  }
+
   /** Shows a question beneath its call and returns its card, or nothing if it was shown before. */
   show(question, call, runId) {
     if (this.views.has(question.question_id)) return undefined;

@@ -31,6 +31,12 @@ export class TurnView {
     this.asks = new Map();
     this.questions = new Questions();
     this.status = "running";
+    /** What the run does while it waits for nobody. */
+    this.doing = "Sending…";
+    /** The calls that wait for somebody outside, each with what has to come. */
+    this.pending = new Map();
+    /** How often the connection was lost since something came. */
+    this.losses = 0;
     this.bubble = el("div", { class: "bubble" });
     this.title = el("h2", { class: "hidden", text: oneLine(text || "A turn", 80) });
     this.attached = el("div", { class: "files" });
@@ -42,7 +48,7 @@ export class TurnView {
     this.foot = el("footer", { class: "turn-foot" });
     this.node = el("article", { class: "turn", "aria-label": `Turn${at ? ` of ${clock(at)}` : ""}` }, this.title, this.said, this.body, this.state, this.foot);
     if (text) appendInOrder(this.bubble, text);
-    this.setState("Sending…", "spinner");
+    this.showState();
   }
 
   /** Takes an event in, soon. */
@@ -65,6 +71,9 @@ export class TurnView {
       at += 1;
     }
     this.queue.splice(0, at);
+    // Of what waited in between, and is decided, nothing has to be loaded.
+    if (this.asksNext && this.queue.length === 0) this.ask();
+    this.showState();
     this.hooks.changed?.(this);
     this.left = this.queue.length ? performance.now() : undefined;
     this.timer = this.queue.length ? setTimeout(() => this.work(), 0) : undefined;
@@ -94,26 +103,49 @@ export class TurnView {
     return undefined;
   }
 
-  setState(text, sign, kind = "") {
-    fill(this.state, text ? [sign && icon(sign, sign === "spinner" ? "spins" : ""), el("span", { text })] : []);
+  /** Whether the run waits for somebody outside. */
+  get isWaiting() {
+    return this.pending.size > 0 || this.questions.isOpen;
+  }
+
+  get needsApproval() {
+    return [...this.pending.values()].includes("approval");
+  }
+
+  /** Says beneath the turn what the run does, what it waits for, or that nobody knows. */
+  showState() {
+    if (this.status !== "running" || this.again) this.setState("");
+    else if (this.losses > 0) this.setState(`Connection lost; trying again (${this.losses})…`, "plug", "warn");
+    else if (this.unasked && this.needsApproval) {
+      const again = button({ name: "retry", text: "Try again", className: "small", onClick: () => { this.unasked = undefined; this.showState(); this.ask(); } });
+      this.setState(`Waiting for you, but what is asked could not be loaded: ${this.unasked.message}`, "hand", "warn", !this.unasked.isPassing && again);
+    } else if (this.isWaiting) this.setState("Waiting for you", "hand", "warn");
+    else this.setState(this.doing, "spinner");
+  }
+
+  setState(text, sign, kind = "", more = null) {
+    // What stands there may be turning.
+    if (text === this.stateText && !more) return;
+    this.stateText = text;
+    fill(this.state, text ? [icon(sign, sign === "spinner" ? "spins" : ""), el("span", { text }), more] : []);
     this.state.dataset.kind = kind;
   }
 
   /** The connection: whether events come. */
-  setConnection(state, losses) {
-    if (state === "lost") this.setState(`Connection lost; trying again (${losses})…`, "plug", "warn");
-    else if (state === "live" && this.status === "running") this.setState("Working…", "spinner");
-    else if (state === "live" && this.status === "waiting") {
-      this.setState("Waiting for you", "hand", "warn");
+  setConnection(state, losses = 0) {
+    this.losses = losses;
+    if (state === "live") {
+      this.doing = "Working…";
       this.ask();
     }
+    this.showState();
     if (state === "lost" && losses === 1) announce("The connection is lost; the page tries again");
   }
 
   /** The turn could not be taken at all. */
   fail(problem) {
     this.status = "refused";
-    this.setState("");
+    this.showState();
     const title = problem.title || "This did not work";
     const again = this.hooks.retry && button({ name: "retry", text: "Send again", className: "small", onClick: () => this.hooks.retry(this) });
     this.body.append(el("div", { class: "failure", role: "alert" }, el("strong", { text: title }), appendVisible(el("p"), problem.message), el("div", { class: "row" }, again)));
@@ -122,16 +154,16 @@ export class TurnView {
   /** The run is not followed any more, whatever becomes of it. `again` follows it from there on. */
   lose(problem, again) {
     while (this.queue.length > 0) this.work();
-    this.setState("");
     const box = el("div", { class: "failure", role: "alert" }, el("strong", { text: "This run is not followed any more" }), appendVisible(el("p"), problem.message),
       button({ name: "retry", text: "Follow again", className: "small", onClick: () => this.again() }));
     this.again = () => {
-      this.again = undefined;
+      Object.assign(this, { again: undefined, doing: "Connecting…", losses: 0 });
       box.remove();
-      this.setState("Connecting…", "spinner");
+      this.showState();
       again();
     };
     this.body.append(box);
+    this.showState();
   }
 
   /** Lets the person write the message anew. The conversation up to it goes on in a new session, and this one stays as it is. */
@@ -176,7 +208,8 @@ export class TurnView {
 
   /** Shows the questions that the run waits with. */
   async ask() {
-    if (!this.hooks.isLive?.() || !this.sessionId) return;
+    this.asksNext = false;
+    if (!this.hooks.isLive?.() || !this.needsApproval) return;
     const asking = (this.asking = {});
     let approvals;
     try {
@@ -185,8 +218,8 @@ export class TurnView {
       // A later request may have got an answer meanwhile.
       return asking === this.asking ? this.askLater(problem) : undefined;
     }
-    if (this.patience && this.status === "waiting") this.setState("Waiting for you", "hand", "warn");
-    this.patience = undefined;
+    Object.assign(this, { unasked: undefined, patience: undefined });
+    this.showState();
     for (const approval of approvals) {
       const id = approval.request.tool_call_id;
       if (approval.run_id !== this.runId || this.asks.get(id)?.approval.question === approval.question) continue;
@@ -201,28 +234,17 @@ export class TurnView {
 
   /** What is asked could not be had: tries again soon where that may help, and otherwise when the person says so. */
   askLater(problem) {
-    if (this.status !== "waiting") return;
     clearTimeout(this.asksAgain);
-    this.setState(`Waiting for you, but what is asked could not be loaded: ${problem.message}`, "hand", "warn");
-    if (problem.isPassing) {
-      this.patience = Math.min((this.patience ?? 500) * 2, 15_000);
-      this.asksAgain = setTimeout(() => this.status === "waiting" && this.ask(), this.patience);
-      return;
-    }
-    this.state.append(button({ name: "retry", text: "Try again", className: "small", onClick: () => { this.setState("Waiting for you", "hand", "warn"); this.ask(); } }));
+    this.unasked = problem;
+    this.showState();
+    if (!problem.isPassing) return;
+    this.patience = Math.min((this.patience ?? 500) * 2, 15_000);
+    this.asksAgain = setTimeout(() => this.ask(), this.patience);
   }
 
   dismiss(id) {
     this.asks.get(id)?.node.remove();
     this.asks.delete(id);
-  }
-
-  /** A result that a client brought lets the run go on, unless something else is waited for. */
-  goOn() {
-    if (this.status !== "waiting") return;
-    for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (["client", "asks"].includes(call.state)) return;
-    this.status = "running";
-    this.setState("Working…", "spinner");
   }
 
   /** Adds what a model call cost. One without a price leaves the sum a lower bound. */
@@ -232,7 +254,6 @@ export class TurnView {
 
   end(event) {
     this.status = event.type === "final" ? "done" : "failed";
-    this.setState("");
     for (const id of [...this.asks.keys()]) this.dismiss(id);
     this.questions.settleAll();
     for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (["queued", "asks", "running"].includes(call.state)) call.setState("error", "not run");
@@ -299,12 +320,14 @@ const HANDLERS = {
       turn.title.textContent = oneLine(text, 80);
       appendInOrder(fill(turn.bubble), text);
     }
-    turn.setState("Working…", "spinner");
+    turn.doing = "Working…";
   },
   reasoning_delta: (turn, agent, event) => agent.reply(event.content_index).grow(event),
   text_delta: (turn, agent, event) => agent.reply(event.content_index).grow(event),
   text_retracted: (turn, agent, event) => agent.reply(event.content_index).retract(),
-  tool_call_delta: (turn, agent, event) => event.name && turn.setState(`Calling ${oneLine(event.name, 60)}…`, "spinner"),
+  tool_call_delta(turn, agent, event) {
+    if (event.name) turn.doing = `Calling ${oneLine(event.name, 60)}…`;
+  },
   llm_call(turn, agent, event) {
     agent.replied(event);
     if (!isOfHook(event.reply)) turn.pay(event);
@@ -321,27 +344,27 @@ const HANDLERS = {
     agent.call(event.tool_call_id, event.name, event.arguments).setState("asks");
   },
   waiting(turn, agent, event) {
-    turn.status = "waiting";
-    turn.setState("Waiting for you", "hand", "warn");
-    for (const pending of event.pending) if (pending.kind === "client_tool") agent.calls.get(pending.tool_call_id)?.setState("client");
-    turn.ask();
+    turn.pending = new Map(event.pending.map(({ tool_call_id: id, kind }) => [id, kind]));
+    for (const [id, kind] of turn.pending) if (kind === "client_tool") agent.calls.get(id)?.setState("client");
+    turn.doing = "Working…";
+    turn.asksNext = true;
   },
   approval_decided(turn, agent, event) {
     turn.dismiss(event.tool_call_id);
+    turn.pending.delete(event.tool_call_id);
     const call = agent.calls.get(event.tool_call_id);
     if (event.decision === "deny") call?.denied(event.reason);
     const words = { approve: "Approved by a person", expired: "Nobody decided in time" };
     if (event.decision !== "deny") call?.say("", `${words[event.decision] ?? event.decision}${event.arguments !== undefined && event.arguments !== null ? ", with other arguments" : ""}${event.remember ? ", remembered for this session" : ""}`);
     call?.setState("queued");
-    turn.status = "running";
-    turn.setState("Working…", "spinner");
+    turn.doing = "Working…";
   },
   tool_call(turn, agent, event) {
     const call = agent.call(event.tool_call_id, event.name, event.arguments);
     if (call.args !== event.arguments) call.setArguments(event.arguments);
     call.agents = event.agents;
     call.setState("running", event.origin === "policy" ? "asked for by policy" : undefined);
-    turn.setState("Working…", "spinner");
+    turn.doing = "Working…";
   },
   tool_progress: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.progress(event),
   tool_output: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.print(event),
@@ -349,22 +372,20 @@ const HANDLERS = {
   question(turn, agent, event) {
     if (!turn.hooks.isLive?.()) return;
     const card = turn.questions.show(event, agent.call(event.tool_call_id, event.from, ""), turn.runId);
-    if (!card) return;
-    turn.setState("Waiting for you", "hand", "warn");
-    turn.hooks.changed?.(turn, card);
+    if (card) turn.hooks.changed?.(turn, card);
   },
   question_settled(turn, agent, event) {
     if (!turn.questions.settle(event.question_id)) return;
     const call = agent.calls.get(event.tool_call_id);
     call?.say("", SETTLED[event.outcome] ?? event.outcome);
     call?.setState("running");
-    turn.setState("Working…", "spinner");
+    turn.doing = "Working…";
   },
   tool_result(turn, agent, event) {
     turn.dismiss(event.tool_call_id);
+    turn.pending.delete(event.tool_call_id);
     turn.questions.settleAll(event.tool_call_id);
     agent.call(event.tool_call_id, event.name, "").finish(event);
-    turn.goOn();
   },
   plan: (turn, agent, event) => turn.hooks.plan?.(event.plan),
   steered(turn, agent, event) {
@@ -373,7 +394,7 @@ const HANDLERS = {
   },
   cancelled: (turn, agent, event) => agent.note("warn", `Stopped${event.reason ? `: ${event.reason}` : ""}`),
   resumed(turn, agent, event) {
-    if (turn.status === "waiting") return;
+    if (turn.pending.size > 0) return;
     agent.note("", `Taken up again: ${event.reason}`);
   },
   warning(turn, agent, event) {

@@ -112,6 +112,37 @@ export async function goes_on_with_what_a_client_brings(world) {
   await sees(page, ".turn-state", "Working…");
 }
 
+export async function waits_for_the_other_questions(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await question(page, "three calls");
+  const card = (at) => page.locator(".call").nth(at).locator(".ask");
+  await card(2).waitFor();
+  await card(2).locator(".danger").click();
+  await sees(page, ".line-note", "Denied by a person");
+  assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
+  await world.picture(page, "questions-wide-light");
+  // They are loaded, however often that fails, although no record says a second time that the run waits.
+  await page.route("**/api/v1/approvals?*", (route) => route.fulfill({ status: 503, json: { title: "Not now" } }), { times: 1 });
+  await page.reload();
+  await card(0).waitFor();
+  assert.equal(await page.locator(".ask").count(), 2);
+  assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
+  await card(1).locator(".primary").click();
+  await card(1).waitFor({ state: "detached" });
+  await sees(page, ".call-below .line-note", "Approved by a person");
+  await card(0).locator(".danger").click();
+  await over(page, 1);
+  assert.equal(await page.locator(".turn-state").innerText(), "");
+  // Nothing is asked about what was waited for once.
+  const asked = [];
+  page.on("request", (request) => request.url().includes("/approvals") && asked.push(request.url()));
+  await page.reload();
+  await over(page, 1);
+  await ask(page, "private matters");
+  assert.deepEqual(asked, []);
+}
+
 export async function denies_with_a_reason(world) {
   for (const [name, viewport, colorScheme] of [["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"]]) {
     const page = await world.open({ viewport, colorScheme });
@@ -147,6 +178,12 @@ export async function answers_what_a_tool_asks(world) {
   await sees(page, ".ask .line-note", "its own words");
   assert.equal(await field("Pages").inputValue(), "3");
   await world.accessible(page, "a question of a tool");
+  // It is what is waited for after the connection was lost, too.
+  world.cut();
+  await sees(page, ".turn-state", "Connection lost");
+  world.mend();
+  await page.waitForFunction(() => !document.querySelector(".turn-state").textContent.includes("Connection lost"));
+  assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
   await world.picture(page, "asked-wide-light");
   // It is there again after the page was loaded anew.
   await page.reload();

@@ -74,6 +74,10 @@ const SCRIPTS = {
     say("The note is **written**."),
   ],
   patch: [call("apply_patch", { patch: PATCH }), say("The note is changed.")],
+  three: [
+    { calls: [["write_file", { path: "notes.md", content: "# Notes\n" }], ["read_file", { path: "guarded/plan.txt" }], ["write_file", { path: "other.md", content: "Other.\n" }]] },
+    say("All of it is decided."),
+  ],
   plan: [
     call("update_plan", PLAN(["in_progress", "pending", "pending"])),
     { calls: [["list_files", {}], ["calculate", { expression: "6 * 7" }], ["read_file", { path: "missing.txt" }]] },

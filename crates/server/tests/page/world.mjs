@@ -52,6 +52,11 @@ tools = ["read_file"]
 paths = ["private/**"]
 reason = "That folder is private."
 
+[rules.guarded]
+answer = "ask"
+tools = ["read_file"]
+paths = ["guarded/**"]
+
 [rules.prints]
 answer = "allow"
 tools = ["run_command"]
