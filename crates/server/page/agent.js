@@ -174,7 +174,7 @@ export class AgentView {
     calls.forEach((part, at) => this.call(this.asked[at], part.name, part.arguments));
   }
 
-  /** What was found about the calls of the last reply. */
+  /** What was found about the calls of the last reply. Whatever is found after that is about some of them, anew. */
   judged(record) {
     record.calls.forEach((found, at) => {
       const call = this.calls.get(this.asked[at]);
@@ -182,6 +182,7 @@ export class AgentView {
       call.rule = found.rule;
       if (found.verdict === "run" && found.grant !== undefined) call.say("", found.reason ?? "");
     });
+    this.asked = [];
   }
 
   /** A line in the conversation that is nobody's words. */

@@ -2,7 +2,7 @@
 // was decided about it, what it took and cost.
 
 import { appendVisible, button, codeBox, el } from "./dom.js";
-import { clock, costOf, duration, pretty, reasonOf, spread, textOf, tokens } from "./format.js";
+import { clock, costOf, decisionOf, duration, pretty, reasonOf, spread, textOf, tokens } from "./format.js";
 import { render } from "./markdown.js";
 import { changesOf, messageOf, ruleOf, shownResult } from "./tool.js";
 
@@ -122,15 +122,10 @@ function toolParts(id, records) {
   ].filter(Boolean);
 }
 
-function decisionOf({ decision, reason, arguments: other, remember }) {
-  const word = { approve: "Approved by a person", deny: "Denied by a person", expired: "Nobody decided in time" }[decision] ?? decision;
-  return `${word}${reason ? `: ${reason}` : ""}${other ? ", with other arguments" : ""}${remember ? ", remembered for the session" : ""}`;
-}
-
-/** What was found about a call: the verdicts of its reply stand in the order of its calls. */
+/** What was found about a call: the verdicts of its reply stand in the order of its calls. Later ones are about some of them. */
 function verdictOf(id, records) {
   const [, agent, index, place] = /_(a\d+)_(\d+)_(\d+)$/.exec(id) ?? [];
   const reply = records.find((it) => it.type === "llm_call" && it.agent === agent && String(it.content_index) === index);
-  const verdict = reply && records.find((it) => it.type === "verdict" && it.agent === agent && it.seq > reply.seq);
-  return verdict?.calls[Number(place)];
+  const next = reply && records.find((it) => ["verdict", "llm_call"].includes(it.type) && it.agent === agent && it.seq > reply.seq);
+  return next?.type === "verdict" ? next.calls[Number(place)] : undefined;
 }

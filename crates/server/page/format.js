@@ -105,6 +105,12 @@ export function reasonOf(reason) {
   return kind === "budget" ? `${text} used up` : `${kind.replaceAll("_", " ")}: ${text}`;
 }
 
+/** What a person decided about a call, in words. */
+export function decisionOf({ decision, reason, arguments: other, remember }) {
+  const word = { approve: "Approved by a person", deny: "Denied by a person", expired: "Nobody decided in time" }[decision] ?? decision;
+  return `${word}${reason ? `: ${reason}` : ""}${other ? ", with other arguments" : ""}${remember ? ", remembered for this session" : ""}`;
+}
+
 /** The text of a message's parts. */
 export function textOf(message) {
   if (typeof message?.text === "string") return message.text;

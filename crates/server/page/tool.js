@@ -2,7 +2,7 @@
 
 import { appendVisible, codeBox, copyButton, eachFrame, el, fill, icon } from "./dom.js";
 import { showContent, showDiff } from "./diff.js";
-import { duration, oneLine, parsed, pretty, spread } from "./format.js";
+import { decisionOf, duration, oneLine, parsed, pretty, spread } from "./format.js";
 import { showPlan } from "./plan.js";
 import { beyond } from "./stream.js";
 
@@ -147,17 +147,19 @@ export class ToolView {
     if (record.status !== "done") {
       const text = messageOf(record.value).replace(/^denied: /, "");
       // What a person said stands there already, with who said it.
-      if (!this.denial || text !== this.denial.reason) this.say(isRefused ? "refused" : "error", text);
+      if (text !== this.denial) this.say(isRefused ? "refused" : "error", text);
       if (this.rule && !text.includes(this.rule.name)) this.say("", `Asked because of ${ruleOf(this.rule)}`);
     }
     const plan = record.signal?.type === "plan" && record.status === "done" ? parsed(record.signal.plan) : undefined;
     if (plan) this.brief.textContent = record.value?.summary ?? "";
   }
 
-  /** A person said no. `reason` is what the model is told. */
-  denied(reason) {
-    this.denial = { reason };
-    this.say("refused", `Denied by a person${reason ? `: ${reason}` : ""}`);
+  /** A person decided about it, or nobody did in time. */
+  decided(record) {
+    const isDenied = record.decision === "deny";
+    if (isDenied) this.denial = record.reason ?? "denied";
+    this.say(isDenied ? "refused" : "", decisionOf(record));
+    this.setState("queued");
   }
 
   /** What a sub-agent that the call started is to do, where the arguments have a task for each. */

@@ -341,7 +341,9 @@ const HANDLERS = {
   },
   verdict: (turn, agent, event) => agent.judged(event),
   approval_requested(turn, agent, event) {
-    agent.call(event.tool_call_id, event.name, event.arguments).setState("asks");
+    const call = agent.call(event.tool_call_id, event.name, event.arguments);
+    call.rule = event.rule;
+    call.setState("asks");
   },
   waiting(turn, agent, event) {
     turn.pending = new Map(event.pending.map(({ tool_call_id: id, kind }) => [id, kind]));
@@ -352,11 +354,7 @@ const HANDLERS = {
   approval_decided(turn, agent, event) {
     turn.dismiss(event.tool_call_id);
     turn.pending.delete(event.tool_call_id);
-    const call = agent.calls.get(event.tool_call_id);
-    if (event.decision === "deny") call?.denied(event.reason);
-    const words = { approve: "Approved by a person", expired: "Nobody decided in time" };
-    if (event.decision !== "deny") call?.say("", `${words[event.decision] ?? event.decision}${event.arguments !== undefined && event.arguments !== null ? ", with other arguments" : ""}${event.remember ? ", remembered for this session" : ""}`);
-    call?.setState("queued");
+    agent.calls.get(event.tool_call_id)?.decided(event);
     turn.doing = "Working…";
   },
   tool_call(turn, agent, event) {

@@ -119,7 +119,10 @@ export async function waits_for_the_other_questions(world) {
   const card = (at) => page.locator(".call").nth(at).locator(".ask");
   await card(2).waitFor();
   await card(2).locator(".danger").click();
-  await sees(page, ".line-note", "Denied by a person");
+  await sees(page, ".line-note", "Asked because of");
+  const notes = (at) => page.locator(".call").nth(at).locator(".line-note").allInnerTexts();
+  const denied = ["Denied by a person", "Asked because of rule writes (neuraxis.toml:15)"];
+  assert.deepEqual(await notes(2), denied);
   assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
   await world.picture(page, "questions-wide-light");
   // They are loaded, however often that fails, although no record says a second time that the run waits.
@@ -134,6 +137,8 @@ export async function waits_for_the_other_questions(world) {
   await card(0).locator(".danger").click();
   await over(page, 1);
   assert.equal(await page.locator(".turn-state").innerText(), "");
+  // What was found about the one that was approved is not about the first.
+  assert.deepEqual(await notes(0), denied);
   // Nothing is asked about what was waited for once.
   const asked = [];
   page.on("request", (request) => request.url().includes("/approvals") && asked.push(request.url()));
