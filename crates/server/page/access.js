@@ -35,29 +35,6 @@ export function whereItIs() {
     el("code", { text: "~/.local/share/neuraxis/server.token" }), "; the server's log names the file. At a terminal, the server prints an address of this page that holds it.");
 }
 
-/** The field for the token on a card that needs it: there while nothing is kept, or once the server did not take what was. */
-export class TokenField {
-  /** `next` is called once somebody entered something. */
-  constructor(id, next) {
-    this.input = el("input", { class: "field", type: "password", id: `${id}-token`, autocomplete: "off", spellcheck: "false" });
-    this.node = el("form", { class: "token", hidden: Boolean(key()), on: { submit: (event) => { event.preventDefault(); next(); } } }, el("label", { for: this.input.id, text: "Deciding needs the server's token" }), this.input, whereItIs());
-  }
-
-  /** Keeps what was entered, and says whether there is something to be shown. */
-  take() {
-    if (this.node.hidden) return true;
-    if (!this.input.value.trim()) return false;
-    keep(this.input.value);
-    return true;
-  }
-
-  /** The server did not take what it was shown: asks for it, and says what to tell about it. */
-  refused(problem) {
-    this.node.hidden = false;
-    return key() ? "The server does not accept this token or key." : problem.message;
-  }
-}
-
 let asking;
 
 /** Asks for a key or a token and resolves with whether there is one now. Who asks meanwhile waits for the same answer. */

@@ -1,7 +1,7 @@
 // A question to a person about one call: exactly what would run, why it asks, and the answer.
 
-import { TokenField } from "./access.js";
 import { path, post } from "./api.js";
+import { Card } from "./card.js";
 import { announce, appendVisible, button, codeBox, el, fill, icon, isComposing } from "./dom.js";
 import { clock, spread } from "./format.js";
 import { changesOf } from "./tool.js";
@@ -13,27 +13,17 @@ const CAUSES = {
 /** How many lines of a file are laid out at once: what somebody decides about is there as a whole, unless that would stop the page. */
 const MOST = 5_000;
 
-let count = 0;
-
-export class ApprovalView {
+export class ApprovalView extends Card {
   /** `approval` is a question of the server; `reload` asks for it anew once it is another one. */
   constructor(approval, { reload }) {
-    this.approval = approval;
-    this.reload = reload;
-    this.id = `ask-${(count += 1)}`;
-    this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
-    this.token = new TokenField(this.id, () => this.approve?.focus());
-    this.node = el("section", { class: "ask", role: "group", "aria-labelledby": `${this.id}-title` });
-    this.build();
-  }
-
-  build() {
-    const { request, altered } = this.approval;
+    super(() => this.approve?.focus());
+    Object.assign(this, { approval, reload });
+    const { request, altered } = approval;
     const title = el("h3", { id: `${this.id}-title` }, icon("hand"), altered ? "Cannot be approved: " : "Allow ", appendVisible(el("code"), request.name), altered ? "" : " to run?");
     const why = [appendVisible(el("p", { class: "why" }), request.reason)];
     for (const cause of request.causes ?? []) if (CAUSES[cause]) why.push(el("p", { class: "line-note warn", text: CAUSES[cause] }));
     if (altered) why.push(appendVisible(el("p", { class: "line-note error" }), `What stands in the store is not what was asked: ${altered}`));
-    fill(this.node, title, why, this.what(request), altered ? null : this.editor(request), this.token.node, altered ? null : this.memory(request), this.problem, this.answers(altered),
+    fill(this.node, title, why, this.what(request), altered ? null : this.editor(request), this.token, altered ? null : this.memory(request), this.problem, this.answers(altered),
       request.expires_at && el("p", { class: "hint", text: `Open until ${clock(request.expires_at)}` }));
   }
 
@@ -70,8 +60,8 @@ export class ApprovalView {
       if (event.key === "Enter" && !isComposing(event)) { event.preventDefault(); this.decide("deny"); }
     } } });
     this.approve = altered ? null : button({ name: "check", text: "Approve", className: "primary", onClick: () => this.decide("approve") });
-    this.deny = button({ name: "cross", text: "Deny", className: "danger", onClick: () => this.decide("deny") });
-    return el("div", { class: "row answers" }, this.approve, this.deny, this.reason);
+    this.controls = [this.approve, button({ name: "cross", text: "Deny", className: "danger", onClick: () => this.decide("deny") })].filter(Boolean);
+    return el("div", { class: "row answers" }, this.controls, this.reason);
   }
 
   async decide(decision) {
@@ -85,16 +75,10 @@ export class ApprovalView {
         return this.complain(`The arguments are not JSON: ${error.message}`, this.other);
       }
     } else if (decision === "approve" && this.remember?.value) body.remember = Number(this.remember.value);
-    if (!this.token.take()) return this.complain("Deciding needs the token.", this.token.input);
-    this.setBusy(true);
-    try {
-      await post(path`/runs/${run}/approvals/${request.tool_call_id}`, undefined, { text: this.said(body), asks: false });
-      announce(decision === "approve" ? "Approved" : "Denied");
-      fill(this.node, el("p", { class: "line-note" }, icon("spinner", "spins"), decision === "approve" ? "Approved; it runs now." : "Denied; the model is told."));
-    } catch (problem) {
-      this.setBusy(false);
-      this.refused(problem);
-    }
+    const where = path`/runs/${run}/approvals/${request.tool_call_id}`;
+    if (!(await this.answer("Deciding", () => post(where, undefined, { text: this.said(body), asks: false })))) return undefined;
+    announce(decision === "approve" ? "Approved" : "Denied");
+    fill(this.node, el("p", { class: "line-note" }, icon("spinner", "spins"), decision === "approve" ? "Approved; it runs now." : "Denied; the model is told."));
     return undefined;
   }
 
@@ -106,23 +90,8 @@ export class ApprovalView {
   }
 
   refused(problem) {
-    if (problem.status === 401) {
-      this.complain(this.token.refused(problem), this.token.input);
-      return;
-    }
     this.complain(problem.message);
     if (["other-question", "not-asked", "run-ended", "question-expired"].includes(problem.kind)) this.reload();
-  }
-
-  complain(text, field) {
-    this.problem.hidden = false;
-    fill(this.problem, text);
-    field?.focus();
-  }
-
-  setBusy(is) {
-    for (const control of [this.approve, this.deny]) if (control) control.disabled = is;
-    this.node.setAttribute("aria-busy", String(is));
   }
 }
 

@@ -1,7 +1,7 @@
 // What a tool asks the person in the middle of its call: a small form in its own words, and the answer, which goes to it.
 
-import { TokenField } from "./access.js";
 import { path, post } from "./api.js";
+import { Card } from "./card.js";
 import { announce, appendVisible, button, el, fill, icon } from "./dom.js";
 import { clock } from "./format.js";
 
@@ -54,63 +54,35 @@ export class Questions {
   }
 }
 
-let count = 0;
-
-class QuestionView {
+class QuestionView extends Card {
   /** `question` is the event of the run that asks. */
   constructor(question, runId) {
+    super(() => this.accept.focus());
     Object.assign(this, { question, runId });
-    this.id = `question-${(count += 1)}`;
-    this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
-    this.token = new TokenField(this.id, () => this.accept.focus());
     this.fields = question.fields.map((field, at) => new FieldView(field, `${this.id}-${at}`));
     this.form = el("form", { class: "stack", id: `${this.id}-form`, on: { submit: (event) => { event.preventDefault(); this.send("accept"); } } }, this.fields.map((field) => field.node));
     this.accept = el("button", { class: "button primary", type: "submit", form: this.form.id }, icon("check"), el("span", { text: "Answer" }));
-    this.decline = button({ name: "cross", text: "Decline", className: "danger", onClick: () => this.send("decline") });
-    this.node = el("section", { class: "ask", role: "group", "aria-labelledby": `${this.id}-title`, "aria-describedby": `${this.id}-words` },
+    this.controls = [this.accept, button({ name: "cross", text: "Decline", className: "danger", onClick: () => this.send("decline") })];
+    this.node.setAttribute("aria-describedby", `${this.id}-words`);
+    fill(this.node,
       el("h3", { id: `${this.id}-title` }, icon("hand"), appendVisible(el("code"), question.from), " asks you"),
       appendVisible(el("p", { class: "stranger", id: `${this.id}-words` }), question.message),
       el("p", { class: "line-note warn", text: "These are its own words. What you answer goes to it: give it nothing secret." }),
-      this.form, this.token.node, this.problem,
-      el("div", { class: "row answers" }, this.accept, this.decline),
+      this.form, this.token, this.problem,
+      el("div", { class: "row answers" }, this.controls),
       el("p", { class: "hint", text: `Open until ${clock(question.expires_at)}` }));
   }
 
   async send(action) {
     const body = { action };
     if (action === "accept") body.content = Object.fromEntries(this.fields.map((field) => [field.name, field.value]).filter(([, value]) => value !== undefined));
-    if (!this.token.take()) {
-      this.complain("Answering needs the token.", this.token.input);
-      return;
-    }
-    this.setBusy(true);
-    try {
-      await post(path`/runs/${this.runId}/questions/${this.question.question_id}`, body, { asks: false });
-      announce(action === "accept" ? "Answered" : "Declined");
-    } catch (problem) {
-      this.setBusy(false);
-      this.refused(problem);
-    }
+    const where = path`/runs/${this.runId}/questions/${this.question.question_id}`;
+    if (await this.answer("Answering", () => post(where, body, { asks: false }))) announce(action === "accept" ? "Answered" : "Declined");
   }
 
   refused(problem) {
-    if (problem.status === 401) {
-      this.complain(this.token.refused(problem), this.token.input);
-      return;
-    }
     const at = this.fields.find((field) => problem.document.field === `content.${field.name}`);
     this.complain(problem.message, at?.control);
-  }
-
-  complain(text, control) {
-    this.problem.hidden = false;
-    fill(this.problem, text);
-    control?.focus();
-  }
-
-  setBusy(is) {
-    for (const control of [this.accept, this.decline]) control.disabled = is;
-    this.node.setAttribute("aria-busy", String(is));
   }
 }
 

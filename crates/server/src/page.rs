@@ -61,6 +61,7 @@ static ASSETS: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
         "api.js": SCRIPT,
         "app.js": SCRIPT,
         "approval.js": SCRIPT,
+        "card.js": SCRIPT,
         "chat.js": SCRIPT,
         "choices.js": SCRIPT,
         "composer.js": SCRIPT,

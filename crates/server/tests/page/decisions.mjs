@@ -113,16 +113,24 @@ export async function goes_on_with_what_a_client_brings(world) {
 }
 
 export async function waits_for_the_other_questions(world) {
-  const page = await world.open();
+  const page = await world.open({ token: false });
   await choose(page, "Channel", "code_task");
   await question(page, "three calls");
   const card = (at) => page.locator(".call").nth(at).locator(".ask");
   await card(2).waitFor();
-  await card(2).locator(".danger").click();
+  assert.equal(await page.locator(".ask .token:visible").count(), 3);
+  await card(1).locator(".primary").click();
+  await sees(page, ".ask [role=alert]", "needs the token");
+  for (const token of ["wrong", world.token]) {
+    await card(2).locator("[type=password]").fill(token);
+    await card(2).locator(".danger").click();
+    if (token === "wrong") await sees(page, ".ask [role=alert]", "does not accept");
+  }
   await sees(page, ".line-note", "Asked because of");
   const notes = (at) => page.locator(".call").nth(at).locator(".line-note").allInnerTexts();
   const denied = ["Denied by a person", "Asked because of rule writes (neuraxis.toml:15)"];
   assert.deepEqual(await notes(2), denied);
+  assert.equal(await page.locator(".ask :is(.token, [role=alert]):visible").count(), 0, "nothing asks for what was entered");
   assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
   await world.picture(page, "questions-wide-light");
   // They are loaded, however often that fails, although no record says a second time that the run waits.

@@ -1,0 +1,57 @@
+// A card on which a person decides: how an answer is sent, the token where that needs it, and what goes wrong.
+
+import { keep, key, whereItIs } from "./access.js";
+import { el, fill } from "./dom.js";
+
+let count = 0;
+
+export class Card {
+  /** `next` is called once somebody entered the token. */
+  constructor(next) {
+    this.id = `ask-${(count += 1)}`;
+    this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
+    this.secret = el("input", { class: "field", type: "password", id: `${this.id}-token`, autocomplete: "off", spellcheck: "false" });
+    /** There while nothing is kept, or once the server did not take what was. */
+    this.token = el("form", { class: "token", hidden: true, on: { submit: (event) => { event.preventDefault(); next(); } } },
+      el("label", { for: this.secret.id, text: "Deciding needs the server's token" }), this.secret, whereItIs());
+    this.onKept = () => { this.token.hidden = this.problem.hidden = true; };
+    /** What sends an answer. */
+    this.controls = [];
+    this.node = el("section", { class: "ask", role: "group", "aria-labelledby": `${this.id}-title` });
+    if (!key()) this.askForToken();
+  }
+
+  /** Asks for the token until another one is kept, which may be entered on another card. */
+  askForToken() {
+    this.token.hidden = false;
+    addEventListener("access", this.onKept, { once: true });
+  }
+
+  /** Sends an answer and says whether the server took it. What it did not take for another reason than the token goes to `refused`.
+   *  `doing` is what needs the token. */
+  async answer(doing, request) {
+    if (!this.token.hidden && this.secret.value.trim()) keep(this.secret.value);
+    if (!key()) return this.complain(`${doing} needs the token.`, this.secret);
+    this.setBusy(true);
+    try {
+      await request();
+      return true;
+    } catch (problem) {
+      this.setBusy(false);
+      if (problem.status !== 401) return this.refused(problem);
+      this.askForToken();
+      return this.complain(key() ? "The server does not accept this token or key." : problem.message, this.secret);
+    }
+  }
+
+  complain(text, field) {
+    this.problem.hidden = false;
+    fill(this.problem, text);
+    field?.focus();
+  }
+
+  setBusy(is) {
+    for (const control of this.controls) control.disabled = is;
+    this.node.setAttribute("aria-busy", String(is));
+  }
+}
