@@ -2,7 +2,7 @@
 
 import { Problem, get, path, post } from "./api.js";
 import { announce, appendInOrder, appendVisible, button, eachFrame, el, fill, isBusy, setBusy } from "./dom.js";
-import { textOf } from "./format.js";
+import { parsed, textOf } from "./format.js";
 import { Composer } from "./composer.js";
 import { saveConversation } from "./export.js";
 import { encoded, shownFiles } from "./files.js";
@@ -92,7 +92,7 @@ export class Chat {
     // Nobody would stop what a view that was left meanwhile follows.
     if (this.isClosed) return undefined;
     fill(this.notice);
-    this.plan.set(overview.plan);
+    this.plan.set(parsed(overview.plan));
     this.runs = overview.runs;
     this.history = overview.history ?? [];
     this.isLoaded = true;
@@ -108,7 +108,7 @@ export class Chat {
     const hadFocus = this.earlier.contains(document.activeElement);
     const begin = Math.max(0, this.runs.length - SHOWN);
     const shown = this.runs.splice(begin);
-    const views = shown.map((run) => this.viewOf(run));
+    const views = shown.map((run) => this.viewOf(run, ENDED.has(run.status)));
     this.turns.prepend(...views.map((view) => view.node));
     this.views.unshift(...views);
     fill(this.earlier, this.runs.length ? button({ text: `Show ${this.runs.length} earlier`, className: "small", onClick: () => this.showMore() }) : null);
@@ -146,19 +146,25 @@ export class Chat {
     this.composer.focus();
   }
 
-  /** The view of a run that is there. */
-  viewOf(run) {
+  /** The view of a run that is there. What came of one that was over when the session was opened is known. */
+  viewOf(run, isKnown = false) {
     // A longer text is not whole.
-    return this.view({ runId: run.run_id, text: run.text && run.text.length < 120 ? run.text : "", at: run.started_at });
+    return this.view({ runId: run.run_id, text: run.text && run.text.length < 120 ? run.text : "", at: run.started_at }, isKnown);
   }
 
-  view(more) {
-    const view = new TurnView({ ...more, hooks: {
-      retry: (turn) => (this.working ? announce("A run is at work") : this.say(turn.message, turn.files)), fork: (turn) => this.fork(turn), edit: (turn, text) => this.askAgain(turn, text), plan: (plan) => this.plan.set(plan),
-      changed: (turn, node) => this.changed(turn, node), steered: () => { this.joined += 1; this.pending?.remove(); }, isLive: () => !this.isClosed,
-    } });
+  view(more, isKnown = false) {
+    const hooks = {
+      retry: (turn) => this.sendAgain(turn), fork: (turn) => this.fork(turn), edit: (turn, text) => this.askAgain(turn, text), changed: (turn, node) => this.changed(turn, node),
+    };
+    const news = { plan: (plan) => this.plan.set(plan), steered: () => { this.joined += 1; this.pending?.remove(); }, isLive: () => !this.isClosed };
+    const view = new TurnView({ ...more, hooks: isKnown ? hooks : { ...hooks, ...news } });
     view.sessionId = this.sessionId;
     return view;
+  }
+
+  sendAgain(turn) {
+    if (this.working) this.complain({ title: "A run is at work", message: "The message can be sent again once that is over." });
+    else this.say(turn.message, turn.files);
   }
 
   changed(turn, node) {

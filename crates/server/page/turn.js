@@ -23,7 +23,8 @@ const QUIET = new Set(["stop", "clarify"]);
 const MAY_COST = new Set(["timeout", "invalid_response", "server", "content_filtered", "incomplete", "cancelled"]);
 
 export class TurnView {
-  /** `hooks`: `retry`, `fork`, `plan`, `changed` and `isLive` of the conversation it stands in; all may be left out. */
+  /** `hooks`: `retry`, `fork`, `edit` and `changed` of the conversation it stands in, and `plan`, `steered` and `isLive` where what
+   *  it does is news; all may be left out. */
   constructor({ runId, text, files = [], at, hooks = {} }) {
     Object.assign(this, { runId, hooks, files, message: text ?? "" });
     this.queue = [];
@@ -270,7 +271,7 @@ export class TurnView {
     if (typeof reason !== "string" || !QUIET.has(reason)) root.note(event.type === "final" ? "warn" : "error", `Ended: ${reasonOf(reason)}`);
     if (event.sources?.length) this.body.append(sourcesOf(event.sources));
     this.finish(event);
-    announce(event.type === "final" ? "The answer is complete" : "The run failed");
+    if (this.hooks.isLive?.()) announce(event.type === "final" ? "The answer is complete" : "The run failed");
   }
 
   finish(event) {

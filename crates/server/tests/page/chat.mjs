@@ -458,6 +458,9 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   assert.equal(await page.locator(".did").innerText(), did);
   await page.click("[aria-label='Send the message again']");
   await sees(page, ".turn:nth-child(2) .md", "word3");
+  await page.click("[aria-label='Send the message again']");
+  await sees(page, ".notice .failure", "A run is at work");
+  assert.equal(await page.locator(".turn").count(), 2);
   await page.click("[aria-label='Stop the run']");
   await over(page, 2);
   // From the top of the page, everything is reached by Tab, and what has the focus is outlined.
@@ -496,6 +499,29 @@ export async function shows_earlier_turns_without_a_jump(world) {
     assert.ok(Math.abs((await top(first)) - before) < 5, "what was read stays where it was");
     assert.equal(await page.evaluate(() => document.activeElement.tagName), focus);
   }
+}
+
+export async function takes_nothing_that_is_over_for_news(world) {
+  const turn = (message) => world.api("/sessions/long/turns", { message, channel: "code_task" });
+  await turn("plan it");
+  for (let at = 0; at < 12; at += 1) await turn(`markdown ${at}`);
+  await turn("finish it");
+  const page = await world.open({ token: false, hash: "#/stats" });
+  await page.evaluate(() => {
+    window.told = [];
+    const region = document.getElementById("announcements");
+    new MutationObserver(() => window.told.push(region.textContent)).observe(region, { childList: true });
+  });
+  await go(page, "#/sessions/long");
+  await over(page, 12);
+  assert.equal(await page.locator(".plan-panel .tag").innerText(), "3/3");
+  await page.click(".earlier button");
+  await over(page, 14);
+  assert.equal(await page.locator(".plan-panel .tag").innerText(), "3/3", "an old plan is none of now");
+  await page.click(".turn:last-child .actions a");
+  await page.click("#tab-replay");
+  await sees(page, ".stage .md", "That was all.");
+  assert.deepEqual(await page.evaluate(() => window.told.filter(Boolean)), []);
 }
 
 export async function explains_the_choice(world) {

@@ -84,6 +84,7 @@ const SCRIPTS = {
     call("update_plan", PLAN(["done", "done", "in_progress"])),
     say("The first two steps are done: 6 × 7 is **42**, and `missing.txt` is not there."),
   ],
+  finish: [call("update_plan", PLAN(["done", "done", "done"])), say("That was all.")],
   slow: [say(words(120), { pace: 40 })],
   // Minutes long: it ends by being stopped, however slow the machine is.
   endless: [say(words(1500), { pace: 200 })],

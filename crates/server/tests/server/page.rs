@@ -69,6 +69,7 @@ scenarios! {
     fn files_go_with_a_message_and_are_shown_with_it() = "attaches_files";
     fn a_run_is_stopped_steered_and_asked_again_by_keyboard() = "stops_steers_and_goes_on_by_keyboard";
     fn earlier_turns_are_shown_and_what_was_read_stays_where_it_was() = "shows_earlier_turns_without_a_jump";
+    fn earlier_turns_neither_change_the_plan_nor_are_announced() = "takes_nothing_that_is_over_for_news";
     fn a_conversation_goes_on_in_a_new_session_from_any_answer() = "goes_on_in_a_new_session";
     fn a_message_is_asked_again_in_other_words_and_what_was_said_before_it_stays() = "asks_again_with_another_message";
     fn a_message_that_is_asked_again_keeps_its_files() = "asks_again_with_the_files_of_the_message";
