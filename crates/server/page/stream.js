@@ -70,8 +70,8 @@ export function isLast(event) {
 
 /** One run that is followed to its end. `onEvent` gets each event once, `onState` gets `live`, `lost` or `over`. */
 export class Follower {
-  constructor({ runId, after = 0, onEvent, onState = () => {} }) {
-    Object.assign(this, { runId, last: after, onEvent, onState });
+  constructor({ runId, onEvent, onState = () => {} }) {
+    Object.assign(this, { runId, last: 0, onEvent, onState });
     this.stopped = new AbortController();
     this.isOver = false;
     this.wait = FIRST_WAIT;
@@ -89,20 +89,22 @@ export class Follower {
 
   /** Follows a run that is there. Resolves when it is over or `stop` was called; throws what no patience helps against. */
   async follow() {
-    await this.persist(() => send("GET", path`/runs/${this.runId}/events`, this.options({ accept: "text/event-stream" })));
+    await this.persist(() => this.events());
   }
 
   /** Takes a turn and follows the run that it begins. The same key lets the request be sent again. */
   async take(session, body) {
     const idempotency = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
     const headers = { accept: "text/event-stream", "idempotency-key": idempotency };
-    await this.persist(() => (this.runId
-      ? send("GET", path`/runs/${this.runId}/events`, this.options({ accept: "text/event-stream" }))
-      : send("POST", path`/sessions/${session}/turns`, { ...this.options(headers), body })));
+    // Nothing can have come before there is a run.
+    await this.persist(() => (this.runId ? this.events() : send("POST", path`/sessions/${session}/turns`, { headers, body, signal: this.connection.signal })));
   }
 
-  options(headers) {
-    return { headers: { ...headers, ...(this.last ? { "last-event-id": String(this.last) } : {}) }, signal: this.connection.signal };
+  /** Asks for the events behind the last record that came. */
+  events() {
+    const headers = { accept: "text/event-stream" };
+    if (this.last) headers["last-event-id"] = String(this.last);
+    return send("GET", path`/runs/${this.runId}/events`, { headers, signal: this.connection.signal });
   }
 
   async persist(open) {
@@ -171,10 +173,13 @@ export class Follower {
   async pause() {
     const ms = this.wait * (0.75 + Math.random() / 2);
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT);
+    let timer;
     await new Promise((done) => {
-      const timer = setTimeout(done, ms);
-      this.wake = () => { clearTimeout(timer); done(); };
-      addEventListener("online", this.wake, { once: true });
+      this.wake = done;
+      timer = setTimeout(done, ms);
+      addEventListener("online", done);
     });
+    clearTimeout(timer);
+    removeEventListener("online", this.wake);
   }
 }

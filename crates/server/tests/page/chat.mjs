@@ -212,6 +212,13 @@ export async function keeps_what_is_read_where_it_is_while_it_grows(world) {
 
 export async function survives_a_lost_connection(world) {
   const page = await world.open();
+  await page.evaluate(() => {
+    window.listening = 0;
+    for (const [name, by] of [["addEventListener", 1], ["removeEventListener", -1]]) {
+      const own = window[name].bind(window);
+      window[name] = (kind, ...more) => { window.listening += kind === "online" ? by : 0; own(kind, ...more); };
+    }
+  });
   await say(page, "slow please");
   await sees(page, ".reply .md", "word3");
   world.cut();
@@ -222,6 +229,7 @@ export async function survives_a_lost_connection(world) {
   assert.deepEqual((await answer(page)).split(/\s+/), WORDS);
   const { runs } = await world.api("/runs");
   assert.equal(runs.length, 1, "the message was not sent twice");
+  assert.equal(await page.evaluate(() => window.listening), 0, "nothing of a pause is left");
   // Each loss is counted by itself, and told, once something came in between.
   await say(page, "endless please");
   for (const word of ["word3", "word20"]) {
