@@ -8,6 +8,7 @@ import { saveConversation } from "./export.js";
 import { encoded, shownFiles } from "./files.js";
 import { render } from "./markdown.js";
 import { PlanPanel } from "./plan.js";
+import { ENDED } from "./runs.js";
 import { Follower } from "./stream.js";
 import { TurnView } from "./turn.js";
 
@@ -16,8 +17,6 @@ const SHOWN = 12;
 
 /** How many of a session's newest runs are looked at to find those that were begun elsewhere. */
 const NEWEST = 50;
-
-const ENDED = new Set(["done", "failed", "interrupted"]);
 
 export class Chat {
   /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `changed`, `go`. */

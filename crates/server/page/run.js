@@ -8,9 +8,12 @@ import { saveRecords } from "./export.js";
 import { clock, costOf, duration, tokens } from "./format.js";
 import { EventLog } from "./log.js";
 import { Replay } from "./replay.js";
-import { statusTag } from "./runs.js";
+import { ENDED, statusTag } from "./runs.js";
 import { Follower } from "./stream.js";
 import { MOST_BARS, waterfall } from "./timeline.js";
+
+/** How long what stands above a run at work may be behind its records, in milliseconds. */
+const BEHIND = 1000;
 
 const TABS = [["timeline", "Waterfall"], ["log", "Events"], ["replay", "Replay"], ["decision", "Decision"]];
 
@@ -23,6 +26,8 @@ export class RunPage {
     this.folded = new Set();
     this.bars = el("div", { class: "bars" });
     this.aside = el("div", { class: "aside", hidden: true });
+    this.tag = el("span");
+    this.facts = el("dl", { class: "facts-list big" });
     this.head = el("header", { class: "run-head" });
     this.notice = el("div");
     this.log = new EventLog();
@@ -44,17 +49,25 @@ export class RunPage {
       if (event.seq === undefined) return;
       this.records.push(event);
       this.draw();
+      if (!this.isOver) this.soon ??= setTimeout(() => this.summarize({ asks: false }), BEHIND);
     }, onState: (state) => state === "over" && this.summarize() });
     await this.follower.follow().catch((problem) => this.complain(problem));
   }
 
-  async summarize() {
+  /** Says how the run stands. With `asks: false`, which is for in between, a failure is left to the next time. */
+  async summarize({ asks = true } = {}) {
+    clearTimeout(this.soon);
+    this.soon = undefined;
+    const asked = (this.asked = {});
+    let run;
     try {
-      this.summary = await get(path`/runs/${this.runId}`);
+      run = await get(path`/runs/${this.runId}`, { asks });
     } catch (problem) {
-      return this.complain(problem);
+      return asks ? this.complain(problem) : undefined;
     }
-    const run = this.summary;
+    // A later request may have got an answer meanwhile.
+    if (asked !== this.asked) return undefined;
+    this.isOver = ENDED.has(run.status);
     const used = run.used ?? {};
     const end = run.ended_at ?? run.last_at;
     const facts = [
@@ -66,11 +79,16 @@ export class RunPage {
       ["Tokens", `${tokens(used.usage?.prompt_tokens ?? 0)} → ${tokens(used.usage?.completion_tokens ?? 0)}`],
       ["Cost", costOf(used) || "unknown"],
     ];
+    const tag = statusTag(run);
+    this.tag.replaceWith(tag);
+    this.tag = tag;
+    fill(this.facts, facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))));
+    // The rest stays as it is: somebody may be about to use it.
+    if (this.head.hasChildNodes()) return undefined;
     fill(this.head,
-      el("div", { class: "row wrap" }, statusTag(run), el("a", { class: "button small", href: `#/sessions/${encodeURIComponent(run.session_id)}`, text: "Open the session" }),
+      el("div", { class: "row wrap" }, this.tag, el("a", { class: "button small", href: `#/sessions/${encodeURIComponent(run.session_id)}`, text: "Open the session" }),
         button({ name: "save", text: "Export", label: "Save the records as JSON Lines", className: "quiet small", onClick: () => saveRecords(this.runId, this.records) })),
-      appendInOrder(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })),
-      el("dl", { class: "facts-list big" }, facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value })))));
+      appendInOrder(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })), this.facts);
     return undefined;
   }
 
@@ -145,6 +163,7 @@ export class RunPage {
 
   close() {
     this.isClosed = true;
+    clearTimeout(this.soon);
     this.follower?.stop();
     this.replay.pause();
   }

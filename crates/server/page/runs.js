@@ -8,6 +8,9 @@ const PAGE = 50;
 
 const HEADS = ["Message", "Status", "Begun", "Took", "Model calls", "Tools", "Tokens", "Cost"];
 
+/** What becomes of a run in the end. */
+export const ENDED = new Set(["done", "failed", "interrupted"]);
+
 export class RunsPage {
   constructor() {
     this.title = "Runs";

@@ -120,6 +120,19 @@ export async function leaves_what_is_read_of_a_run_at_work(world) {
   await world.accessible(page, "a log without a record");
 }
 
+export async function says_how_a_run_at_work_stands(world) {
+  const { run_id: run, pending } = await world.api("/sessions/house/turns", { message: "door please", tools: [{ name: "open_door" }] });
+  const page = await world.open({ token: false, hash: `#/runs/${run}` });
+  await sees(page, ".run-head .status", "waiting");
+  await page.focus(".run-head button");
+  await world.api(`/runs/${run}/tools/${pending[0].tool_call_id}`, { result: "It is open." });
+  await sees(page, ".run-head .status", "running");
+  assert.equal(await page.evaluate(() => document.activeElement.title), "Save the records as JSON Lines", "what has the focus stays");
+  await world.picture(page, "run-at-work-wide-light");
+  await world.api(`/runs/${run}/cancel`, {});
+  await sees(page, ".run-head .status", "interrupted");
+}
+
 export async function replays_a_run_at_work_to_where_it_is(world) {
   const page = await world.open();
   await choose(page, "Channel", "code_task");

@@ -96,6 +96,7 @@ scenarios! {
     fn markdown_becomes_nodes_and_takes_no_time_whatever_it_is() = "renders_markdown";
     fn a_run_is_looked_at_as_a_waterfall_as_records_and_step_by_step() = "shows_what_a_run_did";
     fn what_is_read_of_a_run_at_work_stays_as_it_is_when_records_come() = "leaves_what_is_read_of_a_run_at_work";
+    fn what_stands_above_a_run_at_work_keeps_up_with_it() = "says_how_a_run_at_work_stands";
     fn the_replay_of_a_run_at_work_goes_on_with_it() = "replays_a_run_at_work_to_where_it_is";
     fn a_page_of_runs_is_added_once_however_often_it_is_asked_for() = "shows_more_runs_once";
     fn a_duration_is_rounded_before_it_is_split_into_minutes_and_seconds() = "says_how_long_it_took";
