@@ -1,6 +1,6 @@
 // The token or key that the server is shown: read once from the address, kept for this tab alone, asked for when it is needed.
 
-import { el, button } from "./dom.js";
+import { button, el, openDialog } from "./dom.js";
 
 const PLACE = "neuraxis.key";
 
@@ -42,7 +42,6 @@ export function askForKey(detail) {
   asking ??= new Promise((resolve) => {
     const field = el("input", { type: "password", id: "key-field", autocomplete: "off", spellcheck: "false", class: "field", "aria-describedby": "key-detail" });
     const form = el("form", { method: "dialog", class: "stack" },
-      el("h2", { id: "key-title", text: "This server asks who you are" }),
       el("p", { id: "key-detail", text: detail }),
       el("label", { for: "key-field", text: "Key or token" }), field,
       el("p", { class: "hint" }, "A key is made by ", el("code", { text: "neuraxis-server keys create" }), ". Without keys, decisions need the token:"),
@@ -50,15 +49,13 @@ export function askForKey(detail) {
       el("div", { class: "row end" },
         button({ text: "Not now", className: "quiet", onClick: () => dialog.close() }),
         el("button", { class: "button primary", text: "Use it" })));
-    const dialog = el("dialog", { class: "dialog", "aria-labelledby": "key-title" }, form);
     let given = false;
     form.addEventListener("submit", () => {
       given = field.value.trim() !== "";
       if (given) keep(field.value);
     });
-    dialog.addEventListener("close", () => { dialog.remove(); asking = undefined; resolve(given); });
-    document.body.append(dialog);
-    dialog.showModal();
+    const dialog = openDialog("key", "This server asks who you are", form);
+    dialog.addEventListener("close", () => { asking = undefined; resolve(given); });
     field.focus();
   });
   return asking;

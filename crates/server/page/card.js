@@ -1,7 +1,7 @@
 // A card on which a person decides: how an answer is sent, the token where that needs it, and what goes wrong.
 
 import { keep, key, whereItIs } from "./access.js";
-import { el, fill } from "./dom.js";
+import { alertLine, el, setAlert } from "./dom.js";
 
 let count = 0;
 
@@ -9,7 +9,7 @@ export class Card {
   /** `next` is called once somebody entered the token. */
   constructor(next) {
     this.id = `ask-${(count += 1)}`;
-    this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
+    this.problem = alertLine();
     this.secret = el("input", { class: "field", type: "password", id: `${this.id}-token`, autocomplete: "off", spellcheck: "false" });
     /** There while nothing is kept, or once the server did not take what was. */
     this.token = el("form", { class: "token", hidden: true, on: { submit: (event) => { event.preventDefault(); next(); } } },
@@ -45,8 +45,7 @@ export class Card {
   }
 
   complain(text, field) {
-    this.problem.hidden = false;
-    fill(this.problem, text);
+    setAlert(this.problem, text);
     field?.focus();
   }
 

@@ -1,7 +1,7 @@
 // The conversation of one session: its turns, the one at work, and where the person goes on.
 
 import { Problem, get, path, post } from "./api.js";
-import { announce, appendInOrder, appendVisible, button, eachFrame, el, fill, isBusy, setBusy } from "./dom.js";
+import { alertLine, announce, appendInOrder, button, eachFrame, el, failure, fill, openDialog, submitOnce } from "./dom.js";
 import { parsed, textOf } from "./format.js";
 import { Composer } from "./composer.js";
 import { saveConversation } from "./export.js";
@@ -348,36 +348,23 @@ export class Chat {
   }
 
   /** Begins a session that goes on from the end of a run. */
-  async fork(turn) {
+  fork(turn) {
     const field = el("textarea", { class: "field", rows: "3", id: "fork-text" });
-    const problemLine = el("p", { class: "line-note error", role: "alert", hidden: true });
-    const form = el("form", { class: "stack" }, el("h2", { id: "fork-title", text: "Continue in a new session" }),
-      el("p", { text: "The new session begins with the conversation up to here; this one stays as it is." }),
-      el("label", { for: "fork-text", text: "What do you say there?" }), field, problemLine,
+    const line = alertLine();
+    const form = el("form", { class: "stack" }, el("p", { text: "The new session begins with the conversation up to here; this one stays as it is." }),
+      el("label", { for: "fork-text", text: "What do you say there?" }), field, line,
       el("div", { class: "row end" }, button({ text: "Cancel", className: "quiet", onClick: () => dialog.close() }), el("button", { class: "button primary", text: "Continue there" })));
-    const dialog = el("dialog", { class: "dialog", "aria-labelledby": "fork-title", on: { close: () => dialog.remove() } }, form);
-    form.addEventListener("submit", async (event) => {
-      event.preventDefault();
-      if (isBusy(form)) return;
-      setBusy(form, true);
-      try {
-        const { session_id: session } = await post(path`/runs/${turn.runId}/fork`, { message: field.value, ...this.composer.choices.chosen });
-        dialog.close();
-        this.hooks.go(session);
-      } catch (problem) {
-        setBusy(form, false);
-        problemLine.hidden = false;
-        problemLine.textContent = problem.message;
-      }
+    submitOnce(form, line, async () => {
+      const { session_id: session } = await post(path`/runs/${turn.runId}/fork`, { message: field.value, ...this.composer.choices.chosen });
+      dialog.close();
+      this.hooks.go(session);
     });
-    document.body.append(dialog);
-    dialog.showModal();
+    const dialog = openDialog("fork", "Continue in a new session", form);
   }
 
   /** Says what went wrong beneath the conversation. */
   complain(problem) {
-    fill(this.notice, el("div", { class: "failure", role: "alert" }, el("strong", { text: problem.title || "This did not work" }), appendVisible(el("p"), problem.message),
-      this.turns.childNodes.length === 0 && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() })));
+    fill(this.notice, failure(problem, this.turns.childNodes.length === 0 && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() })));
     this.toEnd();
   }
 

@@ -1,7 +1,7 @@
 // What a turn is taken with: agent, channel and mode, and what the policy makes of the choice.
 
 import { get, path, post } from "./api.js";
-import { appendVisible, button, el, fill, icon } from "./dom.js";
+import { appendVisible, button, el, factList, fill, icon } from "./dom.js";
 import { duration, parsed } from "./format.js";
 
 const PLACE = "neuraxis.choices";
@@ -99,9 +99,9 @@ export function shownDecision(decision) {
     ["Turns", limits.max_turns],
     ["Time", limits.deadline_ms && duration(limits.deadline_ms)],
     ["Plan", limits.plan],
-  ].filter(([, value]) => value !== undefined && value !== null);
+  ];
   return [
-    el("dl", { class: "facts-list" }, facts.map(([name, value]) => el("div", {}, el("dt", { text: name }), appendVisible(el("dd"), String(value))))),
+    factList(facts),
     el("ul", { class: "reasons" }, (decision.reasons ?? []).map((reason) => appendVisible(el("li"), reason))),
   ];
 }

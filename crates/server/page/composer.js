@@ -1,6 +1,6 @@
 // Where the person writes: sends, steers while a run works, and stops it.
 
-import { button, el, isComposing } from "./dom.js";
+import { alertLine, button, el, isComposing, setAlert } from "./dom.js";
 import { Choices } from "./choices.js";
 import { Files } from "./files.js";
 
@@ -19,7 +19,7 @@ export class Composer {
     this.files = new Files();
     this.sendButton = button({ name: "up", label: "Send", className: "primary round", onClick: () => this.submit() });
     this.stopButton = button({ name: "stop", label: "Stop the run", className: "round danger", hidden: true, onClick: stop });
-    this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
+    this.problem = alertLine();
     this.hint = el("p", { class: "hint", id: "message-hint", text: "Enter sends, Shift+Enter begins a new line" });
     this.node = el("form", { class: "composer", "aria-label": "Message", on: { submit: (event) => { event.preventDefault(); this.submit(); } } },
       this.choices.panel,
@@ -60,8 +60,7 @@ export class Composer {
 
   /** Says why nothing was sent. */
   complain(text) {
-    this.problem.hidden = !text;
-    this.problem.textContent = text;
+    setAlert(this.problem, text);
   }
 
   /** Whether something else is being written by now. */

@@ -1,7 +1,7 @@
 // What one bar of a waterfall stands for, beside it: what a model was sent and gave, what a tool was called with and gave, what
 // was decided about it, what it took and cost.
 
-import { appendVisible, button, codeBox, el } from "./dom.js";
+import { appendVisible, button, codeBox, el, factList } from "./dom.js";
 import { clock, costOf, decisionOf, duration, pretty, reasonOf, spread, textOf, tokens } from "./format.js";
 import { render } from "./markdown.js";
 import { changesOf, messageOf, ruleOf, shownResult } from "./tool.js";
@@ -33,10 +33,6 @@ const KINDS = {
 const failure = (text) => appendVisible(el("p", { class: "line-note error" }), String(text ?? ""));
 
 const head = (text) => el("h3", { text });
-
-function factList(facts) {
-  return el("dl", { class: "facts-list" }, facts.filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => el("div", {}, el("dt", { text: name }), appendVisible(el("dd"), String(value)))));
-}
 
 function modelFacts(record) {
   const usage = record.reply?.usage ?? record.usage ?? {};

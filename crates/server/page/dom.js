@@ -60,15 +60,54 @@ export function announce(text) {
   requestAnimationFrame(() => (region.textContent = text));
 }
 
-/** Lets nobody change a form or send it again while what it asked for is under way. */
-export function setBusy(form, busy) {
-  for (const control of form.elements) control.disabled = busy;
-  form.setAttribute("aria-busy", String(busy));
+/** A line for what goes wrong, there once something does. */
+export function alertLine(text = "") {
+  return el("p", { class: "line-note error", role: "alert", hidden: !text, text });
 }
 
-/** Tells whether what a form asked for is under way: a key may still reach a field that was just disabled. */
-export function isBusy(form) {
-  return form.getAttribute("aria-busy") === "true";
+/** Says in such a line what went wrong; nothing if the text is empty. */
+export function setAlert(line, text) {
+  line.hidden = !text;
+  line.textContent = text;
+}
+
+/** What went wrong, where it takes the place of what was asked for. `more` stands beneath. */
+export function failure({ title, message }, ...more) {
+  return el("div", { class: "failure", role: "alert" }, el("strong", { text: title || "This did not work" }), appendVisible(el("p"), message), more);
+}
+
+/** What is known of something, each by its name. */
+export function factList(facts, className = "") {
+  const known = facts.filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return el("dl", { class: `facts-list ${className}` }, known.map(([name, value]) => el("div", {}, el("dt", { text: name }), appendVisible(el("dd"), String(value)))));
+}
+
+/** Asks for something before the page goes on: opens a form under a title. `name` begins the id of the title. */
+export function openDialog(name, title, form) {
+  form.prepend(el("h2", { id: `${name}-title`, text: title }));
+  const dialog = el("dialog", { class: "dialog", "aria-labelledby": `${name}-title`, on: { close: () => dialog.remove() } }, form);
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+/** Does the work that a form asks for, which nobody can change or send again meanwhile, and says in a line what went wrong. */
+export function submitOnce(form, line, work) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    // A key may still reach a field that was just disabled.
+    if (form.getAttribute("aria-busy") === "true") return;
+    const focused = form.querySelector("textarea") ?? document.activeElement;
+    setBusy(form, true);
+    await work().catch((problem) => setAlert(line, problem.message));
+    setBusy(form, false);
+    focused.focus();
+  });
+}
+
+function setBusy(form, busy) {
+  for (const control of form.elements) control.disabled = busy;
+  form.setAttribute("aria-busy", String(busy));
 }
 
 /** Whether a key belongs to an input method, such as an Enter that takes its word: it is not meant for the page. Safari tells the

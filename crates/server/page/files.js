@@ -1,6 +1,6 @@
 // The files that go with a message: chosen, dropped or pasted, and shown until it is sent; and those of messages that were.
 
-import { announce, appendVisible, button, el, fill, icon } from "./dom.js";
+import { alertLine, announce, appendVisible, button, el, fill, icon } from "./dom.js";
 import { bytes } from "./format.js";
 
 /** What the server takes of one message. */
@@ -14,7 +14,7 @@ export class Files {
     this.picker = el("input", { type: "file", multiple: true, hidden: true, id: "files", "aria-label": "Files to attach", on: { change: () => { this.add(this.picker.files); this.picker.value = ""; } } });
     this.button = button({ name: "clip", label: "Attach files", className: "quiet round", onClick: () => this.picker.click() });
     this.list = el("ul", { class: "files", hidden: true, "aria-label": "Attached files" });
-    this.problem = el("p", { class: "line-note error", role: "alert", hidden: true });
+    this.problem = alertLine();
     this.node = el("div", {}, this.list, this.problem, this.picker);
   }
 

@@ -1,7 +1,7 @@
 // One run from the outside: the waterfall, the log of its records, and its replay. It grows while the run is at work.
 
 import { get, path } from "./api.js";
-import { appendInOrder, appendVisible, button, eachFrame, el, fill } from "./dom.js";
+import { appendInOrder, button, eachFrame, el, factList, failure, fill } from "./dom.js";
 import { shownDecision } from "./choices.js";
 import { detailOf } from "./detail.js";
 import { saveRecords } from "./export.js";
@@ -27,7 +27,7 @@ export class RunPage {
     this.bars = el("div", { class: "bars" });
     this.aside = el("div", { class: "aside", hidden: true });
     this.tag = el("span");
-    this.facts = el("dl", { class: "facts-list big" });
+    this.facts = el("dl");
     this.head = el("header", { class: "run-head" });
     this.notice = el("div");
     this.log = new EventLog();
@@ -70,7 +70,7 @@ export class RunPage {
     this.isOver = ENDED.has(run.status);
     const used = run.used ?? {};
     const end = run.ended_at ?? run.last_at;
-    const facts = [
+    const facts = factList([
       ["Begun", run.started_at && clock(run.started_at)],
       ["Took", run.started_at && end && duration(new Date(end) - new Date(run.started_at))],
       ["Worked", duration(used.worked_ms)],
@@ -78,11 +78,11 @@ export class RunPage {
       ["Tool calls", `${used.tool_calls ?? 0}${used.tool_errors ? `, ${used.tool_errors} failed` : ""}`],
       ["Tokens", `${tokens(used.usage?.prompt_tokens ?? 0)} → ${tokens(used.usage?.completion_tokens ?? 0)}`],
       ["Cost", costOf(used) || "unknown"],
-    ];
+    ], "big");
     const tag = statusTag(run);
     this.tag.replaceWith(tag);
-    this.tag = tag;
-    fill(this.facts, facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))));
+    this.facts.replaceWith(facts);
+    Object.assign(this, { tag, facts });
     // The rest stays as it is: somebody may be about to use it.
     if (this.head.hasChildNodes()) return undefined;
     fill(this.head,
@@ -93,7 +93,7 @@ export class RunPage {
   }
 
   complain(problem) {
-    fill(this.notice, el("div", { class: "failure", role: "alert" }, el("strong", { text: problem.title || "This did not work" }), appendVisible(el("p"), problem.message)));
+    fill(this.notice, failure(problem));
   }
 
   show() {

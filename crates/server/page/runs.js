@@ -1,7 +1,7 @@
 // All runs, the newest first: what each was about, how it ended, what it took.
 
 import { get } from "./api.js";
-import { appendInOrder, button, el, fill } from "./dom.js";
+import { alertLine, appendInOrder, button, el, fill } from "./dom.js";
 import { clock, costOf, duration, reasonOf, tokens } from "./format.js";
 
 const PAGE = 50;
@@ -36,7 +36,7 @@ export class RunsPage {
       this.more.hidden = !page.next;
       fill(this.notice, this.body.childNodes.length === 0 && el("p", { class: "empty", text: "No runs yet." }));
     } catch (problem) {
-      fill(this.notice, el("p", { class: "line-note error", role: "alert", text: problem.message }));
+      fill(this.notice, alertLine(problem.message));
     } finally {
       this.isLoading = false;
     }

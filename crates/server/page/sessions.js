@@ -1,7 +1,7 @@
 // The list of sessions at the side: the newest first, found by title or the beginning of an id, deleted after a question.
 
 import { get, path, remove } from "./api.js";
-import { announce, appendInOrder, button, el, fill, icon } from "./dom.js";
+import { alertLine, announce, appendInOrder, button, el, fill, icon, openDialog, submitOnce } from "./dom.js";
 import { clock, day, oneLine } from "./format.js";
 
 const PAGE = 40;
@@ -142,26 +142,20 @@ export class SessionList {
   }
 
   ask(id, title) {
-    const line = el("p", { class: "line-note error", role: "alert", hidden: true });
-    const dialog = el("dialog", { class: "dialog", "aria-labelledby": "delete-title", on: { close: () => dialog.remove() } }, el("div", { class: "stack" },
-      el("h2", { id: "delete-title", text: "Delete this session?" }),
+    const line = alertLine();
+    const form = el("form", { class: "stack" },
       appendInOrder(el("p", { class: "quoted" }), title), el("p", { text: "Its messages and runs are removed for good." }), line,
       el("div", { class: "row end" },
         button({ text: "Keep it", className: "quiet", autofocus: true, onClick: () => dialog.close() }),
-        button({ name: "bin", text: "Delete", className: "danger", onClick: async () => {
-          try {
-            await remove(path`/sessions/${id}`);
-            dialog.close();
-            announce("Deleted");
-            for (const list of ["sessions", "found"]) this[list] = this[list].filter((session) => session.id !== id);
-            if (id === this.current) this.go();
-            this.show();
-          } catch (problem) {
-            line.hidden = false;
-            line.textContent = problem.message;
-          }
-        } }))));
-    document.body.append(dialog);
-    dialog.showModal();
+        el("button", { class: "button danger" }, icon("bin"), el("span", { text: "Delete" }))));
+    submitOnce(form, line, async () => {
+      await remove(path`/sessions/${id}`);
+      dialog.close();
+      announce("Deleted");
+      for (const list of ["sessions", "found"]) this[list] = this[list].filter((session) => session.id !== id);
+      if (id === this.current) this.go();
+      this.show();
+    });
+    const dialog = openDialog("delete", "Delete this session?", form);
   }
 }

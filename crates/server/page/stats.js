@@ -1,7 +1,7 @@
 // What runs add up to: in all, and by day, model, role, tool and agent, each with a bar.
 
 import { get } from "./api.js";
-import { appendVisible, el, fill } from "./dom.js";
+import { alertLine, appendVisible, el, factList, fill } from "./dom.js";
 import { costOf, duration, sure, tokens } from "./format.js";
 
 /** How far back one can look, in days; 0 for as far as there is anything. */
@@ -32,7 +32,7 @@ export class StatsPage {
       // A later choice may have been answered first.
       if (asked === this.asked) fill(this.body, ...shown(stats));
     } catch (problem) {
-      if (asked === this.asked) fill(this.body, el("p", { class: "line-note error", role: "alert", text: problem.message }));
+      if (asked === this.asked) fill(this.body, alertLine(problem.message));
     }
   }
 
@@ -45,9 +45,8 @@ function shown(stats) {
   const { total } = stats;
   if (!total.runs) return [el("p", { class: "empty", text: "No runs in this time." })];
   const facts = [["Runs", total.runs.toLocaleString("en")], ["Failed", total.failures.toLocaleString("en")], ["Model calls", total.calls.toLocaleString("en")], ["Tokens", sure(tokens(total.usage.total_tokens), total.usage.labels?.total_tokens)], ["Cost", cost(total) || "unknown"], ["Half within", duration(total.latency.p50_ms)], ["95 % within", duration(total.latency.p95_ms)]];
-  const list = el("dl", { class: "facts-list big" }, facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))));
   const tables = TABLES.filter(([kind]) => stats[kind].length).map(([kind, name, unit]) => table(name, unit, kind === "days" ? [...stats[kind]].reverse() : stats[kind], kind));
-  return [list, ...tables];
+  return [factList(facts, "big"), ...tables];
 }
 
 function table(name, unit, rows, kind) {

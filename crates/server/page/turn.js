@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
-import { announce, appendInOrder, appendVisible, button, copyButton, el, fill, icon, isBusy, isComposing, setBusy } from "./dom.js";
+import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, submitOnce } from "./dom.js";
 import { clock, costOf, duration, oneLine, reasonOf, sumOf, sure, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
@@ -147,15 +147,14 @@ export class TurnView {
   fail(problem) {
     this.status = "refused";
     this.showState();
-    const title = problem.title || "This did not work";
     const again = this.hooks.retry && button({ name: "retry", text: "Send again", className: "small", onClick: () => this.hooks.retry(this) });
-    this.body.append(el("div", { class: "failure", role: "alert" }, el("strong", { text: title }), appendVisible(el("p"), problem.message), el("div", { class: "row" }, again)));
+    this.body.append(failure(problem, el("div", { class: "row" }, again)));
   }
 
   /** The run is not followed any more, whatever becomes of it. `again` follows it from there on. */
   lose(problem, again) {
     while (this.queue.length > 0) this.work();
-    const box = el("div", { class: "failure", role: "alert" }, el("strong", { text: "This run is not followed any more" }), appendVisible(el("p"), problem.message),
+    const box = failure({ title: "This run is not followed any more", message: problem.message },
       button({ name: "retry", text: "Follow again", className: "small", onClick: () => this.again() }));
     this.again = () => {
       Object.assign(this, { again: undefined, doing: "Connecting…", losses: 0 });
@@ -170,27 +169,12 @@ export class TurnView {
   /** Lets the person write the message anew. The conversation up to it goes on in a new session, and this one stays as it is. */
   edit() {
     const field = el("textarea", { class: "field", rows: "3", value: this.message, "aria-label": "Message, to be asked again" });
-    const problemLine = el("p", { class: "line-note error", role: "alert", hidden: true });
+    const line = alertLine();
     const leave = () => {
       this.editor.replaceWith(this.bubble, this.saidActions);
       this.saidActions.lastChild.focus();
     };
     this.editor = el("form", { class: "stack edit-message", on: {
-      submit: async (event) => {
-        event.preventDefault();
-        if (isBusy(this.editor)) return undefined;
-        if (!field.value.trim()) return field.focus();
-        setBusy(this.editor, true);
-        try {
-          await this.hooks.edit(this, field.value.trim());
-        } catch (problem) {
-          setBusy(this.editor, false);
-          field.focus();
-          problemLine.hidden = false;
-          problemLine.textContent = problem.message;
-        }
-        return undefined;
-      },
       keydown: (event) => {
         if (isComposing(event)) return;
         if (event.key === "Escape") leave();
@@ -199,8 +183,9 @@ export class TurnView {
           this.editor.requestSubmit();
         }
       },
-    } }, field, problemLine, el("div", { class: "row end wrap" }, el("p", { class: "hint", text: "Asked in a new session; this one stays as it is." }),
+    } }, field, line, el("div", { class: "row end wrap" }, el("p", { class: "hint", text: "Asked in a new session; this one stays as it is." }),
       button({ text: "Cancel", className: "quiet small", onClick: leave }), el("button", { class: "button primary small", text: "Ask again" })));
+    submitOnce(this.editor, line, async () => field.value.trim() && this.hooks.edit(this, field.value.trim()));
     this.saidActions.remove();
     this.bubble.replaceWith(this.editor);
     field.focus();

@@ -619,7 +619,11 @@ export async function finds_and_deletes_sessions(world) {
   await page.click("dialog >> text=Keep it");
   assert.equal(await entries.count(), 9);
   await page.click("[aria-label='Delete many-03']");
+  const { asked } = await hold(page, "**/api/v1/sessions/many-03");
   await page.click("dialog .danger");
+  const deleting = await asked;
+  assert.ok(await page.isDisabled("dialog .danger"), "it is asked for once");
+  await deleting.continue();
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 8);
   assert.equal((await world.api("/sessions/many-03")).status, 404);
 }
