@@ -197,7 +197,7 @@ export class Chat {
       await begin(follower);
     } catch (problem) {
       // A run that was begun goes on, whoever looks.
-      if (follower.runId) view.lose(problem, () => this.follow(view, (again) => again.follow(), isAtWork, follower).catch(() => {}));
+      if (view.runId) view.lose(problem, () => this.follow(view, (again) => again.follow(), isAtWork, follower).catch(() => {}));
       else view.fail(problem);
       throw problem;
     } finally {
@@ -255,9 +255,9 @@ export class Chat {
     if (!this.sessionId || !this.isLoaded) return [];
     const { runs } = await get(`/runs?limit=${NEWEST}&session=${encodeURIComponent(this.sessionId)}`, { asks });
     // One of these may be that of a turn that is on its way, which does not know it yet.
-    const isOnItsWay = this.working && this.working.view !== own && !this.working.view.runId && !this.working.follower?.runId;
+    const isOnItsWay = this.working && this.working.view !== own && !this.working.view.runId;
     if (this.isClosed || isOnItsWay) return runs;
-    const known = new Set([...this.views, ...this.followers, ...this.runs.map((run) => ({ runId: run.run_id }))].map(({ runId }) => runId));
+    const known = new Set([...this.views.map((view) => view.runId), ...this.runs.map((run) => run.run_id)]);
     const others = runs.filter((run) => !known.has(run.run_id)).reverse();
     const views = others.map((run) => this.viewOf(run));
     const at = own ? this.views.indexOf(own) : this.views.length;

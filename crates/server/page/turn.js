@@ -54,6 +54,7 @@ export class TurnView {
 
   /** Takes an event in, soon. */
   hear(event) {
+    this.runId ??= event.run_id;
     this.queue.push(event);
     this.timer ??= setTimeout(() => this.work(), 0);
   }
@@ -81,7 +82,6 @@ export class TurnView {
   }
 
   apply(event) {
-    this.runId ??= event.run_id;
     const handle = HANDLERS[event.type];
     if (handle) handle(this, this.agent(event.agent), event);
     if (event.seq !== undefined && isLast(event)) this.end(event);
