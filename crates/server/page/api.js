@@ -20,7 +20,7 @@ export class Problem extends Error {
   }
 }
 
-/** A path with ids in it, whatever signs they hold. */
+/** An address with ids or values in it, whatever signs they hold. */
 export function path(strings, ...ids) {
   return strings.reduce((all, text, at) => all + encodeURIComponent(ids[at - 1]) + text);
 }

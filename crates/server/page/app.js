@@ -1,6 +1,7 @@
 // The page: which view is shown, the list at the side, and the theme. The address says where one is.
 
 import { takeFromAddress } from "./access.js";
+import { path } from "./api.js";
 import { button, eachFrame, el, fill } from "./dom.js";
 import { Chat } from "./chat.js";
 import { oneLine } from "./format.js";
@@ -15,7 +16,7 @@ class App {
   constructor() {
     this.main = document.getElementById("main");
     this.side = document.getElementById("side");
-    this.sessions = new SessionList({ go: (id) => go(id ? `/sessions/${encodeURIComponent(id)}` : "/") });
+    this.sessions = new SessionList({ go: (id) => go(id ? path`/sessions/${id}` : "/") });
     const head = el("div", { class: "side-head" }, el("a", { class: "brand", href: "#/" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "Neuraxis"),
       button({ name: "cross", label: "Close the list", className: "quiet only-narrow", onClick: () => this.fold() }));
     const foot = el("div", { class: "side-foot" }, el("a", { class: "button quiet", href: "#/runs" }, "All runs"), el("a", { class: "button quiet", href: "#/stats" }, "Statistics"), themeButton());
@@ -86,13 +87,13 @@ class App {
         made: (made, text) => {
           this.sessions.titles.set(made, oneLine(text, 80));
           if (this.view === chat) {
-            history.replaceState(null, "", `#/sessions/${encodeURIComponent(made)}`);
+            history.replaceState(null, "", path`#/sessions/${made}`);
             this.sessions.current = made;
           }
           this.sessions.refresh();
         },
         changed: () => this.sessions.refresh(),
-        go: (other) => (this.view === chat ? go(`/sessions/${encodeURIComponent(other)}`) : this.sessions.refresh()),
+        go: (other) => (this.view === chat ? go(path`/sessions/${other}`) : this.sessions.refresh()),
         title: (id) => this.sessions.titles.get(id) ?? `Session ${id}`,
         begin: (text, files) => {
           history.pushState(null, "", "#/");

@@ -253,7 +253,7 @@ export class Chat {
    *  more. `own` is a turn of this page that is about to be taken: they stand before it. Returns the newest runs there are. */
   async catchUp({ own, asks = true } = {}) {
     if (!this.sessionId || !this.isLoaded) return [];
-    const { runs } = await get(`/runs?limit=${NEWEST}&session=${encodeURIComponent(this.sessionId)}`, { asks });
+    const { runs } = await get(path`/runs?limit=${NEWEST}&session=${this.sessionId}`, { asks });
     // One of these may be that of a turn that is on its way, which does not know it yet.
     const isOnItsWay = this.working && this.working.view !== own && !this.working.view.runId;
     if (this.isClosed || isOnItsWay) return runs;

@@ -86,7 +86,7 @@ export class RunPage {
     // The rest stays as it is: somebody may be about to use it.
     if (this.head.hasChildNodes()) return undefined;
     fill(this.head,
-      el("div", { class: "row wrap" }, this.tag, el("a", { class: "button small", href: `#/sessions/${encodeURIComponent(run.session_id)}`, text: "Open the session" }),
+      el("div", { class: "row wrap" }, this.tag, el("a", { class: "button small", href: path`#/sessions/${run.session_id}`, text: "Open the session" }),
         button({ name: "save", text: "Export", label: "Save the records as JSON Lines", className: "quiet small", onClick: () => saveRecords(this.runId, this.records) })),
       appendInOrder(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })), this.facts);
     return undefined;

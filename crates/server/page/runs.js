@@ -1,6 +1,6 @@
 // All runs, the newest first: what each was about, how it ended, what it took.
 
-import { get } from "./api.js";
+import { get, path } from "./api.js";
 import { alertLine, appendInOrder, button, el, fill } from "./dom.js";
 import { clock, costOf, duration, reasonOf, tokens } from "./format.js";
 
@@ -30,7 +30,7 @@ export class RunsPage {
     if (this.isLoading) return;
     this.isLoading = true;
     try {
-      const page = await get(`/runs?limit=${PAGE}${this.next ? `&after=${this.next}` : ""}`);
+      const page = await get(this.next ? path`/runs?limit=${PAGE}&after=${this.next}` : path`/runs?limit=${PAGE}`);
       this.next = page.next;
       this.body.append(...page.runs.map(row));
       this.more.hidden = !page.next;
@@ -58,7 +58,7 @@ function row(run) {
   // On a narrow screen a row is a card, where the layout takes the roles of a table away unless they are said, and the heads.
   const cell = (text, head) => el("td", { role: "cell", class: "right", text, "data-head": text ? head : undefined });
   return el("tr", { role: "row" },
-    el("td", { role: "cell" }, appendInOrder(el("a", { href: `#/runs/${encodeURIComponent(run.run_id)}` }), run.text || run.run_id)),
+    el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}` }), run.text || run.run_id)),
     el("td", { role: "cell" }, statusTag(run)),
     el("td", { role: "cell", text: run.started_at ? clock(run.started_at) : "" }),
     cell(run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : ""),

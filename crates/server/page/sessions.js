@@ -48,7 +48,7 @@ export class SessionList {
     this.isLoadingMore = true;
     await this.afterwards(() => this.load(async () => {
       if (!this.next) return;
-      const page = await get(`/sessions?limit=${PAGE}&after=${encodeURIComponent(this.next)}`);
+      const page = await get(path`/sessions?limit=${PAGE}&after=${this.next}`);
       const known = new Set(this.sessions.map(({ id }) => id));
       this.sessions = [...this.sessions, ...page.sessions.filter(({ id }) => !known.has(id))];
       this.next = page.next;
@@ -89,7 +89,7 @@ export class SessionList {
     const since = next ? new Date(runs.at(-1).started_at) : 0;
     const unnamed = this.sessions.filter(({ id, created_at: at }) => new Date(at) < since && !this.titles.has(id) && !this.states.has(id) && !this.asked.has(id));
     for (const { id } of unnamed.slice(0, MOST_ASKED)) {
-      const { runs: own } = await get(`/runs?limit=1&session=${encodeURIComponent(id)}`, { asks });
+      const { runs: own } = await get(path`/runs?limit=1&session=${id}`, { asks });
       this.asked.add(id);
       if (own[0]?.text) this.titles.set(id, oneLine(own[0].text, 80));
     }
@@ -100,7 +100,7 @@ export class SessionList {
     const search = (this.newest = {});
     this.show();
     if (!prefix) return;
-    const page = await get(`/sessions?limit=20&prefix=${encodeURIComponent(prefix)}`).catch(() => ({ sessions: [] }));
+    const page = await get(path`/sessions?limit=20&prefix=${prefix}`).catch(() => ({ sessions: [] }));
     if (search !== this.newest) return;
     this.found = page.sessions;
     this.show();
@@ -131,7 +131,7 @@ export class SessionList {
     const title = this.titles.get(id) || id;
     const state = this.states.get(id);
     const sign = state === "waiting" ? el("span", { class: "tag warn", text: "waits" }) : state === "running" ? icon("spinner", "spins") : null;
-    const name = el("a", { href: `#/sessions/${encodeURIComponent(id)}`, "aria-current": id === this.current ? "page" : undefined, title: `${id}, ${clock(at)}` }, appendInOrder(el("span", { class: "title" }), title), sign);
+    const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${id}, ${clock(at)}` }, appendInOrder(el("span", { class: "title" }), title), sign);
     const bin = button({ name: "bin", label: `Delete ${title}`, className: "quiet small", onClick: () => this.ask(id, title) });
     return el("li", { class: id === this.current ? "current" : "", data: { id } }, name, bin);
   }

@@ -1,6 +1,6 @@
 // What runs add up to: in all, and by day, model, role, tool and agent, each with a bar.
 
-import { get } from "./api.js";
+import { get, path } from "./api.js";
 import { alertLine, appendVisible, el, factList, fill } from "./dom.js";
 import { costOf, duration, sure, tokens } from "./format.js";
 
@@ -25,7 +25,7 @@ export class StatsPage {
 
   async load() {
     const days = Number(this.span.value);
-    const since = days ? `?since=${encodeURIComponent(new Date(Date.now() - days * DAY).toISOString())}` : "";
+    const since = days ? path`?since=${new Date(Date.now() - days * DAY).toISOString()}` : "";
     const asked = (this.asked = (this.asked ?? 0) + 1);
     try {
       const stats = await get(`/stats${since}`);

@@ -1,7 +1,7 @@
 // One run in a conversation: what the person said, what came of it, and what it took. It is made of the run's events alone, so
 // that a run at work, one that is over and one that is replayed look the same.
 
-import { get } from "./api.js";
+import { get, path } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
 import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, submitOnce } from "./dom.js";
@@ -199,7 +199,7 @@ export class TurnView {
     const asking = (this.asking = {});
     let approvals;
     try {
-      ({ approvals } = await get(`/approvals?session=${encodeURIComponent(this.sessionId)}`));
+      ({ approvals } = await get(path`/approvals?session=${this.sessionId}`));
     } catch (problem) {
       // A later request may have got an answer meanwhile.
       return asking === this.asking ? this.askLater(problem) : undefined;
@@ -275,7 +275,7 @@ export class TurnView {
       copyButton(() => this.answer, "Copy the answer"),
       this.hooks.retry && button({ name: "retry", label: "Send the message again", className: "quiet small", onClick: () => this.hooks.retry(this) }),
       this.hooks.fork && button({ name: "fork", label: "Continue in a new session from here", className: "quiet small", onClick: () => this.hooks.fork(this) }),
-      el("a", { class: "button quiet small", href: `#/runs/${encodeURIComponent(this.runId)}` }, icon("chart"), el("span", { text: "Run" })),
+      el("a", { class: "button quiet small", href: path`#/runs/${this.runId}` }, icon("chart"), el("span", { text: "Run" })),
     ];
     fill(this.foot, el("div", { class: "facts" }, parts), el("div", { class: "row actions" }, actions));
   }
