@@ -1,7 +1,7 @@
 // What one agent says and does in a run: its replies with their reasoning, and its tool calls, in their order.
 
 import { appendInOrder, appendVisible, el, fill, icon } from "./dom.js";
-import { duration, textOf, tokens } from "./format.js";
+import { duration, partsOf, reasoningOf, textOf, tokens } from "./format.js";
 import { codeBlock, Growing } from "./markdown.js";
 import { beyond } from "./stream.js";
 import { ToolView } from "./tool.js";
@@ -100,9 +100,8 @@ class ReplyView {
 
   record(record) {
     this.isRecorded = true;
-    const parts = record.reply?.parts ?? [];
-    const reasoning = parts.filter((part) => part.type === "reasoning").map((part) => part.text).join("\n\n").trim();
-    const text = textOf({ parts });
+    const reasoning = reasoningOf(record.reply).trim();
+    const text = textOf(record.reply);
     const count = record.reply?.usage?.reasoning_tokens;
     this.word.textContent = count ? `Reasoning · ${tokens(count)} tokens` : "Reasoning";
     const aside = ASIDE[record.purpose];
@@ -167,7 +166,7 @@ export class AgentView {
   replied(record) {
     const reply = this.reply(record.content_index);
     reply.record(record);
-    const calls = (record.reply?.parts ?? []).filter((part) => part.type === "tool_call");
+    const calls = partsOf(record.reply, "tool_call");
     this.asked = calls.map((part, at) => `${this.prefix}_${record.content_index}_${at}`);
     if (ASIDE[record.purpose] && record.purpose !== "gather") return;
     if (calls.length === 0) this.answer = reply;

@@ -2,7 +2,7 @@
 // was decided about it, what it took and cost.
 
 import { appendVisible, button, codeBox, el, factList } from "./dom.js";
-import { clock, costOf, decisionOf, duration, pretty, reasonOf, spread, textOf, tokens } from "./format.js";
+import { clock, costOf, decisionOf, duration, partsOf, pretty, reasoningOf, reasonOf, spread, textOf, tokens } from "./format.js";
 import { render } from "./markdown.js";
 import { changesOf, messageOf, ruleOf, shownResult } from "./tool.js";
 
@@ -71,16 +71,15 @@ function sent(record, records) {
 }
 
 function given(record) {
-  const parts = record.reply?.parts ?? [];
-  const reasoning = parts.filter((part) => part.type === "reasoning").map((part) => part.text).join("\n\n");
-  return [head("Output"), reasoning && folded("Reasoning", () => [render(el("div", { class: "md" }), reasoning)]), shownMessage({ role: "assistant", parts })].filter(Boolean);
+  const reasoning = reasoningOf(record.reply);
+  return [head("Output"), reasoning && folded("Reasoning", () => [render(el("div", { class: "md" }), reasoning)]), shownMessage({ role: "assistant", parts: record.reply?.parts })].filter(Boolean);
 }
 
 const ROLES = { user: "User", assistant: "Model", system: "Instructions", tool: "Result" };
 
 function shownMessage(message) {
   const text = textOf(message);
-  const calls = (message.parts ?? []).filter((part) => part.type === "tool_call");
+  const calls = partsOf(message, "tool_call");
   const other = (message.parts ?? []).filter((part) => !["text", "tool_call", "reasoning"].includes(part.type));
   const content = typeof message.content === "string" ? message.content : message.content && pretty(message.content);
   return el("div", { class: `sent ${message.role}` },

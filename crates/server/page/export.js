@@ -1,6 +1,6 @@
 // A conversation as Markdown and a run as JSON Lines, for the person to keep. The browser makes the file; nothing is sent.
 
-import { pretty, textOf } from "./format.js";
+import { partsOf, pretty, textOf } from "./format.js";
 
 /** Hands a text to the person as a file. */
 export function save(name, type, text) {
@@ -31,7 +31,7 @@ export function asMarkdown(title, messages) {
     if (message.role === "user") parts.push("## User", text);
     if (message.role === "assistant") {
       parts.push("## Assistant", text);
-      for (const call of (message.parts ?? []).filter((part) => part.type === "tool_call")) parts.push(`**Called \`${call.name}\`**`, fenced(pretty(call.arguments), "json"));
+      for (const call of partsOf(message, "tool_call")) parts.push(`**Called \`${call.name}\`**`, fenced(pretty(call.arguments), "json"));
     }
     if (message.role === "tool") parts.push(`**Result of \`${message.name}\`**`, fenced(pretty(message.content)));
   }

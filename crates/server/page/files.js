@@ -1,7 +1,7 @@
 // The files that go with a message: chosen, dropped or pasted, and shown until it is sent; and those of messages that were.
 
 import { alertLine, announce, appendVisible, button, el, fill, icon } from "./dom.js";
-import { bytes } from "./format.js";
+import { bytes, partsOf } from "./format.js";
 
 /** What the server takes of one message. */
 const MOST = 20;
@@ -89,8 +89,7 @@ const SHOWN = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
 /** What is attached to a message that was sent. */
 export function shownFiles(message) {
-  const media = (message?.parts ?? []).filter((part) => part.type === "media");
-  return media.map((part) => {
+  return partsOf(message, "media").map((part) => {
     const data = part.source?.base64;
     if (!data || !SHOWN.has(part.media_type)) return el("span", { class: "file" }, icon("clip"), appendVisible(el("span"), part.media_type));
     return el("img", { class: "attached", alt: `An attached image, ${part.media_type}`, src: `data:${part.media_type};base64,${data}` });
@@ -99,6 +98,6 @@ export function shownFiles(message) {
 
 /** The files of a message that was sent, to be sent again. */
 export function filesOf(message) {
-  const media = (message?.parts ?? []).filter((part) => part.type === "media" && part.source?.base64);
+  const media = partsOf(message, "media").filter((part) => part.source?.base64);
   return media.map((part) => new File([Uint8Array.from(atob(part.source.base64), (sign) => sign.charCodeAt(0))], "attachment", { type: part.media_type }));
 }

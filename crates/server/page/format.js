@@ -111,11 +111,19 @@ export function decisionOf({ decision, reason, arguments: other, remember }) {
   return `${word}${reason ? `: ${reason}` : ""}${other ? ", with other arguments" : ""}${remember ? ", remembered for this session" : ""}`;
 }
 
+/** The parts of a message that are of one type. */
+export function partsOf(message, type) {
+  return (message?.parts ?? []).filter((part) => part.type === type);
+}
+
 /** The text of a message's parts. */
 export function textOf(message) {
-  if (typeof message?.text === "string") return message.text;
-  const texts = (message?.parts ?? []).filter((part) => part.type === "text").map((part) => part.text);
-  return texts.join("\n\n");
+  return typeof message?.text === "string" ? message.text : partsOf(message, "text").map((part) => part.text).join("\n\n");
+}
+
+/** What a model thought before it replied. */
+export function reasoningOf(reply) {
+  return partsOf(reply, "reasoning").map((part) => part.text).join("\n\n");
 }
 
 /** JSON with line breaks and blanks put in and nothing else changed: no number, no key that stands there twice, no escape. */

@@ -1,7 +1,7 @@
 // The records of a run as a list: filtered by kind, agent and words, each unfolded to its JSON.
 
 import { appendVisible, button, codeBox, el } from "./dom.js";
-import { oneLine, pretty, reasonOf, textOf } from "./format.js";
+import { oneLine, partsOf, pretty, reasonOf, textOf } from "./format.js";
 import { messageOf } from "./tool.js";
 
 /** How many rows are laid out at a time. */
@@ -98,7 +98,7 @@ function gist(record) {
   switch (record.type) {
     case "run_started": return textOf((record.spec?.messages ?? []).at(-1));
     case "decision": return `${record.mode}, ${record.channel}, ${record.role}`;
-    case "llm_call": return textOf(record.reply ?? {}) || (record.reply?.parts ?? []).filter((part) => part.type === "tool_call").map((part) => part.name).join(", ");
+    case "llm_call": return textOf(record.reply) || partsOf(record.reply, "tool_call").map((part) => part.name).join(", ");
     case "llm_failed": return record.error?.message ?? record.error?.kind ?? "";
     case "verdict": return record.calls.map((call) => `${call.verdict}${call.reason ? `: ${call.reason}` : ""}`).join(" · ");
     case "tool_call": case "approval_requested": return `${record.name} ${record.arguments}`;

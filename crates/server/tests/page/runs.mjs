@@ -59,6 +59,7 @@ export async function shows_what_a_run_did(world) {
     await page.click("[aria-label='Step on']");
     await page.click("[aria-label='Step on']");
     await page.waitForFunction(() => document.querySelectorAll(".stage .call").length === 1);
+    await sees(page, ".stage .bubble", "plan it");
     await world.accessible(page, `replay ${name}`);
     await world.picture(page, `replay-${name}`);
     await page.goto(`${world.url}/#/runs`);
