@@ -134,7 +134,6 @@ function themeButton() {
 
 const theme = localStorage.getItem(THEME);
 if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
-takeFromAddress();
 const app = new App();
 app.show();
 app.sessions.refresh();

@@ -3,7 +3,7 @@
 import { partsOf, pretty, textOf } from "./format.js";
 
 /** Hands a text to the person as a file. */
-export function save(name, type, text) {
+function save(name, type, text) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");
   link.href = address;
@@ -24,7 +24,7 @@ export function saveConversation(title, messages) {
 }
 
 /** Writes messages as Markdown. Instructions, which are the deployment's, are left out. */
-export function asMarkdown(title, messages) {
+function asMarkdown(title, messages) {
   const parts = [`# ${title.replaceAll("\n", " ")}`];
   for (const message of messages) {
     const text = textOf(message);

@@ -24,7 +24,7 @@ export function tokens(count) {
 }
 
 /** Money in millionths of a US dollar. */
-export function money(micro) {
+function money(micro) {
   if (micro === undefined || micro === null) return "";
   const dollars = micro / 1_000_000;
   if (dollars === 0) return "$0";

@@ -20,7 +20,8 @@ const LETTER = "'(?:[^'\\\\\\n]|\\\\[^'\\n]{1,10})'";
 
 const COMMON = "break case catch class const continue default do else enum export extends false finally for function if import in interface new null package private protected public return static super switch this throw true try typeof void while";
 
-/** Each family: the names of its languages, its comments, its strings, its words. */
+/** Each family: the names of its languages, its comments, its strings, its words, and whether these count whatever the size of their
+ *  letters. */
 const FAMILIES = [
   ["js javascript jsx mjs ts tsx typescript json json5 jsonc", SLASHES, `${DOUBLE}|${SINGLE}|${TEMPLATE}`, `${COMMON} as async await debugger declare delete from implements instanceof keyof let namespace of readonly satisfies set get type undefined var with yield`],
   ["rust rs", SLASHES, `${DOUBLE}|${LETTER}`, "as async await break const continue crate dyn else enum extern false fn for if impl in let loop match mod move mut pub ref return self Self static struct super trait true type union unsafe use where while"],
@@ -30,14 +31,11 @@ const FAMILIES = [
   ["sh bash zsh shell console fish dockerfile docker make makefile", HASH, `${DOUBLE}|'[^']*'?`, "case do done elif else esac export fi for function if in local return set select source then until unset while FROM RUN COPY CMD ENTRYPOINT ENV WORKDIR EXPOSE ARG USER VOLUME"],
   ["rb ruby perl pl r julia elixir ex nix tcl", HASH, `${DOUBLE}|${SINGLE}`, "and begin break case class def defmodule do else elsif end ensure false fn for foreach function if in let module my next nil not or our package rescue return self sub then true unless until use when while yield"],
   ["toml yaml yml ini conf properties hcl terraform tf", `${HASH}|(?<=^|\\n);[^\\n]*`, `${TRIPLE}|${DOUBLE}|${SINGLE}`, "true false null yes no on off"],
-  ["sql mysql postgres postgresql sqlite plsql", `${DASHES}|\\/\\*[^]*?(?:\\*\\/|$)`, "'(?:[^']|'')*'?|\"[^\"\\n]*\"", "add all alter and as asc begin between by case check column commit constraint create cross database default delete desc distinct drop else end exists foreign from full group having if in index inner insert into is join key left like limit not null offset on or order outer primary references returning right rollback select set table then transaction union unique update using values view when where with"],
+  ["sql mysql postgres postgresql sqlite plsql", `${DASHES}|\\/\\*[^]*?(?:\\*\\/|$)`, "'(?:[^']|'')*'?|\"[^\"\\n]*\"", "add all alter and as asc begin between by case check column commit constraint create cross database default delete desc distinct drop else end exists foreign from full group having if in index inner insert into is join key left like limit not null offset on or order outer primary references returning right rollback select set table then transaction union unique update using values view when where with", true],
   ["lua hs haskell elm ada", DASHES, `${DOUBLE}|${SINGLE}`, "and break case class data deriving do else elseif end false for function if import in instance let local module newtype nil not of or repeat return then true type until where while"],
   ["css scss less", SLASHES, `${DOUBLE}|${SINGLE}`, "important media supports keyframes import from to root var calc"],
   ["html xml svg vue xhtml", "<!--[^]*?(?:-->|$)", `${DOUBLE}|${SINGLE}`, ""],
 ];
-
-/** Languages whose words count whatever the size of their letters. */
-const ANY_CASE = new Set(["sql mysql postgres postgresql sqlite plsql"]);
 
 const TAG = "(?<=<\\/?)[A-Za-z][\\w:-]*";
 
@@ -47,11 +45,11 @@ const known = new Map();
 function readerOf(language) {
   const name = language.toLowerCase();
   if (known.has(name)) return known.get(name);
-  const family = FAMILIES.find(([names]) => names.split(" ").includes(name));
-  const reader = family && {
-    marks: new RegExp(`(?<comment>${family[1]})|(?<string>${family[2]})|(?<number>(?<![\\w.])\\d[\\w.]*)|(?<word>${family[3] ? "[A-Za-z_$][\\w$]*" : TAG})`, "g"),
-    words: family[3] ? new Set(family[3].split(" ")) : undefined,
-    isAnyCase: ANY_CASE.has(family[0]),
+  const [names, comments, strings, words, isAnyCase] = FAMILIES.find(([all]) => all.split(" ").includes(name)) ?? [];
+  const reader = names && {
+    marks: new RegExp(`(?<comment>${comments})|(?<string>${strings})|(?<number>(?<![\\w.])\\d[\\w.]*)|(?<word>${words ? "[A-Za-z_$][\\w$]*" : TAG})`, "g"),
+    words: words ? new Set(words.split(" ")) : undefined,
+    isAnyCase,
   };
   known.set(name, reader);
   return reader;

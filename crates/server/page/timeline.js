@@ -14,7 +14,7 @@ const PURPOSES = { turn: "Model", last_answer: "Last answer", compaction: "Summi
 const SHORT = 100;
 
 /** Makes the bars of a run from its records, in order of their beginning. `parent` is the bar of the call that an agent works for. */
-export function barsOf(records) {
+function barsOf(records) {
   const bars = [];
   const calls = new Map();
   const asks = new Map();
@@ -71,7 +71,7 @@ function paused(record, base, tried) {
   const before = tried.get(key);
   tried.set(key, base.end);
   if (before === undefined || base.begin - before < SHORT) return [];
-  return [{ ...base, seq: record.seq - 0.5, record: record.seq, kind: "wait", begin: before, end: base.begin, name: "Pause", detail: `before attempt ${record.attempt}` }];
+  return [{ ...base, seq: record.seq - 0.5, kind: "wait", begin: before, end: base.begin, name: "Pause", detail: `before attempt ${record.attempt}` }];
 }
 
 function waitBar(asks, id, bar) {

@@ -150,8 +150,7 @@ export class ToolView {
       if (text !== this.denial) this.say(isRefused ? "refused" : "error", text);
       if (this.rule && !text.includes(this.rule.name)) this.say("", `Asked because of ${ruleOf(this.rule)}`);
     }
-    const plan = record.signal?.type === "plan" && record.status === "done" ? parsed(record.signal.plan) : undefined;
-    if (plan) this.brief.textContent = record.value?.summary ?? "";
+    if (record.signal?.type === "plan" && record.status === "done") this.brief.textContent = record.value?.summary ?? "";
   }
 
   /** A person decided about it, or nobody did in time. */
