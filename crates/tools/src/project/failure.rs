@@ -51,6 +51,9 @@ pub(super) enum FileError {
     NoFolder {
         path: String,
     },
+    Utf16 {
+        path: String,
+    },
     InvalidPatch {
         why: String,
     },
@@ -152,6 +155,11 @@ impl fmt::Display for FileError {
             Self::NoFolder { path } => write!(
                 f,
                 "no_folder: there is no folder {path:?}; set create_folders to true to have it made"
+            ),
+            Self::Utf16 { path } => write!(
+                f,
+                "is_utf_16: {path:?} is text in UTF-16, and would become UTF-8; change it with a command that keeps the \
+                 encoding, or make it UTF-8 first, as with `iconv -f UTF-16 -t UTF-8`"
             ),
             Self::InvalidPatch { why } => write!(f, "invalid_patch: {why}"),
             Self::HunkMisfit { path, why } => write!(f, "does_not_fit: {path:?}: {why}"),

@@ -9,7 +9,7 @@ use neuraxis_ports::{Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::content::BYTE_ORDER_MARK;
+use super::content::{self, BYTE_ORDER_MARK, Content};
 use super::difference::Difference;
 use super::failure::{FileError, shown};
 use super::root::ProjectRoot;
@@ -82,7 +82,7 @@ struct Written {
     summary: String,
 }
 
-/// Finds the file, if what is to be written fits into one.
+/// Finds the file, if what is to be written fits into one, and into this one.
 fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<Target, FileError> {
     let content = arguments.content.as_bytes();
     if content.len() > WRITE_MAX_BYTES {
@@ -98,7 +98,22 @@ fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<Target, FileError
         Some(true) => Folders::Make,
         Some(false) | None => Folders::MustExist,
     };
-    Target::find(root, &arguments.path, folders)
+    let target = Target::find(root, &arguments.path, folders)?;
+    if is_utf_16(root, &target) {
+        return Err(FileError::Utf16 {
+            path: shown(&target.path),
+        });
+    }
+    Ok(target)
+}
+
+/// Tells whether what is there is text in UTF-16; not where it cannot be read.
+fn is_utf_16(root: &ProjectRoot, target: &Target) -> bool {
+    let examine = |existing: &Existing| {
+        let (mut file, _) = root.open_file(&existing.file).ok()?;
+        content::examine(&mut file).ok()
+    };
+    target.existing.as_ref().and_then(examine) == Some(Content::Utf16)
 }
 
 fn write(

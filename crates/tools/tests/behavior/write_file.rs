@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use neuraxis_core::JsonText;
 use serde_json::json;
 
 use crate::limits::WRITE_MAX_BYTES;
@@ -67,6 +68,31 @@ async fn what_ends_the_lines_of_a_file_and_its_byte_order_mark_are_kept() {
         let again = project.call("write_file", write).await;
         assert_eq!(again["change"], "unchanged", "{content:?} over {after:?}");
     }
+}
+
+#[tokio::test]
+async fn text_in_utf_16_does_not_become_utf_8() {
+    let project = Project::new();
+    let utf_16: Vec<u8> = "\u{feff}one\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    project.write("notes.txt", &utf_16);
+    let write = json!({ "path": "notes.txt", "content": "two\n" });
+    let patch = "--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+two\n";
+    for (tool, arguments, expected) in [
+        ("write_file", &write, "is_utf_16: \"notes.txt\" is text in"),
+        ("apply_patch", &json!({ "patch": patch }), "no UTF-8 text"),
+    ] {
+        let message = project.fail(tool, arguments.clone()).await;
+        assert!(message.contains(expected), "{message}");
+        assert!(message.contains("; change it with a "), "{message}");
+    }
+    // Nobody is asked about a call that would be refused.
+    let write = JsonText::from_text(write.to_string());
+    let checked = project.tool("write_file").dry_run(&write).await;
+    assert!(checked.unwrap_err().message.starts_with("is_utf_16: "));
+    assert_eq!(fs::read(project.path("notes.txt")).unwrap(), utf_16);
 }
 
 #[tokio::test]

@@ -49,7 +49,9 @@ pub(super) fn patched(
 ) -> Result<Patched, FileError> {
     let Ok(text) = std::str::from_utf8(content) else {
         return Err(FileError::InvalidPatch {
-            why: format!("{path:?} is no UTF-8 text, so that it cannot be patched"),
+            why: format!(
+                "{path:?} is no UTF-8 text, so that it cannot be patched; change it with a program"
+            ),
         });
     };
     let (mark, text) = without_mark(text, patch);
