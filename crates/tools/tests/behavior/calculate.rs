@@ -161,15 +161,32 @@ async fn of_a_function_that_it_lacks_the_calculator_says_which_there_are() {
             "there is no function \"round\" of several values; ",
         ),
         ("min(3, 4)", "there is no function \"min\"; "),
+        ("min (3)", "there is no function \"min\"; "),
+        ("MIN(3)", "there is no function \"MIN\"; "),
         ("2sec(1)", "there is no function \"sec\"; "),
+        (
+            "sec (1)",
+            "there is no function \"sec\"; behind the unit write `*`; ",
+        ),
+        (
+            "average(3,500)",
+            "there is no function \"average\" of several values; ",
+        ),
         ("factorial(5)", "unknown identifier 'factorial'; "),
     ] {
         let message = refusal(expression).await;
         assert!(message.contains(expected), "{message}");
-        let functions = "the functions, each of one value, are abs, floor, ceil, round, sqrt, cbrt, exp, ln, log2, ";
+        let functions = "; among the functions, each of one value, are abs, floor, ceil, round, sqrt, cbrt, exp, ln, log2, ";
         assert!(message.contains(functions), "{message}");
     }
-    for expression in ["log(100)", "2 log 8", "log(8, 2)"] {
+    for expression in [
+        "log(100)",
+        "2 log 8",
+        "log(8, 2)",
+        "2log(100)",
+        "2.5e3log(100)",
+        "LOG(100)",
+    ] {
         let message = refusal(expression).await;
         assert!(
             message.contains("write `ln`, `log10` or `log2`"),
@@ -180,6 +197,9 @@ async fn of_a_function_that_it_lacks_the_calculator_says_which_there_are() {
         ("sqrt(1,440,000)", "1200"),
         ("abs(-1,000)", "1000"),
         ("(1,000 + 2) mod (1,000)", "2"),
+        ("17000 mod(1,000)", "0"),
+        ("5% of(1,000)", "50"),
+        ("3 kg(1,000)", "3000 kg"),
         ("90 min to hours", "1.5 hours"),
     ] {
         let result = calculated(expression).await.unwrap();

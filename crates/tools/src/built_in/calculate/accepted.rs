@@ -10,7 +10,7 @@ use super::{EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH};
 const SIGNS: &str = " +-*/^().,!%_'°";
 
 /// Words behind a number that are no unit of it.
-const OPERATORS: [&str; 11] = [
+pub(super) const OPERATORS: [&str; 11] = [
     "to", "as", "in", "of", "mod", "per", "and", "or", "xor", "choose", "permute",
 ];
 
@@ -163,7 +163,11 @@ fn no_thousands(number: &str) -> ToolError {
 fn percent(text: &str) -> Result<(), ToolError> {
     for (at, _) in text.match_indices('%') {
         let rest = text.get(at + 1..).unwrap_or_default().trim_start();
-        let of_something = rest.starts_with("of ");
+        let is_word = |word: &str| {
+            let behind = rest.strip_prefix(word);
+            behind.is_some_and(|behind| behind.starts_with([' ', '(']))
+        };
+        let of_something = is_word("of");
         let before = text.get(..at).unwrap_or_default();
         if !of_something && is_added_to_no_percentage(before) {
             return Err(refused(
@@ -183,9 +187,7 @@ fn percent(text: &str) -> Result<(), ToolError> {
         let is_operand = rest.starts_with(|next: char| {
             next.is_ascii_alphanumeric() || matches!(next, '(' | '.' | 'π' | '√')
         });
-        let goes_on = ["of ", "to ", "in "]
-            .iter()
-            .any(|word| rest.starts_with(word));
+        let goes_on = ["of", "to", "in"].into_iter().any(is_word);
         if is_operand && !goes_on {
             return Err(refused(
                 "`%` stands for percent; for the remainder write `17 mod 5`, for a share `5% of 80`",
@@ -268,7 +270,8 @@ fn behind_operand(text: &str) -> Option<&str> {
     }
 }
 
-fn behind_number(text: &str) -> Option<&str> {
+/// Returns what stands behind a number.
+pub(super) fn behind_number(text: &str) -> Option<&str> {
     let bases = ["0x", "0b", "0o"];
     let digits = bases.iter().find_map(|base| text.strip_prefix(*base));
     if let Some(digits) = digits {

@@ -2,9 +2,9 @@
 
 use neuraxis_ports::ToolError;
 
-use super::accepted::refused;
+use super::accepted::{OPERATORS, behind_number, refused};
 
-/// The functions. They are no factor of what stands behind them.
+/// The functions that are named to a model, of those that there are. They are no factor of what stands behind them.
 pub(super) const FUNCTIONS: [&str; 24] = [
     "abs", "floor", "ceil", "round", "sqrt", "cbrt", "exp", "ln", "log2", "log10", "sin", "cos",
     "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cis", "arg",
@@ -18,7 +18,7 @@ const UNITS_LIKE_FUNCTIONS: [&str; 2] = ["min", "sec"];
 pub(super) fn check(text: &str) -> Result<(), ToolError> {
     if text
         .split(|letter: char| !letter.is_ascii_alphanumeric())
-        .any(|word| word == "log")
+        .any(|word| without_number(word).eq_ignore_ascii_case("log"))
     {
         return Err(refused(
             "`log` may be read in two ways; write `ln`, `log10` or `log2`, and for another base `ln(8) / ln(3)`",
@@ -28,24 +28,25 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
     for (at, letter) in text.char_indices() {
         match letter {
             '(' => {
-                let word = last_word(text.get(..at).unwrap_or_default());
-                if UNITS_LIKE_FUNCTIONS.contains(&word) {
+                let before = text.get(..at).unwrap_or_default();
+                let word = last_word(before.trim_end());
+                let mut units = UNITS_LIKE_FUNCTIONS.into_iter();
+                if units.any(|unit| word.eq_ignore_ascii_case(unit)) {
                     return Err(refused(&format!(
-                        "there is no function {word:?}; {}",
+                        "there is no function {word:?}; behind the unit write `*`; {}",
                         known()
                     )));
                 }
-                open.push(word);
+                open.push(before);
             }
             ')' => {
                 open.pop();
             }
             ',' => {
-                let word = open.last().copied().unwrap_or_default();
+                let before = open.last().copied().unwrap_or_default();
                 let behind = text.get(at + 1..).unwrap_or_default();
-                // Within what a function is known for it may stand in a number.
-                let in_number = FUNCTIONS.contains(&word) && !behind.starts_with(' ');
-                if !word.is_empty() && !in_number {
+                let word = last_word(before);
+                if !word.is_empty() && !may_be_in_number(before, behind) {
                     return Err(refused(&format!(
                         "there is no function {word:?} of several values; {}",
                         known()
@@ -56,6 +57,21 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
         }
     }
     Ok(())
+}
+
+/// Tells whether a comma may stand in a number: it does in the value of a function that is known, and behind an operator. Behind a
+/// unit, as in `3 kg(1,000)`, it has to part thousands. What stands before the parenthesis is given, and what behind the comma.
+fn may_be_in_number(before: &str, behind: &str) -> bool {
+    let word = last_word(before);
+    let is_known = FUNCTIONS.contains(&word) || OPERATORS.contains(&word);
+    let is_unit = || {
+        let number = before.strip_suffix(word).unwrap_or_default();
+        let is_end = |letter: char| letter.is_ascii_digit() || letter == ')';
+        number.trim_end().ends_with(is_end)
+    };
+    let rest = behind.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let parts_thousands = behind.len() - rest.len() == 3;
+    !behind.starts_with(' ') && (is_known || (parts_thousands && is_unit()))
 }
 
 /// Names the functions where the calculator does not know one that an expression has.
@@ -69,7 +85,7 @@ pub(super) fn instead(expression: &str, reason: &str) -> Option<String> {
 
 fn known() -> String {
     format!(
-        "the functions, each of one value, are {}",
+        "among the functions, each of one value, are {}",
         FUNCTIONS.join(", ")
     )
 }
@@ -77,6 +93,10 @@ fn known() -> String {
 /// Returns the word that a text ends with; an empty one where it ends otherwise.
 fn last_word(text: &str) -> &str {
     let mut words = text.rsplit(|letter: char| !letter.is_ascii_alphanumeric());
-    let word = words.next().unwrap_or_default();
-    word.trim_start_matches(|letter: char| letter.is_ascii_digit())
+    without_number(words.next().unwrap_or_default())
+}
+
+/// Returns a word without the number before it, as in `2log`.
+fn without_number(word: &str) -> &str {
+    behind_number(word).unwrap_or(word)
 }
