@@ -11,7 +11,7 @@ const EXAMINED_BYTES: u64 = 8 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Text,
-    /// Text of two bytes a character or more, by its byte order mark. Searches tell it by that as well.
+    /// Text of two bytes a character or more, by its byte order mark, as for searches, and by what follows.
     Utf16,
     Binary {
         media_type: &'static str,
@@ -29,7 +29,7 @@ pub(super) fn examine(file: &mut (impl Read + Seek)) -> io::Result<Content> {
 }
 
 /// Recognizes content by the beginning of a file. As for git, a NUL makes it binary; so do the marks of a known format
-/// on something that is not UTF-8.
+/// on something that is not UTF-8, and the byte order mark of UTF-16 on what is none.
 fn recognize(beginning: &[u8]) -> Content {
     // A character that is cut at the end of what was read is no sign of anything.
     let is_utf8 = std::str::from_utf8(beginning)
@@ -39,9 +39,8 @@ fn recognize(beginning: &[u8]) -> Content {
     if is_utf8 && !has_nul {
         return Content::Text;
     }
-    // With two NULs more it is the mark of UTF-32, which nobody writes.
-    let is_utf_16 = matches!(beginning, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
-    if is_utf_16 && !beginning.starts_with(&[0xff, 0xfe, 0, 0]) {
+    let unit = unit_of_utf_16(beginning);
+    if unit.is_some_and(|unit| is_utf_16(beginning, unit)) {
         return Content::Utf16;
     }
     let format =
@@ -50,11 +49,30 @@ fn recognize(beginning: &[u8]) -> Content {
         Some(format) => Content::Binary {
             media_type: format.mime_type(),
         },
-        None if has_nul => Content::Binary {
+        None if has_nul || unit.is_some() => Content::Binary {
             media_type: "application/octet-stream",
         },
         None => Content::Text,
     }
+}
+
+/// Returns what makes a unit of UTF-16 of two bytes, by the byte order mark.
+fn unit_of_utf_16(beginning: &[u8]) -> Option<fn([u8; 2]) -> u16> {
+    match beginning {
+        [0xff, 0xfe, ..] => Some(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => Some(u16::from_be_bytes),
+        _ => None,
+    }
+}
+
+/// Tells whether units make text: without a NUL, which stands behind the mark of UTF-32 as well, and with hardly any half of a
+/// pair alone, which in other content one unit of 32 is.
+fn is_utf_16(beginning: &[u8], unit: fn([u8; 2]) -> u16) -> bool {
+    let (pairs, _) = beginning.as_chunks::<2>();
+    let chars: Vec<_> = char::decode_utf16(pairs.iter().copied().map(unit)).collect();
+    let broken = chars.iter().filter(|char| char.is_err()).count();
+    // A pair may be cut at the end of what was read.
+    !chars.contains(&Ok('\0')) && broken <= 1 + chars.len() / 100
 }
 
 #[cfg(test)]
@@ -83,6 +101,21 @@ mod tests {
             Some("application/octet-stream")
         );
         assert_eq!(binary(b"abc\0def"), Some("application/octet-stream"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_alone_makes_no_text() {
+        let binary_of = |bytes: &[u8]| binary(&[&b"\xff\xfe"[..], bytes].concat());
+        let halves = b"\x01\xdc\x02\xdc\x03\xdc";
+        for bytes in [&halves[..], b"\x01\x02\0\0\x03\x04"] {
+            assert_eq!(binary_of(bytes), Some("application/octet-stream"));
+        }
+        // What is damaged, or cut within a character, is text still.
+        for bytes in [&b""[..], b"h\0\x01\xdci\0", b"h\0\x3e\xd8", b"h\0i"] {
+            assert_eq!(binary_of(bytes), None);
+        }
+        let text = [&b"\xff\xfe"[..], &b"h\0".repeat(600), halves].concat();
+        assert_eq!(recognize(&text), Content::Utf16);
     }
 
     #[test]

@@ -70,7 +70,7 @@ struct Text {
     total_lines: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_start_line: Option<u64>,
-    /// Set when bytes that are not UTF-8 were replaced by U+FFFD.
+    /// Set when bytes that are not in the encoding of the text were replaced by U+FFFD.
     #[serde(skip_serializing_if = "is_false")]
     lossy: bool,
     /// Lines of which only a part is shown.
@@ -134,11 +134,7 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
             },
         });
     }
-    let mut text = report(path, bytes, window, excerpt);
-    if content == Content::Utf16 {
-        text.summary.push_str(" The file is in UTF-16.");
-    }
-    Ok(File::Text(text))
+    Ok(File::Text(report(path, bytes, content, window, excerpt)))
 }
 
 fn binary(path: String, bytes: u64, media_type: &'static str) -> Binary {
@@ -168,7 +164,7 @@ fn window(arguments: &Arguments) -> Window {
     }
 }
 
-fn report(path: String, bytes: u64, window: Window, excerpt: Excerpt) -> Text {
+fn report(path: String, bytes: u64, content: Content, window: Window, excerpt: Excerpt) -> Text {
     let Excerpt {
         text,
         end_line,
@@ -176,7 +172,11 @@ fn report(path: String, bytes: u64, window: Window, excerpt: Excerpt) -> Text {
         cut_lines,
     } = excerpt;
     let (text, lossy) = match String::from_utf8(text) {
-        Ok(text) => (text, false),
+        // In UTF-16 it was replaced when it was decoded.
+        Ok(text) => {
+            let lossy = content == Content::Utf16 && text.contains(char::REPLACEMENT_CHARACTER);
+            (text, lossy)
+        }
         Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
     };
     let more = total_lines.is_none_or(|total| end_line < total);
@@ -191,9 +191,14 @@ fn report(path: String, bytes: u64, window: Window, excerpt: Excerpt) -> Text {
             size(bytes)
         ),
     };
-    if lossy {
-        summary.push_str(" Some bytes are not UTF-8 and shown as \u{fffd}.");
-    }
+    summary.push_str(match (content, lossy) {
+        (Content::Utf16, false) => " The file is in UTF-16.",
+        (Content::Utf16, true) => {
+            " The file is in UTF-16. Some bytes are not UTF-16 and shown as \u{fffd}."
+        }
+        (_, true) => " Some bytes are not UTF-8 and shown as \u{fffd}.",
+        (_, false) => "",
+    });
     let hint = hint(next_start_line, &cut_lines, window);
     let start_line = window.first;
     Text {

@@ -228,6 +228,28 @@ async fn text_in_utf_16_is_shown_as_searches_find_it() {
 }
 
 #[tokio::test]
+async fn text_in_utf_16_that_is_broken_is_shown_and_marked() {
+    let project = Project::new();
+    let whole: Vec<u8> = "\u{feff}one\ntwo\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    // The second half of a pair, and half a unit.
+    for broken in [&b"\x01\xdc"[..], b"x"] {
+        project.write("notes.txt", [&whole[..], broken].concat());
+        let read = project
+            .call("read_file", json!({ "path": "notes.txt" }))
+            .await;
+        assert_eq!(
+            (read["text"].as_str(), read["lossy"].as_bool()),
+            (Some("one\ntwo\n\u{fffd}"), Some(true))
+        );
+        let summary = read["summary"].as_str().unwrap();
+        assert!(summary.contains("not UTF-16"), "{summary}");
+    }
+}
+
+#[tokio::test]
 async fn text_that_is_not_utf8_is_shown_and_marked() {
     let project = Project::new();
     project.write("latin1.txt", b"caf\xe9\n");
