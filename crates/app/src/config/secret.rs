@@ -1,9 +1,5 @@
 //! Keeps secrets out of what is shown.
 
-mod arguments;
-
-pub(super) use arguments::shown_argument;
-
 use super::key;
 
 /// What stands in place of something hidden.
@@ -85,6 +81,104 @@ pub(super) fn shown_entry(key: &str, before: Option<&str>, value: &str) -> Strin
         true => shown_argument(before, value),
         false => shown(key, value),
     }
+}
+
+/// Returns an argument of a program as it may be shown, by the one before it: a secret may stand in an address, behind the name
+/// of an option or a header, or in the word after that of an option.
+pub(super) fn shown_argument(before: Option<&str>, argument: &str) -> String {
+    let hidden = || HIDDEN.to_owned();
+    let is_value = before.is_some_and(takes_word) && !argument.starts_with("--");
+    if is_value && before.is_some_and(|option| may_be_secret_argument(option, "=", argument)) {
+        return hidden();
+    }
+    if let Some(value) = secret_in(argument) {
+        let shown = argument.strip_suffix(value).unwrap_or_default();
+        return format!("{shown}{HIDDEN}");
+    }
+    if let Some((_, address)) = argument.split_once("://") {
+        let host = address.split('/').next().unwrap_or_default();
+        // What stands behind an @ in a path is a version, as in git+https://host/program@v1.
+        return match host.contains(['@', ':']) || address.contains(['?', '#']) {
+            true => without_secrets(argument),
+            false => argument.to_owned(),
+        };
+    }
+    match may_be_key(argument) && !argument.contains('/') {
+        true => hidden(),
+        false => argument.to_owned(),
+    }
+}
+
+/// Tells whether an argument is an option whose value may be the next one.
+fn takes_word(argument: &str) -> bool {
+    argument.starts_with('-') && !argument.starts_with("--no-") && !argument.contains('=')
+}
+
+/// Returns what of an argument may be a secret: all that stands behind the first name of one. Names may stand behind each other,
+/// as in `--env=API_KEY=…` and in `host=db password=…`.
+fn secret_in(argument: &str) -> Option<&str> {
+    let mut from = 0;
+    for (at, separator) in argument.match_indices(['=', ':']) {
+        let between = argument.get(from..at)?;
+        from = at + separator.len();
+        let value = argument.get(from..)?;
+        let name = between.rsplit([' ', ',', ';']).next().unwrap_or_default();
+        if is_plain_name(name) && may_be_secret_argument(name, separator, value) {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Tells whether what stands behind a name in the arguments of a program may be a secret. Behind `:` the name may be that of a
+/// header.
+fn may_be_secret_argument(name: &str, separator: &str, value: &str) -> bool {
+    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+    let sounds_secret = match separator {
+        ":" => header_sounds_secret(name) && !is_number,
+        _ => option_sounds_secret(name, is_number),
+    };
+    let is_of_file = names_file(&name.to_ascii_uppercase(), value);
+    let is_yes_or_no = matches!(value, "true" | "false");
+    sounds_secret && !is_of_file && !is_yes_or_no || may_be_key(value) && !value.contains('/')
+}
+
+/// Tells whether an option is called as one that holds a secret. Other than in the name of a variable its words count whole:
+/// neither `--max-tokens` nor `--author` holds any. A number is none behind a name that ends otherwise, as `--token-limit`.
+fn option_sounds_secret(name: &str, is_number: bool) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let words = lower.rsplit(|letter: char| !letter.is_ascii_alphanumeric());
+    let mut words = words.filter(|word| !word.is_empty());
+    // Words are joined, too, as in PGPASSWORD and apiKey.
+    let ends = [
+        "key",
+        "keys",
+        "token",
+        "secret",
+        "secrets",
+        "auth",
+        "authorization",
+        "pass",
+        "password",
+        "passwd",
+        "passphrase",
+        "passcode",
+        "cookie",
+        "signature",
+    ];
+    let is_secret = |word: &str| {
+        matches!(word, "code" | "sig") || ends.iter().any(|ending| word.ends_with(ending))
+    };
+    match is_number {
+        true => words.next().is_some_and(is_secret),
+        false => words.any(is_secret),
+    }
+}
+
+/// Tells whether a text can be the name of an option, a variable or a header, and is no key itself.
+fn is_plain_name(text: &str) -> bool {
+    let usual = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    !text.is_empty() && text.chars().all(usual) && !may_be_key(text)
 }
 
 /// Returns the value of a key of an MCP server as it may be shown: its variables and headers may be secrets, and arguments
@@ -199,6 +293,71 @@ mod tests {
             assert_eq!(shown(key, address), "http://***@host:9070/v1?***", "{key}");
             let plain = "http://127.0.0.1:9070";
             assert_eq!(shown(key, plain), plain, "{key}");
+        }
+    }
+
+    #[test]
+    fn no_secret_is_left_of_arguments() {
+        for (before, argument, expected) in [
+            (
+                None,
+                "postgresql://me:hunter2@db/prod",
+                "postgresql://***@db/prod",
+            ),
+            (
+                None,
+                "--db=postgres://me:hunter2@db/x",
+                "--db=postgres://***@db/x",
+            ),
+            (None, "https://host/v1?token=hunter2", "https://host/v1?***"),
+            (None, "--token=hunter2", "--token=***"),
+            (None, "API_KEY=hunter2", "API_KEY=***"),
+            (None, "Authorization: Bearer hunter2", "Authorization:***"),
+            (Some("--password"), "hunter2", "***"),
+            (Some("--api-key"), "hunt/er2", "***"),
+            (
+                None,
+                "--env=AWS_SECRET_ACCESS_KEY=wJal/K7MD",
+                "--env=AWS_SECRET_ACCESS_KEY=***",
+            ),
+            (
+                None,
+                "--header=Authorization: Basic dXNl/cjpodW50ZXIy==",
+                "--header=Authorization:***",
+            ),
+            (None, "--env=DB_PASS=hunter", "--env=DB_PASS=***"),
+            (Some("--header"), "X-Session: ada", "X-Session:***"),
+            (None, "host=db password=hunter2", "host=db password=***"),
+            (None, "--authToken=hunter2", "--authToken=***"),
+            (Some("--password"), "1234", "***"),
+            (Some("--no-auth"), "--port", "--port"),
+            (Some("--token=***"), "server.sh", "server.sh"),
+            (Some("--token-file"), "/run/token", "/run/token"),
+            (Some("-y"), "@scope/server", "@scope/server"),
+            (
+                Some("--from"),
+                "git+https://host/it@v1",
+                "git+https://host/it@v1",
+            ),
+            (None, "sk-hunter2", "***"),
+        ] {
+            assert_eq!(shown_argument(before, argument), expected, "{argument}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_no_secrets_are_shown() {
+        for (before, argument) in [
+            (Some("--max-tokens"), "4096"),
+            (None, "--max-tokens=4096"),
+            (Some("--token-limit"), "4096"),
+            (Some("--author"), "Bob"),
+            (Some("--no-auth"), "server.js"),
+            (None, "--auth=false"),
+            (None, "keycloak:8080"),
+            (None, "--decode=utf-8"),
+        ] {
+            assert_eq!(shown_argument(before, argument), argument);
         }
     }
 
