@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::citations::Source;
 use crate::decision::BudgetMeasure;
+use crate::json::is_default;
 use crate::record::LimitKind;
 use crate::usage::RunUsage;
 
@@ -235,6 +236,9 @@ pub struct RunOutcome {
     /// The pages that the answer cites, in the order of its numbers, where they were [checked](crate::Citations).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
+    /// How many messages that came while it was at work no model heard: its history ends with them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unheard: u32,
 }
 
 impl RunOutcome {

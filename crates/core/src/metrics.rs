@@ -341,6 +341,7 @@ mod tests {
             turns: 1,
             usage,
             sources: Vec::new(),
+            unheard: 0,
         };
         let mut end = step(1, None);
         end.body = RecordBody::Final(Box::new(outcome));

@@ -156,6 +156,7 @@ pub(crate) fn crashed_outcome() -> RunOutcome {
         turns: 0,
         usage: RunUsage::default(),
         sources: Vec::new(),
+        unheard: 0,
     }
 }
 

@@ -162,7 +162,8 @@ impl RunHandle {
         self.steer_agent(AgentId::ROOT, message)
     }
 
-    /// As [`steer`](Self::steer), for one agent of the run.
+    /// As [`steer`](Self::steer), for one agent of the run. What a sub-agent's model did not hear before that agent ended, nobody
+    /// does.
     ///
     /// # Errors
     ///

@@ -162,6 +162,7 @@ fn outcome(content: &str, finish_reason: FinishReason) -> RunOutcome {
         turns: 1,
         usage: RunUsage::default(),
         sources: Vec::new(),
+        unheard: 0,
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::conversation::Conversation;
 use super::view::RunView;
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, InputId, RunId, Seq, Turn};
@@ -62,6 +63,9 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
         turns: turn.0,
         usage: view.metrics().usage.clone(),
         sources: Vec::new(),
+        unheard: view
+            .conversation(AgentId::ROOT)
+            .map_or(0, Conversation::unheard),
     };
     closing.add(None, RecordBody::Final(Box::new(outcome)), None);
     closing.records

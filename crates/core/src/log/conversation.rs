@@ -325,6 +325,11 @@ impl Conversation {
         !self.steered.is_empty()
     }
 
+    /// Returns how many messages that came meanwhile are still to join.
+    pub(crate) fn unheard(&self) -> u32 {
+        u32::try_from(self.steered.len()).unwrap_or(u32::MAX)
+    }
+
     /// Adds the messages that came meanwhile. Returns how many there were.
     pub(crate) fn join_steered(&mut self) -> usize {
         let joined = self.steered.len();

@@ -132,7 +132,8 @@ impl RunView {
         };
         let is_cited =
             spec.is_some_and(|spec| agent.spec(&spec).checks_citations(&outcome.finish_reason));
-        // Nobody answers what came meanwhile any more: it follows all that was said.
+        // Nobody answers what came meanwhile any more: it follows all that was said, but in logs that say nothing of it. The run
+        // after those began without it.
         agent.take_back_steered(self.step);
         let conversation = &mut agent.conversation;
         conversation.join_results();
@@ -145,7 +146,7 @@ impl RunView {
         {
             conversation.say(&question);
         }
-        if record.agent == AgentId::ROOT {
+        if outcome.unheard > 0 {
             conversation.join_steered();
         }
     }

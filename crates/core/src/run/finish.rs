@@ -85,16 +85,21 @@ impl AgentTurn<'_> {
     pub(super) fn end(&mut self, reason: FinishReason, content: String) {
         self.agent.phase = Phase::Ended;
         let (content, sources) = self.cited(&reason, content);
+        let is_root = self.agent.id == AgentId::ROOT;
         let outcome = Box::new(RunOutcome {
             content,
             finish_reason: reason,
             turns: self.agent.turns_used,
             usage: self.agent.usage_in_all(self.spec),
             sources,
+            unheard: match is_root {
+                true => self.agent.conversation.unheard(),
+                false => 0,
+            },
         });
         let status = outcome.status();
         let recorded = outcome.clone();
-        if self.agent.id == AgentId::ROOT {
+        if is_root {
             // No model of this run hears any more what came meanwhile; the session's next run tells it one.
             self.agent.conversation.join_steered();
             self.state.status = status;

@@ -274,6 +274,7 @@ async fn an_answer_to_a_run_that_ends_elsewhere_meanwhile_is_not_said_to_be_left
             turns: 1,
             usage: RunUsage::default(),
             sources: Vec::new(),
+            unheard: 0,
         }))
     });
     let approved = approved.await;

@@ -184,6 +184,17 @@ fn a_fork_has_the_history_as_it_was_at_the_end_of_that_turn() {
 }
 
 #[test]
+fn a_fork_has_what_no_model_heard_of_its_turn_and_not_of_a_later_one() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    run.steer("In German.").cancel();
+    let at = |turn: u32| forked_history(&Transcript::default(), &run.records, Turn(turn));
+    assert_eq!(at(1).messages(), &run.tree.messages()[..3]);
+    assert_eq!(at(2).messages(), run.tree.messages());
+    assert_eq!(at(2).last_user_text(), "In German.");
+}
+
+#[test]
 fn a_fork_leaves_out_what_a_limit_made_of_the_turn() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.reply(calls("One.", &[(READ, "{}")]))

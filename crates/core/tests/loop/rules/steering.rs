@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    BudgetKind, Cancelled, FinishReason, Input, InputError, InputId, LimitReached, Message,
-    Purpose, RecordBody, RunStatus, Steered, ToolSignal, Transcript, continued_history,
+    BudgetKind, Cancelled, FinishReason, Input, InputError, InputId, LimitReached, LogEnd, Message,
+    Purpose, RecordBody, RunStatus, RunTree, Steered, ToolSignal, Transcript, closing_records,
+    continued_history,
 };
 
 use crate::support::*;
@@ -161,6 +162,41 @@ fn a_message_that_no_model_heard_is_told_by_the_next_run_of_the_session() {
         assert_eq!(unheard.text(), "In German.");
         assert_eq!(asked.text(), "Please help.");
     }
+}
+
+#[test]
+fn where_a_log_does_not_say_that_no_model_heard_a_message_the_session_goes_on_without_it() {
+    let mut first = Script::start(spec());
+    first.steer("In German.").cancel();
+    let mark = r#","unheard":1"#;
+    let lines = to_lines(&first.records);
+    assert!(lines.last().unwrap().contains(mark), "{lines:?}");
+    let unmarked = lines.iter().map(|line| read_line(&line.replace(mark, "")));
+    let unmarked: Vec<_> = unmarked.collect();
+    let (replayed, _) = RunTree::restore(Transcript::default(), &unmarked).unwrap();
+    assert_eq!(replayed.status(), RunStatus::Interrupted);
+    let before: Transcript = [Message::user("Please help.")].into_iter().collect();
+    let mut second = Script::start_after(spec(), before);
+    second.reply(calls_to(&[PICK])).allow();
+    assert_eq!(second.step.status, RunStatus::Waiting);
+    let history = continued_history(&Transcript::default(), &unmarked);
+    assert_gives_back(&history, &second.records, &second.tree);
+}
+
+#[test]
+fn a_log_that_is_closed_says_what_no_model_heard() {
+    let mut run = Script::start(spec());
+    run.steer("In German.");
+    let last = run.records.last().unwrap();
+    let end = LogEnd {
+        run_id: last.run_id,
+        last: last.seq,
+        at: last.at,
+    };
+    let mut records = run.records.clone();
+    records.extend(closing_records(&run.records, end, "of another version"));
+    let history = continued_history(&Transcript::default(), &records);
+    assert_eq!(history.last_user_text(), "In German.");
 }
 
 #[test]

@@ -807,6 +807,26 @@ fn cancelled_while_it_is_summed_up_the_run_keeps_its_whole_history() {
 }
 
 #[test]
+fn what_no_model_heard_while_it_was_summed_up_is_heard_beside_the_next_summary() {
+    let history = exchanges(4);
+    let mut run = Script::start_after(small(summarizing), history.clone());
+    assert_eq!(run.model_call().purpose, Purpose::Compaction);
+    run.steer("In German.").cancel();
+    assert_told(&run, &history);
+    let history = continued_history(&history, &run.records);
+    let mut next = Script::start_after(small(summarizing), history.clone());
+    assert_eq!(next.model_call().purpose, Purpose::Compaction);
+    next.reply(says("The user wrote many x."));
+    let sent = next.model_call().request.messages.messages();
+    let [.., unheard, asked] = sent else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(unheard.text(), "In German.");
+    assert_eq!(asked.text(), "Please help.");
+    assert_told(&next, &history);
+}
+
+#[test]
 fn a_sub_agent_has_a_context_of_its_own() {
     let mut spec = researching();
     let researcher = researcher(&mut spec);

@@ -6,7 +6,7 @@ use neuraxis_core::{
     Advice, AdvisedCall, ApprovalDecision, BlockIndex, CallAdvice, DataPolicy, GrantScope, Hook,
     Input, JsonText, Keep, MediaPart, MediaSource, Message, Part, ReasoningPart, Remember,
     ReplyPart, RestoreError, RunSpec, RunTree, ToolClass, ToolFailure, ToolKind, ToolOutcome,
-    ToolOutput, ToolSignal, Transcript, Vetted, Vetting,
+    ToolOutput, ToolSignal, Transcript, Vetted, Vetting, continued_history,
 };
 
 use crate::support::*;
@@ -327,6 +327,22 @@ fn a_log_that_something_is_kept_out_of_is_not_replayed() {
         let error = RunTree::restore(Transcript::default(), &run.records).unwrap_err();
         assert_eq!(error, RestoreError::Withheld(what));
     }
+}
+
+#[test]
+fn of_a_message_that_no_model_heard_the_history_holds_what_may_be_stored() {
+    let mut run = Script::start(spec());
+    run.steer(TEXT).cancel();
+    let policy = but_for(|policy| policy.text = false);
+    let stored = run.records.iter().map(|record| record.withheld(policy));
+    let stored: Vec<_> = stored.map(|record| Arc::new(record.unwrap())).collect();
+    let history = continued_history(&Transcript::default(), &stored);
+    assert_eq!(history.len(), 2);
+    let unheard = history.last_user_text();
+    assert!(
+        unheard.starts_with("[withheld: 11 bytes, sha256 "),
+        "{unheard}"
+    );
 }
 
 #[test]

@@ -85,6 +85,7 @@ pub async fn the_end_of_a_sub_agent_does_not_free_the_session(store: impl Sessio
         turns: 1,
         usage: RunUsage::default(),
         sources: Vec::new(),
+        unheard: 0,
     };
     let ended = [
         busy.log.started("Hello?"),

@@ -134,6 +134,7 @@ fn outcome(failed: bool) -> Box<RunOutcome> {
         turns: 1,
         usage: RunUsage::default(),
         sources: Vec::new(),
+        unheard: 0,
     })
 }
 
