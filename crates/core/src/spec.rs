@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::citations::{Citations, Source};
-use crate::decision::Decision;
-use crate::effect::{ReplyFormat, ToolChoice};
+use crate::decision::{Decision, SelfCheck};
+use crate::effect::{Purpose, ReplyFormat, ToolChoice};
 use crate::finish::FinishReason;
 use crate::ids::{PlanName, Role, RunId, SessionId, ToolName, Turn};
 use crate::json::{ContentHash, JsonText, is_default};
@@ -245,6 +245,24 @@ impl AgentSpec {
     pub(crate) fn checks_citations(&self, reason: &FinishReason) -> bool {
         let is_answer = matches!(reason, FinishReason::Stop | FinishReason::Length);
         self.cites() && (is_answer || reason.ends_at_a_limit())
+    }
+
+    /// Tells whether a person reads the replies of such model calls as they come: what is only a draft is shown once it stands.
+    #[must_use]
+    pub fn is_read_along(&self, purpose: Purpose, self_check: Option<&SelfCheck>) -> bool {
+        match purpose {
+            Purpose::Turn => !self.cites() && self.checked_by(self_check).is_none(),
+            Purpose::LastAnswer => !self.cites(),
+            _ => false,
+        }
+    }
+
+    /// Returns the check of its draft where there is one to check: a correction would not have the form that was asked for.
+    pub(crate) fn checked_by<'a>(
+        &self,
+        self_check: Option<&'a SelfCheck>,
+    ) -> Option<&'a SelfCheck> {
+        self_check.filter(|_| self.reply_format.is_text() && self.answer.is_none())
     }
 
     /// Returns the JSON Schema that the answer has to fit, where it has to fit one: the parameters of the tool that delivers

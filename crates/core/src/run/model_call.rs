@@ -121,12 +121,6 @@ impl Agent {
         call: &ModelCall,
     ) -> Result<Effect, InputError> {
         let planned = &call.planned;
-        let reads_along = match planned.purpose {
-            // What is only a draft is shown once it stands.
-            Purpose::Turn => !spec.cites() && self.self_check(spec).is_none(),
-            Purpose::LastAnswer => !spec.cites(),
-            _ => false,
-        };
         Ok(Effect::CallModel(Box::new(CallModel {
             effect_id: call.effect_id,
             attempt: call.attempt,
@@ -135,7 +129,7 @@ impl Agent {
             content_index: call.content_index,
             purpose: planned.purpose,
             role: planned.role.clone(),
-            audience: if reads_along {
+            audience: if spec.is_read_along(planned.purpose, self.self_check(spec)) {
                 Audience::Person
             } else {
                 Audience::Component

@@ -91,9 +91,7 @@ impl AgentTurn<'_> {
 impl Agent {
     /// Returns how the answer of this agent is checked before a person sees it, if it is.
     pub(super) fn self_check(&self, spec: &AgentSpec) -> Option<&SelfCheck> {
-        let check = self.governed.as_deref()?.self_check.as_ref();
-        // A correction would not have the form that was asked for.
-        check.filter(|_| spec.reply_format.is_text() && spec.answer.is_none())
+        spec.checked_by(self.governed.as_deref()?.self_check.as_ref())
     }
 
     /// Tells whether its draft is being checked.

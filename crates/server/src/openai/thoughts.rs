@@ -1,13 +1,14 @@
 //! What the agent that answers thought, among the events of a run; and those events once more, of a run that nobody listened to.
 //!
-//! Thoughts of sub-agents are not told, and neither are those of calls whose text nobody is to read, such as the choice of a role.
+//! Thoughts of sub-agents are not told, and neither are those of calls whose text nobody is to read, such as the choice of a role
+//! and a draft that is still to be checked.
 
 use std::sync::Arc;
 
 use neuraxis::Event;
 use neuraxis::core::{
-    AgentId, BlockIndex, ContentIndex, EffectId, LiveBody, LiveEvent, LlmCall, Purpose, Record,
-    RecordBody, ReplyPart,
+    AgentId, AgentSpec, BlockIndex, ContentIndex, EffectId, LiveBody, LiveEvent, LlmCall, Purpose,
+    Record, RecordBody, ReplyPart, SelfCheck, is_last_answer,
 };
 
 /// What stands between the thoughts of two model calls where they are one text.
@@ -65,9 +66,20 @@ pub(super) fn all(records: &[Arc<Record>]) -> Option<String> {
 
 /// Returns the events of a run as whoever had listened would have heard them: each reply as if it had come in one piece.
 pub(super) fn retold(records: &[Arc<Record>]) -> impl Iterator<Item = Event> + '_ {
-    records.iter().flat_map(|record| {
+    let started = records.first().and_then(|first| first.run_started());
+    let agent = started.map(|started| &started.spec.root);
+    let self_check = records.iter().find_map(|record| match &record.body {
+        RecordBody::Decision(decision) => decision.self_check.as_ref(),
+        _ => None,
+    });
+    records.iter().flat_map(move |record| {
         let replied = match &record.body {
-            RecordBody::LlmCall(call) if is_read(call.purpose) => pieces(record, call),
+            RecordBody::LlmCall(call)
+                if record.agent == AgentId::ROOT
+                    && agent.is_some_and(|agent| is_heard(call, agent, self_check)) =>
+            {
+                pieces(record, call)
+            }
             _ => Vec::new(),
         };
         replied
@@ -76,9 +88,13 @@ pub(super) fn retold(records: &[Arc<Record>]) -> impl Iterator<Item = Event> + '
     })
 }
 
-/// Tells whether a person reads the replies of such calls as they come.
-const fn is_read(purpose: Purpose) -> bool {
-    matches!(purpose, Purpose::Turn | Purpose::LastAnswer)
+/// Tells whether a person reads a reply as it comes, and it is not taken back.
+fn is_heard(call: &LlmCall, agent: &AgentSpec, self_check: Option<&SelfCheck>) -> bool {
+    let stands = match call.purpose {
+        Purpose::LastAnswer => is_last_answer(&call.reply),
+        _ => call.reply.turned_down().is_none(),
+    };
+    stands && agent.is_read_along(call.purpose, self_check)
 }
 
 fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {

@@ -279,7 +279,7 @@ async fn an_answer_of_a_form_is_json_that_fits() {
 #[tokio::test]
 async fn what_a_model_says_beside_calls_is_told_as_no_answer_of_a_form() {
     let form = json!({"type": "json_object"});
-    for (path, body) in [
+    for (path, mut body) in [
         (
             "/v1/chat/completions",
             json!({"messages": [user("Coat?")], "tools": [weather()], "response_format": form}),
@@ -290,13 +290,18 @@ async fn what_a_model_says_beside_calls_is_told_as_no_answer_of_a_form() {
         ),
     ] {
         let looks = reply::text_and_calls("I look.", [("weather", r#"{"city":"Oslo"}"#)]);
-        let model = Arc::new(ScriptedModel::new().then(looks));
+        let model = Arc::new(ScriptedModel::always(looks));
         let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
-        let (status, told) = post(&server.client(), path, &body).await;
-        assert_eq!(status, 200, "{told}");
-        assert_eq!(told["neuraxis"]["finish_reason"], "client_tools", "{told}");
-        assert!(!told.to_string().contains("I look."), "{told}");
-        assert!(told.to_string().contains("Oslo"), "{told}");
+        let client = server.client();
+        let (status, whole) = post(&client, path, &body).await;
+        assert_eq!(status, 200, "{whole}");
+        body["stream"] = json!(true);
+        let streamed = stream(&client, path, &body).await.concat();
+        for told in [whole.to_string(), streamed] {
+            assert!(told.contains(r#""finish_reason":"client_tools""#), "{told}");
+            assert!(!told.contains("I look."), "{told}");
+            assert!(told.contains("Oslo"), "{told}");
+        }
     }
 }
 

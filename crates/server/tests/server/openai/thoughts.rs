@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis::core::{LlmError, LlmErrorKind, ReplyFinish, ReplyPart};
+use neuraxis::core::{LlmError, LlmErrorKind, Reply, ReplyFinish, ReplyPart};
 use neuraxis::ports::Tool;
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
@@ -12,22 +12,31 @@ use super::{builder, parsed, post, stream, user};
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 
-/// A server whose model thinks, looks at the clock and thinks again.
-async fn thinking(answers: usize) -> InProcess {
-    let mut model = ScriptedModel::new();
-    for _ in 0..answers {
-        let mut looks = reply::text_and_calls("I look.", [("clock", "{}")]);
-        let thought = reply::reasoned("What time is it?", "").parts.remove(0);
-        looks.parts.insert(0, thought);
-        let knows = reply::reasoned("It is noon.", "Noon.");
-        model = model
-            .then(Script::from(looks).split(3))
-            .then(Script::from(knows).split(3));
-    }
+/// What a model says that thinks, says something, and looks at the clock.
+fn looks(text: &str) -> Reply {
+    let mut looks = reply::text_and_calls(text, [("clock", "{}")]);
+    let thought = reply::reasoned("What time is it?", "").parts.remove(0);
+    looks.parts.insert(0, thought);
+    looks
+}
+
+/// A server whose model has a clock and says these things, so many times one after the other.
+async fn saying(replies: &[Reply], times: usize, policy: &str) -> InProcess {
+    let all = std::iter::repeat_n(replies, times).flatten();
+    let model = all.fold(ScriptedModel::new(), |model, reply| {
+        model.then(Script::from(reply.clone()).split(3))
+    });
     let clock = ScriptedTool::echoing(spec("clock").read_only());
-    let builder = builder(&Arc::new(model), "channels.chat.tools = ['clock']\n");
+    let policy = format!("channels.chat.tools = ['clock']\n{policy}");
+    let builder = builder(&Arc::new(model), &policy);
     let builder = builder.tools(vec![Arc::new(clock) as Arc<dyn Tool>]);
     InProcess::serve(builder.build().unwrap()).await
+}
+
+/// A server whose model thinks, looks at the clock and thinks again.
+async fn thinking(answers: usize) -> InProcess {
+    let knows = reply::reasoned("It is noon.", "Noon.");
+    saying(&[looks("I look."), knows], answers, "").await
 }
 
 #[tokio::test]
@@ -43,12 +52,56 @@ async fn a_chat_tells_the_thoughts_and_the_words_of_all_its_model_calls_streamed
 
     body["stream"] = json!(true);
     let chunks = parsed(&stream(&server.client(), "/v1/chat/completions", &body).await);
-    let streamed = |field: &str| -> String {
-        let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
-        deltas.filter_map(|delta| delta[field].as_str()).collect()
-    };
-    assert_eq!(streamed("reasoning_content"), thoughts);
-    assert_eq!(streamed("content"), words);
+    assert_eq!(streamed(&chunks, "reasoning_content"), thoughts);
+    assert_eq!(streamed(&chunks, "content"), words);
+}
+
+/// All that a streamed chat says in this field.
+fn streamed(chunks: &[Value], field: &str) -> String {
+    let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+    deltas.filter_map(|delta| delta[field].as_str()).collect()
+}
+
+/// The draft of each answer is checked.
+const CHECKED: &str = "channels.chat.self_check = 'always'\n";
+
+#[tokio::test]
+async fn a_chat_in_one_piece_says_what_a_stream_of_it_says() {
+    let remind = "agents.main_thread.no_calls = { remind = { prompt = 'Look.', at_most = 1 } }\n";
+    let noon = || reply::text("It is noon.");
+    for (replies, policy, expected) in [
+        (
+            vec![looks("Noon."), reply::text("It is Noon.")],
+            "",
+            "Noon.\n\nIt is Noon.",
+        ),
+        (
+            vec![reply::text("Noon, I think."), reply::text("Noon.")],
+            remind,
+            "Noon, I think.\n\nNoon.",
+        ),
+        (
+            vec![looks("I look."), reply::text("It is one."), noon()],
+            CHECKED,
+            "It is noon.",
+        ),
+        (
+            vec![looks("I look."), noon()],
+            "agents.main_thread.citations = 'checked'\n",
+            "It is noon.",
+        ),
+    ] {
+        let server = saying(&replies, 2, policy).await;
+        let mut body = json!({"messages": [user("What time is it?")]});
+        let (_, whole) = post(&server.client(), "/v1/chat/completions", &body).await;
+        let message = &whole["choices"][0]["message"];
+        assert_eq!(message["content"], expected, "{whole}");
+        body["stream"] = json!(true);
+        let chunks = parsed(&stream(&server.client(), "/v1/chat/completions", &body).await);
+        assert_eq!(streamed(&chunks, "content"), expected);
+        let thoughts = message["reasoning_content"].as_str().unwrap_or_default();
+        assert_eq!(streamed(&chunks, "reasoning_content"), thoughts);
+    }
 }
 
 /// The items of a response without their ids, which name the run.
@@ -99,6 +152,29 @@ async fn a_response_has_the_same_items_whole_streamed_and_again() {
     let id = streamed["id"].as_str().unwrap();
     let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
     assert_eq!(again["output"], streamed["output"], "ids and all");
+}
+
+#[tokio::test]
+async fn what_is_only_a_draft_is_no_item_of_a_response_whole_streamed_or_again() {
+    let [one, noon] = ["It is one.", "It is noon."].map(reply::text);
+    let replies = [looks("I look."), one, noon];
+    let server = saying(&replies, 2, CHECKED).await;
+    let client = server.client();
+    for is_stream in [false, true] {
+        let body = json!({"input": "What time is it?", "stream": is_stream});
+        let response = if is_stream {
+            let events = parsed(&stream(&client, "/v1/responses", &body).await);
+            events.last().unwrap()["response"].clone()
+        } else {
+            post(&client, "/v1/responses", &body).await.1
+        };
+        let told = items(&response);
+        assert_eq!(told.len(), 1, "{response}");
+        assert_eq!(told[0]["content"][0]["text"], "It is noon.");
+        let id = response["id"].as_str().unwrap();
+        let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+        assert_eq!(again["output"], response["output"]);
+    }
 }
 
 #[tokio::test]

@@ -77,6 +77,7 @@ async fn a_chat_that_waits_for_a_person_says_what_for_and_where_it_is_decided() 
     let choice = &told["choices"][0];
     assert_eq!(choice["finish_reason"], "stop");
     let text = choice["message"]["content"].as_str().unwrap();
+    assert!(text.starts_with("I refund it.\n\nWaiting for"), "{text}");
     assert_told(&server, &tool, text, &told["neuraxis"]).await;
 }
 
