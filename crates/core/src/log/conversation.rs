@@ -90,13 +90,9 @@ impl Conversation {
     /// Messages that a client brings of a conversation it keeps, and the results of calls that were handed over to it, belong to
     /// what was there before: they are made whole together with the history, and need no record but that of the spec.
     pub(crate) fn of_root(spec: &RunSpec, history: Transcript) -> (Self, Vec<String>) {
-        let is_said = |message: &Arc<Message>| {
-            matches!(**message, Message::User { .. } | Message::System { .. })
-        };
         let brings = !spec.messages.iter().all(is_said);
         let before = if brings {
-            let both = history.messages().iter().chain(&spec.messages);
-            both.cloned().collect()
+            with_brought(&history, &spec.messages)
         } else {
             history
         };
@@ -115,8 +111,13 @@ impl Conversation {
             None => Self::begun(before, false),
         };
         if brings {
-            // Nothing says what of it is new, but what comes before the last question was to be read before that.
-            let question = last_user_message(conversation.messages());
+            // Nothing says what of it is new, but what comes before the last question was to be read before that. Results alone go
+            // on with the question that their calls were made for, whatever was said since.
+            let messages = conversation.messages();
+            let reply = messages.iter().rposition(is_reply);
+            let end = reply.filter(|_| spec.messages.iter().all(is_result));
+            let asked = messages.get(..end.unwrap_or(messages.len()));
+            let question = last_user_message(asked.unwrap_or_default());
             conversation.earlier = question.unwrap_or_default();
         } else {
             for message in &spec.messages {
@@ -488,4 +489,28 @@ impl Conversation {
             self.hashed = PrefixDigest::default();
         }
     }
+}
+
+/// Returns a history with what a client brings behind it. The results that this begins with stand behind their calls, before what
+/// no model heard of the run that made them.
+fn with_brought(history: &Transcript, brought: &[Arc<Message>]) -> Transcript {
+    let history = history.messages();
+    let unheard = history.iter().rev().take_while(|it| is_said(it)).count();
+    let (heard, unheard) = history.split_at(history.len().saturating_sub(unheard));
+    let results = brought.iter().take_while(|it| is_result(it)).count();
+    let (results, rest) = brought.split_at(results);
+    let all = heard.iter().chain(results).chain(unheard).chain(rest);
+    all.cloned().collect()
+}
+
+fn is_said(message: &Arc<Message>) -> bool {
+    matches!(**message, Message::User { .. } | Message::System { .. })
+}
+
+fn is_reply(message: &Arc<Message>) -> bool {
+    matches!(**message, Message::Assistant(_))
+}
+
+fn is_result(message: &Arc<Message>) -> bool {
+    matches!(**message, Message::Tool(_))
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    ClientTools, Effect, FinishReason, JsonText, Message, PendingKind, RecordBody, RunSpec,
-    RunStatus, ToolFailure, ToolKind, Transcript, continued_history,
+    ClientTools, Compaction, Effect, FinishReason, JsonText, Message, PendingKind, RecordBody,
+    RunSpec, RunStatus, ToolFailure, ToolKind, Transcript, continued_history,
 };
 
 use crate::support::*;
@@ -63,17 +63,25 @@ fn a_clients_tool_handed_over_ends_the_run_with_the_call_open() {
     assert_eq!(run.tree.messages().last().unwrap().tool_calls().count(), 1);
 }
 
-#[test]
-fn a_message_that_came_before_calls_were_handed_over_follows_their_results() {
+/// The history of a run that handed a call over when a message had come that no model heard, and the result of the call.
+fn handed_over(color: &str) -> (Transcript, Vec<Arc<Message>>) {
     let mut run = Script::start(handing_over());
     run.reply(calls_to(&[PICK])).steer("A warm one.").allow();
     assert_eq!(run.outcome().finish_reason, FinishReason::ClientTools);
     let call = run.tree.messages()[1].tool_calls().next().unwrap();
-    let red = Message::tool_result(call.id.clone(), PICK, JsonText::string("red"));
-    let mut spec = handing_over();
-    spec.messages = vec![Arc::new(red)];
+    let result = Message::tool_result(call.id.clone(), PICK, JsonText::string(color));
     let history = continued_history(&Transcript::default(), &run.records);
-    let next = Script::start_after(spec, history);
+    (history, vec![Arc::new(result)])
+}
+
+#[test]
+fn a_message_that_came_before_calls_were_handed_over_follows_their_results() {
+    let (history, results) = handed_over("red");
+    let mut spec = handing_over();
+    spec.messages = results;
+    let next = Script::start_after(spec, history.clone());
+    assert_eq!(next.just_recorded(), ["run_started"], "nothing is repaired");
+    assert_gives_back(&history, &next.records, &next.tree);
     insta::assert_snapshot!(next.conversation(), @r#"
     user: Please help.
     assistant:  [pick_color {}]
@@ -82,6 +90,20 @@ fn a_message_that_came_before_calls_were_handed_over_follows_their_results() {
     "#);
     let sent = next.model_call().request.messages.messages();
     assert_eq!(sent, next.tree.messages());
+}
+
+#[test]
+fn results_of_calls_that_were_handed_over_stay_until_a_model_has_read_them() {
+    let (history, results) = handed_over(&"red".repeat(1_150));
+    let mut spec = handing_over();
+    spec.messages = results;
+    spec.root.context_tokens = Some(1_000 + DEFINITIONS);
+    spec.root.max_output_tokens = Some(50);
+    spec.root.profile.compaction = Compaction::Drop;
+    let next = Script::start_after(spec, history.clone());
+    assert_eq!(next.just_recorded(), ["run_started", "context_trimmed"]);
+    assert_eq!(next.tool_messages().len(), 1, "{}", next.conversation());
+    assert_gives_back(&history, &next.records, &next.tree);
 }
 
 #[test]
