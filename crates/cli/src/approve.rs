@@ -219,18 +219,21 @@ impl Prompter {
         let is_settled = CancellationToken::new();
         let seen = is_settled.clone();
         let others = self.others().await;
-        let describe = |ask: &AskApproval| {
-            let spec = spec_of(tools, &ask.name);
-            let asked = Asked::new(ask, spec, &run.records(), &self.project);
-            asked.keeping_rules(self.rules.is_some())
-        };
-        let asked = describe(&ask);
-        let other_calls: Vec<Asked> = others.iter().map(|(ask, _)| describe(ask)).collect();
-        let postponing = self.postponing;
-        let (tools, name) = (Arc::clone(tools), ask.name.clone());
+        let (about, records) = (ask.clone(), run.records());
+        let about_others: Vec<_> = others.iter().map(|(ask, _)| ask.clone()).collect();
+        let (project, tools) = (self.project.clone(), Arc::clone(tools));
+        let (keeps_rules, postponing) = (self.rules.is_some(), self.postponing);
         let mut answered = tokio::task::spawn_blocking(move || {
+            // What is there is read for it, and a patch fitted to it.
+            let describe = |ask: &AskApproval| {
+                let spec = spec_of(&tools, &ask.name);
+                Asked::new(ask, spec, &records, &project).keeping_rules(keeps_rules)
+            };
+            let asked = describe(&about);
+            let other_calls: Vec<Asked> = about_others.iter().map(|ask| describe(ask)).collect();
             forget_what_was_typed();
             let mut person = person::Terminal::asked(seen);
+            let (tools, name) = (Arc::clone(&tools), about.name.clone());
             let check = move |arguments: &JsonText| {
                 let checked = tools.check(&name, arguments);
                 checked.map(drop).map_err(|error| error.to_string())

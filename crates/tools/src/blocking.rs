@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::panic::resume_unwind;
+#[cfg(feature = "files")]
+use std::time::Duration;
+use std::time::Instant;
 
 use neuraxis_ports::{CancellationToken, ToolContext, ToolError};
 use tokio::task::spawn_blocking;
@@ -25,22 +28,39 @@ impl From<Cancelled> for ToolError {
 
 /// Tells work that blocks whether to give up.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop(CancellationToken);
+pub(crate) struct Stop {
+    token: CancellationToken,
+    /// When the work is given up though nobody says so; never if `None`.
+    deadline: Option<Instant>,
+}
 
 impl Stop {
     /// Returns an error once the work is to be given up. Long loops ask this often.
     pub(crate) fn check(&self) -> Result<(), Cancelled> {
-        if self.0.is_cancelled() {
+        let is_late = self.deadline.is_some_and(|it| it <= Instant::now());
+        if is_late || self.token.is_cancelled() {
             Err(Cancelled)
         } else {
             Ok(())
         }
     }
 
+    /// Work that nobody stops, but that may not take longer than `limit`.
+    #[cfg(feature = "files")]
+    pub(crate) fn within(limit: Duration) -> Self {
+        Self {
+            token: CancellationToken::new(),
+            deadline: Instant::now().checked_add(limit),
+        }
+    }
+
     /// Work that nobody stops.
-    #[cfg(any(test, feature = "files"))]
+    #[cfg(all(test, feature = "files"))]
     pub(crate) fn never() -> Self {
-        Self(CancellationToken::new())
+        Self {
+            token: CancellationToken::new(),
+            deadline: None,
+        }
     }
 }
 
@@ -82,7 +102,10 @@ where
     Failure: Into<ToolError> + Send + 'static,
 {
     let _stop_when_dropped = token.clone().drop_guard();
-    let stop = Stop(token.clone());
+    let stop = Stop {
+        token: token.clone(),
+        deadline: None,
+    };
     let task = spawn_blocking(move || work(&stop));
     match token.run_until_cancelled(task).await {
         None => Err(Cancelled.into()),
@@ -148,6 +171,13 @@ mod tests {
         let result = run(&ctx, move |_| Ok::<_, Cancelled>(released.recv().is_ok())).await;
         assert_eq!(result, Err(Cancelled.into()));
         drop(release);
+    }
+
+    #[cfg(feature = "files")]
+    #[test]
+    fn work_that_nobody_stops_is_given_up_when_its_time_is_over() {
+        assert_eq!(Stop::within(Duration::from_secs(100)).check(), Ok(()));
+        assert_eq!(Stop::within(Duration::ZERO).check(), Err(Cancelled));
     }
 
     #[tokio::test]

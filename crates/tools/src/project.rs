@@ -26,6 +26,7 @@ mod write;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_ports::Tool;
 use schemars::JsonSchema;
@@ -46,6 +47,10 @@ pub use own::OwnFiles;
 pub(crate) use secret::is_protected_name;
 pub use secret::{PROTECTED_NAMES, is_protected, is_secret};
 pub use write::content_as_written;
+
+/// How long a patch may take to be fitted to files for showing alone: as long as a tool may look at a call before somebody is
+/// asked about it.
+const MAX_FITTING: Duration = Duration::from_secs(5);
 
 /// Makes the tools that read and write the files of the project in the folder `root`.
 ///
@@ -96,11 +101,12 @@ pub fn project_files_without(
 }
 
 /// Returns a patch as `apply_patch` would apply it to the files in the folder `root`: without what is passed over, and with the
-/// numbers that its hunks have where they fit, whatever it says of them. None where it cannot be applied. Nothing is changed.
+/// numbers that its hunks have where they fit, whatever it says of them. None where it cannot be applied, or where that takes
+/// more than five seconds to find out. Nothing is changed. It reads files, so that it has to be called where it may block.
 #[must_use]
 pub fn patch_as_applied(root: impl AsRef<Path>, patch: &str) -> Option<String> {
     let root = ProjectRoot::open(root.as_ref(), &OwnFiles::default()).ok()?;
-    patch::numbered(&root, patch, &Stop::never()).ok()
+    patch::numbered(&root, patch, &Stop::within(MAX_FITTING)).ok()
 }
 
 /// Makes a tool of work on the files of a project, which runs where it may block.
