@@ -57,7 +57,8 @@ pub(crate) struct Asked {
     pub(super) arguments: JsonText,
     pub(super) subject: Subject,
     pub(super) origin: Origin,
-    project: Arc<Path>,
+    /// The folder that its files are looked for in; none if its run works in another one.
+    folder: Option<Arc<Path>>,
 }
 
 /// Whose arguments these are.
@@ -92,6 +93,7 @@ impl Asked {
         project: &Path,
     ) -> Self {
         let causes = lasting::causes(records, &ask.tool_call_id);
+        let folder = works_in(records, project).then_some(project);
         Self {
             tool: ask.name.to_string(),
             class: spec.map(|spec| spec.class),
@@ -105,10 +107,10 @@ impl Asked {
             keeps_rules: false,
             causes,
             lineage: lineage(records, ask.agent),
-            subject: subject::of(&ask.name, ask.arguments.as_str(), project),
+            subject: subject::of(&ask.name, ask.arguments.as_str(), folder),
             arguments: ask.arguments.clone(),
             origin: Origin::Model,
-            project: project.into(),
+            folder: folder.map(Arc::from),
         }
     }
 
@@ -121,7 +123,7 @@ impl Asked {
     /// The same call with other arguments.
     pub(super) fn with_arguments(&self, arguments: JsonText) -> Self {
         Self {
-            subject: subject::of(&self.tool, arguments.as_str(), &self.project),
+            subject: subject::of(&self.tool, arguments.as_str(), self.folder.as_deref()),
             arguments,
             origin: Origin::Edited,
             ..self.clone()
@@ -376,6 +378,16 @@ fn nature(asked: &Asked) -> String {
         said.push("reaches outside this machine");
     }
     said.join(" · ")
+}
+
+/// Tells whether a run works in a folder, as far as it says where it does.
+fn works_in(records: &[Arc<Record>], folder: &Path) -> bool {
+    let started = records.first().and_then(|first| first.run_started());
+    let named = started.and_then(|started| started.spec.folder.as_deref());
+    named.is_none_or(|named| {
+        let real = folder.canonicalize();
+        real.as_deref().unwrap_or(folder).to_string_lossy() == named
+    })
 }
 
 /// Says which sub-agent asks, unless it is the one that the user talks to.

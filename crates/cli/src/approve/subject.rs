@@ -18,6 +18,12 @@ const MAX_COMPARED: u64 = 1024 * 1024;
 /// How many lines around a change are shown with it.
 const LINES_AROUND: usize = 3;
 
+/// Said of a change in another folder, whose files may be others.
+const ELSEWHERE: &str = ", in the folder of its run, which is not this one:";
+
+/// Said of a patch that is shown as the model wrote it.
+const MISFIT: &str = " this, which could not be fitted to the files as they are now:";
+
 /// The arguments that name what a call is about, with what to say before it.
 const TARGETS: [(&str, &str); 8] = [
     ("url", "address"),
@@ -39,8 +45,8 @@ pub(super) struct Subject {
     pub(super) rest: Option<String>,
 }
 
-/// Returns what a call is about.
-pub(super) fn of(tool: &str, arguments: &str, project: &Path) -> Subject {
+/// Returns what a call is about. Where nobody knows the folder that it works in, it is compared with no file.
+pub(super) fn of(tool: &str, arguments: &str, project: Option<&Path>) -> Subject {
     let Some(Value::Object(mut arguments)) = faithful(arguments) else {
         return Subject::default();
     };
@@ -98,16 +104,17 @@ fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'
 }
 
 /// Shows a patch: one of ours as it fits the files as they are, since the numbers that a model writes may be any.
-fn patched(tool: &str, patch: &str, project: &Path) -> Vec<Row> {
-    let applied = match tool {
-        "apply_patch" => patch_as_applied(project, patch),
-        _ => None,
+fn patched(tool: &str, patch: &str, project: Option<&Path>) -> Vec<Row> {
+    let (title, applied) = match (tool, project) {
+        (_, None) => (format!("{tool} would change{ELSEWHERE}"), None),
+        ("apply_patch", Some(project)) => match patch_as_applied(project, patch) {
+            None => (format!("{tool} would change{MISFIT}"), None),
+            applied => (format!("{tool} would change:"), applied),
+        },
+        _ => (format!("{tool} would change:"), None),
     };
     let patch = applied.as_deref().unwrap_or(patch);
-    under(
-        format!("{tool} would change:"),
-        patch.lines().map(Row::of_diff),
-    )
+    under(title, patch.lines().map(Row::of_diff))
 }
 
 fn titled(title: &str, text: &str, mark: Mark) -> Vec<Row> {
@@ -115,7 +122,10 @@ fn titled(title: &str, text: &str, mark: Mark) -> Vec<Row> {
 }
 
 /// Compares what would be written with what is there now.
-fn change(tool: &str, path: &str, content: &str, project: &Path) -> Vec<Row> {
+fn change(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<Row> {
+    let Some(project) = project else {
+        return titled_lines(format!("the content for {path}{ELSEWHERE}"), content);
+    };
     let old = match present(path, project) {
         Present::Text(old) => old,
         Present::Nothing => return titled_lines(format!("the new file {path}:"), content),
@@ -186,7 +196,7 @@ mod tests {
     use super::*;
 
     fn seen(tool: &str, arguments: &str, project: &Path) -> Vec<String> {
-        let rows = of(tool, arguments, project).rows;
+        let rows = of(tool, arguments, Some(project)).rows;
         rows.into_iter().map(|row| row.text).collect()
     }
 
@@ -260,6 +270,39 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_that_does_not_fit_is_shown_as_one() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.txt"), "one\n").unwrap();
+        let title = |old: &str| {
+            let patch = format!("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-{old}\n+1\n");
+            let arguments = serde_json::json!({ "patch": patch }).to_string();
+            seen("apply_patch", &arguments, folder.path()).swap_remove(0)
+        };
+        assert_eq!(title("one"), "apply_patch would change:");
+        assert!(title("five").ends_with("could not be fitted to the files as they are now:"));
+    }
+
+    #[test]
+    fn what_would_happen_in_another_folder_is_compared_with_no_file() {
+        for (tool, arguments, expected) in [
+            (
+                "write_file",
+                r#"{"path":"a.txt","content":"b"}"#,
+                "the content for a.txt, in the folder of its run, which is not this one:",
+            ),
+            (
+                "apply_patch",
+                r#"{"patch":"+b"}"#,
+                "apply_patch would change, in the folder of its run, which is not this one:",
+            ),
+        ] {
+            let rows = of(tool, arguments, None).rows.into_iter();
+            let texts: Vec<String> = rows.map(|row| row.text).collect();
+            assert_eq!(texts, [expected, "+b"]);
+        }
+    }
+
+    #[test]
     fn a_command_given_as_words_is_quoted_where_words_hold_spaces() {
         let arguments = r#"{"command":"git","args":["commit","-m","a b; c"],"cwd":"src"}"#;
         assert_eq!(
@@ -271,15 +314,12 @@ mod tests {
     #[test]
     fn arguments_that_can_be_read_in_two_ways_have_no_subject() {
         let arguments = r#"{"command":"ls","command":"rm -rf /"}"#;
-        assert_eq!(
-            of("run_command", arguments, Path::new("/")),
-            Subject::default()
-        );
+        assert_eq!(of("run_command", arguments, None), Subject::default());
     }
 
     #[test]
     fn what_no_line_shows_is_left_for_below() {
-        let rest = |arguments| of("tool", arguments, Path::new("/")).rest;
+        let rest = |arguments| of("tool", arguments, None).rest;
         assert_eq!(
             rest(r#"{"command":"ls","cwd":"src","access":["git"]}"#),
             None

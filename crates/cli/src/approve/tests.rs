@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use neuraxis::core::{
-    AgentId, AskApproval, EffectId, GrantScope, JsonText, RuleRef, RunId, ToolAnnotations,
-    ToolCallId, ToolSpec,
+    AgentId, AskApproval, EffectId, GrantScope, JsonText, RecordBody, RuleRef, RunId,
+    ToolAnnotations, ToolCallId, ToolSpec,
 };
 
-use neuraxis_testkit::turn_context;
+use neuraxis_testkit::{RunLog, turn_context};
 
 use super::dialog::ask;
 use super::person::Person;
@@ -475,6 +475,30 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
     let mut person = Scripted::new(["e", "{}", "1", "n"]);
     let answer = ask(&asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
     assert_eq!(answer, Answer::Deny(None));
+}
+
+#[test]
+fn a_call_of_a_run_that_works_in_another_folder_is_not_compared_with_files_here() {
+    let here = tempfile::tempdir().unwrap();
+    std::fs::write(here.path().join("notes.txt"), "one\n").unwrap();
+    let ask = asking("write_file", r#"{"path":"notes.txt","content":"1\n"}"#);
+    let mut log = RunLog::new(ask.effect_id.run, "main".parse().unwrap());
+    let shown = |folder: &Path, log: &mut RunLog| {
+        let mut started = (*log.started("Hello?")).clone();
+        let RecordBody::RunStarted(begun) = &mut started.body else {
+            panic!("it began");
+        };
+        let real = folder.canonicalize().unwrap();
+        Arc::make_mut(&mut begun.spec).folder = Some(real.to_string_lossy().into());
+        let asked = Asked::new(&ask, None, &[Arc::new(started)], here.path());
+        question_text(&asked, Whole::All, USUAL_WIDTH).0
+    };
+    let text = shown(here.path(), &mut log);
+    assert!(text.contains("-one") && text.contains("+1"), "{text}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let text = shown(elsewhere.path(), &mut log);
+    assert!(!text.contains("-one") && text.contains("+1"), "{text}");
+    assert!(text.contains("in the folder of its run"), "{text}");
 }
 
 #[test]
