@@ -77,6 +77,8 @@ pub struct App {
     opened: OpenStore,
     servers: McpServers,
     telemetry: Telemetry,
+    /// What traces say of the models and servers that it uses; a recording says nothing of where they are.
+    endpoints: Option<Endpoints>,
 }
 
 /// Wires an [`App`] as a configuration says, with what a program brings of its own.
@@ -161,6 +163,13 @@ impl App {
         self.telemetry.clone()
     }
 
+    /// Has traces name the models and MCP servers of this engine again, where another one was built that shares where they go.
+    pub fn name_in_traces(&self) {
+        if let Some(endpoints) = &self.endpoints {
+            self.telemetry.know(endpoints.clone());
+        }
+    }
+
     /// Ends the MCP servers, finishes what is being written and sent and brings the store into order, when all runs are over.
     /// Not needed for safety. Returns what a user should know of what was not delivered, a sentence each.
     pub async fn close(&self) -> Vec<String> {
@@ -194,7 +203,8 @@ impl<'a> AppBuilder<'a> {
         self
     }
 
-    /// Lets traces go to these places, whichever the configuration names.
+    /// Lets traces go to these places, whichever the configuration names. From when the engine is built on they name its models
+    /// and servers: [`App::name_in_traces`].
     #[must_use]
     pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
         self.telemetry = Some(telemetry);
@@ -293,10 +303,6 @@ impl<'a> AppBuilder<'a> {
             // Without the configured store there are no runs worth telling of.
             None => Telemetry::default(),
         };
-        // A recording says nothing of where models are, and others may use the same telemetry.
-        if !is_replay {
-            telemetry.know(endpoints);
-        }
         builder = telemetry.attach(builder);
         for extend in self.extend {
             builder = extend(builder);
@@ -308,7 +314,7 @@ impl<'a> AppBuilder<'a> {
         notices.extend(locked_configuration(environment));
         let nowhere = nowhere_to_keep(config, environment);
         notices.extend(nowhere.filter(|_| is_configured));
-        Ok(App {
+        let app = App {
             orchestrator,
             notices,
             server_notices,
@@ -316,7 +322,11 @@ impl<'a> AppBuilder<'a> {
             opened,
             servers,
             telemetry,
-        })
+            endpoints: (!is_replay).then_some(endpoints),
+        };
+        // Others may use the same telemetry: one that cannot be built is none of theirs.
+        app.name_in_traces();
+        Ok(app)
     }
 }
 

@@ -120,6 +120,7 @@ impl Conversation {
         let role = std::mem::replace(&mut self.role, role);
         if let Err(error) = self.check_role() {
             let refused = std::mem::replace(&mut self.app, before);
+            self.app.name_in_traces();
             retire(&refused).await;
             self.role = role;
             return Err(error);
