@@ -8,6 +8,7 @@ use neuraxis_app::{
     App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, locked_configuration,
     nowhere_to_keep, tool_names,
 };
+use tokio::time::timeout;
 
 use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
@@ -16,6 +17,9 @@ use crate::secrecy;
 
 /// How often runs at work here ask whether anybody has something for them: a person who stops one does not like to wait.
 const HEAR_EVERY: Duration = Duration::from_secs(1);
+
+/// How long runs may take to end when nobody waits for them any more.
+const ENDING: Duration = Duration::from_secs(3);
 
 /// What the command line says about the configuration.
 #[derive(Debug, Clone)]
@@ -190,6 +194,11 @@ pub(crate) async fn with_app<T>(app: App, work: impl AsyncFnOnce(&App) -> T) -> 
     let done = work(&app).await;
     close(&app).await;
     done
+}
+
+/// Ends all runs of an engine. What does not end in time stays for whoever takes it up.
+pub(crate) async fn end_runs(app: &App) {
+    let _ = timeout(ENDING, app.orchestrator.shutdown()).await;
 }
 
 /// Closes an engine when all runs are over, and says what of its traces was lost.

@@ -19,7 +19,7 @@ use crate::harmless::one_line;
 use crate::interrupt::{Interrupt, Signal};
 use crate::output::Output;
 use crate::progress;
-use crate::setup::{Loaded, Setup, hear_of_other_commands};
+use crate::setup::{Loaded, Setup, end_runs, hear_of_other_commands};
 use crate::terminal::NextReader;
 
 /// What to do about files that stay with each message until one is taken.
@@ -354,7 +354,7 @@ impl Conversation {
 
 /// Ends an engine beside which another one serves. What it shares with that one stays open.
 async fn retire(app: &App) {
-    app.orchestrator.shutdown().await;
+    end_runs(app).await;
     app.stop_servers().await;
 }
 

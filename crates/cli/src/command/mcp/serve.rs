@@ -1,20 +1,18 @@
 //! `neuraxis mcp serve`: offers the agents to the program that started this one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis::mcp_server::McpServer;
 use neuraxis::ports::CancellationToken;
 use neuraxis::{DecideLater, Mode, Orchestrator};
-use tokio::time::timeout;
 
 use crate::command::ask::require_kept_runs;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress;
-use crate::setup::{Loaded, Setup, hear_of_other_commands, with_app};
+use crate::setup::{Loaded, Setup, end_runs, hear_of_other_commands, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,9 +22,6 @@ Examples:
 
 Of a desktop client or an editor, in its list of MCP servers:
   { \"mcpServers\": { \"neuraxis\": { \"command\": \"neuraxis\", \"args\": [\"mcp\", \"serve\"] } } }";
-
-/// How long runs may take to end when the client is gone.
-const ENDING: Duration = Duration::from_secs(3);
 
 /// Offer the agents to an MCP client over standard input and output
 ///
@@ -68,8 +63,7 @@ impl Serve {
             let server = self.server(&app.orchestrator);
             let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
             let served = server.serve(input, output, stop.cancelled()).await;
-            // What does not end in time stays for whoever takes it up.
-            let _ = timeout(ENDING, app.orchestrator.shutdown()).await;
+            end_runs(app).await;
             served
         });
         served.await.map_err(CommandError::failed)
