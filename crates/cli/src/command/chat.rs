@@ -9,15 +9,18 @@ mod named_files;
 mod record;
 mod slash;
 
+use std::fs::File;
+
 use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::core::{AgentName, PlanName};
-use neuraxis::{Channel, Mode, Role};
-use neuraxis_app::{App, Tape};
+use neuraxis::{Channel, Mode};
+use neuraxis_app::Tape;
 
 use super::ask::Attended;
 use super::choice::{ModelArgument, SessionChoice};
+use super::lookup;
 use super::project::{self, Asking};
 use super::trust;
 use crate::approve::WhenAway;
@@ -27,7 +30,7 @@ use crate::error::CommandError;
 use crate::invocation::neuraxis;
 use crate::piped::make_way_for_person;
 use crate::progress;
-use crate::setup::{Loaded, Setup, close};
+use crate::setup::{Setup, close};
 use crate::terminal::NextReader;
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
@@ -83,21 +86,31 @@ impl Chat {
         let (loaded, role) = self.model.apply(setup, loaded).await?;
         let instructions = project::instructions(&loaded, Asking::Person);
         let attended = Attended::new(&loaded.config, WhenAway::Deny)?.in_conversation();
+        let session = lookup::new_session()?;
         let app = attended.app(&loaded, Tape::Off).await?;
+        let mut conversation = Conversation::new((app, attended), (setup.clone(), loaded), session);
+        conversation.role = role;
+        conversation.instructions = instructions;
+        let held = self.hold(&mut conversation, lines).await;
+        // By now it may be another engine that answers.
+        close(&conversation.app).await;
+        held
+    }
+
+    /// Begins the conversation as the options say, and holds it to its end.
+    async fn hold(
+        self,
+        conversation: &mut Conversation,
+        lines: Option<File>,
+    ) -> Result<(), CommandError> {
         let is_given = self.session.is_given();
-        let brought = (role, instructions);
-        let begun = self.begin((app.clone(), attended), (setup.clone(), loaded), brought);
-        let begun = begun.await.and_then(|conversation| {
-            let input = Input::open(&conversation, lines)?;
-            Ok((conversation, input))
-        });
-        let (mut conversation, mut input) = match begun {
-            Ok(begun) => begun,
-            Err(error) => {
-                close(&app).await;
-                return Err(error);
-            }
-        };
+        let sessions = conversation.app.orchestrator.sessions();
+        conversation.session = self.session.find(&sessions).await?;
+        conversation.agent = self.agent.map(AgentName::new);
+        conversation.plan = self.plan.map(PlanName::new);
+        conversation.detail = self.detail.detail();
+        conversation.begin_in(Mode::new(self.mode), Channel::new(self.channel))?;
+        let mut input = Input::open(conversation, lines)?;
         if input.is_interactive() {
             conversation.next_reader = NextReader::Editor;
         }
@@ -105,38 +118,17 @@ impl Chat {
         if is_given && input.is_interactive() {
             conversation.show_last_exchange().await;
         }
-        let talked = talk(&mut conversation, &mut input).await;
+        let talked = talk(conversation, &mut input).await;
         if input.is_interactive()
             && conversation.attended.is_kept()
             && let Some(command) = conversation.to_go_on().await
         {
             progress::done(&format!("to go on: {} {command}", neuraxis()));
         }
-        close(&conversation.app).await;
         match talked?.in_words() {
             Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),
             _ => Ok(()),
         }
-    }
-
-    /// Begins the conversation as the options say, with the role that has to serve, if one has to, and what the project's own
-    /// files tell the agent.
-    async fn begin(
-        self,
-        (app, attended): (App, Attended),
-        configuration: (Setup, Loaded),
-        (role, instructions): (Option<Role>, Option<String>),
-    ) -> Result<Conversation, CommandError> {
-        let session = self.session.find(&app.orchestrator.sessions()).await?;
-        let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
-        let mut conversation = Conversation::new((app, attended), configuration, session);
-        conversation.agent = self.agent.map(AgentName::new);
-        conversation.plan = self.plan.map(PlanName::new);
-        conversation.detail = self.detail.detail();
-        conversation.role = role;
-        conversation.instructions = instructions;
-        conversation.begin_in(mode, channel)?;
-        Ok(conversation)
     }
 }
 
