@@ -5,14 +5,16 @@
 use std::collections::{HashMap, VecDeque};
 
 use neuraxis::core::{
-    AgentId, ApprovalDecided, ApprovalDecision, CallIndex, LlmCall, Record, RecordBody, RuleRef,
-    ToolCallId, Vetted, Vetting,
+    AgentId, ApprovalDecided, ApprovalDecision, CallIndex, LlmCall, Recheck, Record, RecordBody,
+    RuleRef, ToolCallId, ToolKind, Vetted, Vetting,
 };
 
 /// The calls that have no result yet.
 #[derive(Debug, Default)]
 pub(crate) struct CallLog {
     open: HashMap<ToolCallId, OpenCall>,
+    /// The calls of the last reply that each agent got, in their order.
+    replies: HashMap<AgentId, Vec<ToolCallId>>,
     /// The calls of each agent that are to be checked, in the order in which they will be.
     unchecked: HashMap<AgentId, VecDeque<ToolCallId>>,
 }
@@ -25,10 +27,12 @@ pub(crate) struct OpenCall {
     pub(crate) arguments: String,
     /// Why it may not run, if it may not.
     pub(crate) refusal: Option<Refusal>,
-    /// The rule that denied it, or had a person decide.
+    /// The rule that denied it, or has a person decide.
     pub(crate) rule: Option<RuleRef>,
-    /// Why a person had to decide.
+    /// Why a person has to decide; none where nobody has to, or somebody did.
     why_asked: Option<String>,
+    /// Who runs it, once it has begun.
+    begun: Option<ToolKind>,
 }
 
 /// Why a call may not run.
@@ -58,12 +62,14 @@ impl CallLog {
                 open.rule.clone_from(&asked.rule);
             }
             RecordBody::ApprovalDecided(decided) => self.decided(record.agent, decided),
-            // What is checked anew then is in no order that is known here.
-            RecordBody::Resumed(_) => self.unchecked.clear(),
+            RecordBody::Resumed(resumed) if resumed.recheck == Recheck::Calls => {
+                self.check_anew();
+            }
             RecordBody::ToolCall(call) => {
                 let open = self.open.entry(call.tool_call_id.clone()).or_default();
                 open.name = call.name.to_string();
                 call.arguments.as_str().clone_into(&mut open.arguments);
+                open.begun = Some(call.kind);
             }
             _ => {}
         }
@@ -86,15 +92,31 @@ impl CallLog {
         let Some(content_index) = record.content_index else {
             return;
         };
-        let unchecked = self.unchecked.entry(record.agent).or_default();
-        unchecked.clear();
+        let mut ids = Vec::new();
         for (index, requested) in (0..).zip(call.reply.calls()) {
             let index = CallIndex(index);
             let id = ToolCallId::new(record.run_id, record.agent, content_index, index);
-            unchecked.push_back(id.clone());
+            ids.push(id.clone());
             let open = self.open.entry(id).or_default();
             open.name = requested.name.to_string();
             requested.arguments.as_str().clone_into(&mut open.arguments);
+        }
+        let unchecked = ids.iter().cloned().collect();
+        self.unchecked.insert(record.agent, unchecked);
+        self.replies.insert(record.agent, ids);
+    }
+
+    /// The run was taken up: calls that would start or be made again are checked anew, and those that were being checked before
+    /// them, as they would have been.
+    fn check_anew(&mut self) {
+        for (agent, calls) in &self.replies {
+            let unchecked = self.unchecked.entry(*agent).or_default();
+            for id in calls {
+                let is_checked = self.open.get(id).is_some_and(OpenCall::is_checked_anew);
+                if is_checked && !unchecked.contains(id) {
+                    unchecked.push_back(id.clone());
+                }
+            }
         }
     }
 
@@ -124,12 +146,13 @@ impl CallLog {
         let Some(open) = self.open.get_mut(&decided.tool_call_id) else {
             return;
         };
-        let why = open.why_asked.clone().unwrap_or_default();
+        let why = open.why_asked.take().unwrap_or_default();
         open.refusal = match &decided.decision {
             ApprovalDecision::Approve { arguments, .. } => {
                 if let Some(arguments) = arguments {
                     arguments.as_str().clone_into(&mut open.arguments);
                 }
+                open.rule = None;
                 // What a person allowed is checked once more.
                 let unchecked = self.unchecked.entry(agent).or_default();
                 unchecked.push_back(decided.tool_call_id.clone());
@@ -144,18 +167,81 @@ impl CallLog {
     }
 }
 
+impl OpenCall {
+    /// Tells whether it is checked anew when its run is taken up, if calls are: not while a person has to decide, nor where
+    /// its client or another agent works on it.
+    fn is_checked_anew(&self) -> bool {
+        let is_run_here = self.begun.is_none_or(|kind| kind == ToolKind::Server);
+        is_run_here && self.why_asked.is_none() && self.refusal.is_none()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use neuraxis::core::Turn;
     use neuraxis::engine::read_log;
 
     use super::*;
 
+    const LOG: &str = include_str!("../../../core/tests/golden/edited_approval_and_crash.jsonl");
+
+    #[test]
+    fn a_call_that_is_denied_when_its_run_is_taken_up_has_the_reason() {
+        let mut calls = CallLog::default();
+        let (mut begun, mut verdict) = (None, None);
+        for record in read_log(LOG).unwrap() {
+            let mut record = (*record).clone();
+            match &mut record.body {
+                RecordBody::ToolCall(call) => begun = Some(call.tool_call_id.clone()),
+                RecordBody::Verdict(_) => verdict = Some(record.clone()),
+                RecordBody::Resumed(resumed) => resumed.recheck = Recheck::Calls,
+                RecordBody::ToolResult(result) => drop(calls.close(&result.tool_call_id)),
+                _ => {}
+            }
+            calls.hear(&record);
+            // The second time it is a call that reads, which would be made again.
+            if matches!(record.body, RecordBody::Resumed(_)) && record.turn == Turn(2) {
+                break;
+            }
+        }
+        let mut verdict = verdict.unwrap();
+        if let RecordBody::Verdict(vetted) = &mut verdict.body {
+            vetted.calls = vec![Vetting::deny("not any more")];
+        }
+        calls.hear(&verdict);
+        let refusal = calls.get(&begun.unwrap()).unwrap().refusal.clone();
+        assert_eq!(refusal, Some(Refusal::ByPolicy("not any more".to_owned())));
+    }
+
+    #[test]
+    fn the_rule_that_had_a_person_decide_is_none_of_a_call_that_was_allowed() {
+        let mut calls = CallLog::default();
+        let mut rules = Vec::new();
+        for record in read_log(LOG).unwrap() {
+            let mut record = (*record).clone();
+            if let RecordBody::ApprovalRequested(asked) = &mut record.body {
+                asked.rule = Some(RuleRef {
+                    name: "writes".into(),
+                    source: "neuraxis.toml".into(),
+                    line: 7,
+                });
+            }
+            calls.hear(&record);
+            let id = match &record.body {
+                RecordBody::ApprovalRequested(asked) => &asked.tool_call_id,
+                RecordBody::ApprovalDecided(decided) => &decided.tool_call_id,
+                _ => continue,
+            };
+            rules.push(calls.get(id).unwrap().rule.is_some());
+        }
+        assert_eq!(rules, [true, false]);
+    }
+
     #[test]
     fn a_call_has_the_arguments_that_a_person_gave_it() {
-        let log = include_str!("../../../core/tests/golden/edited_approval_and_crash.jsonl");
         let mut calls = CallLog::default();
         let mut edited = 0;
-        for record in read_log(log).unwrap() {
+        for record in read_log(LOG).unwrap() {
             calls.hear(&record);
             if let RecordBody::ApprovalDecided(decided) = &record.body
                 && let ApprovalDecision::Approve {
