@@ -368,6 +368,16 @@ fn all_cases_are_recorded_once_and_replayed_without_the_model() {
 }
 
 #[test]
+fn cases_that_cannot_be_run_leave_no_recording() {
+    let gone = "[[case]]\nname = 'b'\nmessage = 'c'\ncassette = 'no.cassette'\ncheck = [{ max_turns = 1 }]\n";
+    let machine = offline().with_file("evals.toml", format!("{CASES}\n{gone}"));
+    let done = machine.run(["eval", "--record", "all.cassette", "evals.toml"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.stderr.contains("no.cassette"), "{done:?}");
+    assert!(!machine.path("all.cassette").exists());
+}
+
+#[test]
 fn a_model_that_fails_is_an_error_of_each_case_that_asked_it() {
     let machine = Machine::new()
         .with_file(

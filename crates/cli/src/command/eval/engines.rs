@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use neuraxis::cassette::{CassetteConfig, ToolResults};
+use neuraxis::cassette::{CassetteConfig, CassetteError, ToolResults};
 use neuraxis::evals::{Case, CaseFault, EvalFile, Evals, Source, judge};
 use neuraxis_app::{App, BuildError, OpenStore, Tape, Telemetry, may_be_tool};
 
@@ -32,38 +32,49 @@ impl Engines {
         tape: Tape,
     ) -> Result<Self, CommandError> {
         let is_replay = matches!(tape, Tape::Replay(_));
-        let asks = |case: &Case| case.source == Source::Models || case.needs_a_judge();
-        let is_asked = file.cases.iter().any(asks);
-        let store = OpenStore::open(&loaded.config, &loaded.environment).await?;
-        // One way out for the traces of all engines.
+        // One way out for the traces of all engines. Nothing is sent yet.
         let telemetry = Telemetry::start(&loaded.config, &loaded.environment);
         let telemetry = telemetry.map_err(BuildError::from)?;
-        let models = match is_asked {
-            true => Some(app(loaded, tape, &store, &telemetry).await?),
-            false => None,
+        let mut engines = Self {
+            models: None,
+            cassettes: Vec::new(),
+            store: OpenStore::open(&loaded.config, &loaded.environment).await?,
+            telemetry,
+            is_replay,
         };
-        match &models {
-            Some(app) => {
-                for notice in &app.notices {
-                    progress::notice(notice);
-                }
-            }
-            None => loaded.say_what_is_ignored(),
+        if let Err(error) = engines.build(loaded, file, tape).await {
+            // What is wrong with the recordings follows from it.
+            let _ = engines.end().await;
+            return Err(error);
         }
-        let mut cassettes = Vec::new();
+        Ok(engines)
+    }
+
+    /// Wires the engines that the cases of a file need.
+    async fn build(
+        &mut self,
+        loaded: &Loaded,
+        file: &EvalFile,
+        tape: Tape,
+    ) -> Result<(), CommandError> {
+        let asks = |case: &Case| case.source == Source::Models || case.needs_a_judge();
+        if file.cases.iter().any(asks) {
+            let app = app(loaded, tape, &self.store, &self.telemetry).await?;
+            for notice in &app.notices {
+                progress::notice(notice);
+            }
+            self.models = Some(app);
+        } else {
+            loaded.say_what_is_ignored();
+        }
         for file in file.cassettes() {
             let mut config = CassetteConfig::new(&file);
             config.tool_results = ToolResults::Ignore;
-            let app = app(loaded, Tape::Replay(config), &store, &telemetry).await?;
-            cassettes.push((file, app));
+            let tape = Tape::Replay(config);
+            let app = app(loaded, tape, &self.store, &self.telemetry).await?;
+            self.cassettes.push((file, app));
         }
-        Ok(Self {
-            models,
-            cassettes,
-            store,
-            telemetry,
-            is_replay,
-        })
+        Ok(())
     }
 
     /// Tells whether all models are replaced by one recording.
@@ -97,22 +108,25 @@ impl Engines {
 
     /// Ends them, and says what a user should know of the recordings.
     pub(super) async fn close(&self) -> Result<(), CommandError> {
-        for (_, app) in &self.cassettes {
+        for notice in self.end().await.map_err(CommandError::failed)? {
+            progress::warn(&notice);
+        }
+        Ok(())
+    }
+
+    /// Ends them, and returns what a user should know of the recordings, a sentence each.
+    async fn end(&self) -> Result<Vec<String>, CassetteError> {
+        let cassettes = self.cassettes.iter().map(|(_, app)| app);
+        for app in self.models.iter().chain(cassettes) {
             app.stop_servers().await;
         }
-        let mut finished = Ok(Vec::new());
-        if let Some(app) = &self.models {
-            app.stop_servers().await;
-            finished = app.tapes.finish();
-        }
+        let models = self.models.as_ref();
+        let finished = models.map_or(Ok(Vec::new()), |app| app.tapes.finish());
         for notice in self.telemetry.close().await {
             progress::warn(&notice);
         }
         self.store.close().await;
-        for notice in finished.map_err(CommandError::failed)? {
-            progress::warn(&notice);
-        }
-        Ok(())
+        finished
     }
 }
 

@@ -75,16 +75,16 @@ impl Test {
                 format!("{whole:#}\n")
             }
         };
-        Output::new().text(&text)?;
         let waits = report
             .tools
             .iter()
             .any(|tool| tool.standing != Standing::Offered);
-        let asked = match waits && is_somebody_there() {
+        let shown = Output::new().text(&text).map_err(CommandError::from);
+        let done = shown.and_then(|()| match waits && is_somebody_there() {
             true => trust::ask(&self.name, &server),
             false => Ok(()),
-        };
+        });
         server.shutdown().await;
-        asked
+        done
     }
 }

@@ -42,7 +42,9 @@ impl Trust {
             .iter()
             .any(|tool| tool.standing != Standing::Offered);
         let accepted = match (waits, self.yes) {
-            (false, _) => Ok(Output::new().line("all of its tools are accepted as they are")?),
+            (false, _) => Output::new()
+                .line("all of its tools are accepted as they are")
+                .map_err(CommandError::from),
             (true, true) => accept(&self.name, &server),
             (true, false) => {
                 let hint = "read what `neuraxis mcp test` says; --yes accepts it unasked";
