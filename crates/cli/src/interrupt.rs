@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
+use crate::progress;
 use crate::terminal;
 
 /// How long the work may take to end once the process was told to. Whoever told it kills it sooner or later.
@@ -244,6 +245,7 @@ enum Again {
 
 /// Ends the process at once.
 fn leave(signal: Signal) -> ! {
+    progress::end();
     terminal::restore();
     std::process::exit(i32::from(signal.exit_code()))
 }

@@ -1,6 +1,7 @@
 //! Standard error: what is going on, for whoever watches, and what everybody should know.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstyle::{AnsiColor, Style};
@@ -25,6 +26,8 @@ static SHOWN: Mutex<Option<Status>> = Mutex::new(None);
 #[derive(Debug)]
 pub(crate) struct Progress {
     audience: Audience,
+    /// Whether what is shown is its own: what others show is not for it to take away.
+    is_shown: AtomicBool,
 }
 
 /// Who reads standard error.
@@ -67,6 +70,7 @@ impl Progress {
     pub(crate) fn telling(detail: Detail) -> Self {
         Self {
             audience: Audience::of(detail),
+            is_shown: AtomicBool::new(false),
         }
     }
 
@@ -78,6 +82,7 @@ impl Progress {
     /// Shows what is going on now, and below it the last lines of what it prints.
     pub(crate) fn activity_over(&self, what: &str, below: &[String]) {
         if self.audience == Audience::Watcher {
+            self.is_shown.store(true, Ordering::Relaxed);
             let mut shown = shown();
             let status = shown.get_or_insert_with(|| Status::new(what));
             status.set(what, below);
@@ -86,7 +91,7 @@ impl Progress {
 
     /// Shows nothing until the next activity, so that the terminal is free for other text.
     pub(crate) fn hide(&self) {
-        if self.audience == Audience::Watcher {
+        if self.is_shown.swap(false, Ordering::Relaxed) {
             *shown() = None;
         }
     }
@@ -112,6 +117,13 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.hide();
+    }
+}
+
+/// Shows nothing any more, for a process that ends at once: one that is writing at this very moment is not waited for.
+pub(crate) fn end() {
+    if let Ok(mut shown) = SHOWN.try_lock() {
+        *shown = None;
     }
 }
 
@@ -155,4 +167,26 @@ fn print(text: &str) {
 fn shown() -> MutexGuard<'static, Option<Status>> {
     // What is kept here is whole, whoever panicked meanwhile.
     SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_shows_nothing_takes_nothing_away_that_others_show() {
+        let watched = || Progress {
+            audience: Audience::Watcher,
+            is_shown: AtomicBool::new(false),
+        };
+        let (busy, idle) = (watched(), watched());
+        busy.activity("working");
+        drop(idle);
+        assert!(shown().is_some());
+        busy.hide();
+        assert!(shown().is_none());
+        busy.activity("working on");
+        end();
+        assert!(shown().is_none());
+    }
 }

@@ -60,6 +60,8 @@ impl Import {
             Failure::Waiting(error) => error,
             Failure::Import(error) => self.failed(error),
         })?;
+        // What is waited for stands where the output goes.
+        drop(progress);
         let mut output = Output::new();
         for Imported {
             session, was_there, ..
