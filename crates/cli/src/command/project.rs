@@ -5,7 +5,7 @@ use neuraxis_app::{InstructionFile, Trust, TrustList, instruction_files, instruc
 
 use crate::approve::said;
 use crate::confirm::{Answer, ask, is_somebody_there};
-use crate::harmless::{one_line, plain_to_see};
+use crate::harmless::one_line;
 use crate::progress;
 use crate::rows::plain_in_margin;
 use crate::setup::Loaded;
@@ -80,7 +80,7 @@ fn ask_about(file: &mut InstructionFile, loaded: &Loaded) {
 
 /// Describes a file that tells agents about its project, with its first lines in a margin, in lines of so many columns.
 pub(super) fn described(file: &InstructionFile, columns: usize) -> String {
-    let (name, size) = (said(&file.path.display().to_string()), size(file));
+    let (name, size) = (name(file), size(file));
     let changed = match file.trust {
         Trust::Changed => "; it was changed since you trusted it",
         Trust::Trusted => "; you trusted it",
@@ -92,8 +92,7 @@ pub(super) fn described(file: &InstructionFile, columns: usize) -> String {
     );
     let mut text = broken(&title, columns, "    ") + "\n";
     let lines = file.text.lines().take(MAX_LINES);
-    let lines = lines.map(|line| one_line(&plain_to_see(line)));
-    text.extend(lines.map(|line| plain_in_margin(&line, columns)));
+    text.extend(lines.map(|line| plain_in_margin(line, columns)));
     let more = file.text.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {
         text.push_str(&format!("… and {more} more lines; read the file first\n"));
@@ -102,7 +101,7 @@ pub(super) fn described(file: &InstructionFile, columns: usize) -> String {
 }
 
 fn name(file: &InstructionFile) -> String {
-    one_line(&plain_to_see(&file.path.display().to_string()))
+    said(&file.path.display().to_string())
 }
 
 fn size(file: &InstructionFile) -> String {

@@ -524,3 +524,11 @@ fn a_key_in_the_place_of_a_name_is_not_repeated() {
         }
     }
 }
+
+#[test]
+fn a_line_of_a_projects_instructions_is_shown_whole_and_as_it_stands() {
+    let line = format!("one:  two{}", " x".repeat(1_000));
+    let machine = Machine::new().with_file("AGENTS.md", format!("{line}\n"));
+    let shown = machine.run(["trust", "show"]).stdout_of(0);
+    assert!(shown.contains(&format!("│ {line}\n")), "{shown}");
+}
