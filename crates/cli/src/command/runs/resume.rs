@@ -11,6 +11,7 @@ use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, Tape};
 
 use crate::approve::{WhenAway, said};
+use crate::call::headline;
 use crate::command::ask::{Attended, Format, View, watch};
 use crate::command::{lease_progress, lookup};
 use crate::completion;
@@ -126,6 +127,11 @@ impl Resume {
                 CommandError::usage(error).hint("add --yes once you have read what it has open")
             );
         }
+        // What was shown of them may not be on the screen any more.
+        if !calls.is_empty() {
+            let named = calls.iter().map(|call| in_short(call, columns()));
+            write!(stderr, "run {id} {whence}\n{}", named.collect::<String>())?;
+        }
         match confirm::says_yes("Let it go on?")? {
             true => Ok(()),
             false => Err(CommandError::failed(anyhow!("the run was left as it is"))),
@@ -154,14 +160,25 @@ fn in_text(open: &OpenCall, columns: usize) -> String {
     };
     let class = open.class.map(|class| class.to_string());
     let class = class.unwrap_or_else(|| "no such tool".to_owned());
-    let verdict = match &open.verdict {
-        Verdict::Allow => "allow".to_owned(),
-        Verdict::Ask { reason, .. } => format!("ask: {}", said(reason)),
-        Verdict::Deny { reason, .. } => format!("deny: {}", said(reason)),
-    };
+    let verdict = verdict(open);
     let ours = |line: &str| broken(line, columns, "      ") + "\n";
     let name = ours(&format!("  {}", said(&open.call.name)));
     let arguments = plain_in_margin(open.call.arguments.as_str(), columns);
     let verdict = ours(&format!("    verdict here: {verdict}"));
     format!("{name}{arguments}    {begun}{stage}\n    class here: {class}\n{verdict}")
+}
+
+/// Names a call, and what the policy here says about it, in a line or two.
+fn in_short(open: &OpenCall, columns: usize) -> String {
+    let call = said(&headline(&open.call.name, open.call.arguments.as_str()));
+    broken(&format!("  {call} · {}", verdict(open)), columns, "      ") + "\n"
+}
+
+/// Returns what the policy here says about a call.
+fn verdict(open: &OpenCall) -> String {
+    match &open.verdict {
+        Verdict::Allow => "allow".to_owned(),
+        Verdict::Ask { reason, .. } => format!("ask: {}", said(reason)),
+        Verdict::Deny { reason, .. } => format!("deny: {}", said(reason)),
+    }
 }
