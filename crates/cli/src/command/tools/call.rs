@@ -43,11 +43,19 @@ impl Call {
         let loaded = setup.load()?;
         let app = loaded.app_of_tools().await?;
         let called = with_app(app, async |app| self.called(app, &loaded.config).await);
-        print(&self.name, &called.await?)
+        let (outcome, interrupt) = called.await?;
+        match interrupt.happened() {
+            Some(signal) if !outcome.is_done() => Err(CommandError::interrupted(signal)),
+            _ => print(&self.name, &outcome),
+        }
     }
 
-    /// Makes the call, unless it is refused or interrupted.
-    async fn called(&self, app: &App, config: &Config) -> Result<ToolOutcome, CommandError> {
+    /// Makes the call, unless it is refused. Returns as well what knows whether it was interrupted, by then or later.
+    async fn called(
+        &self,
+        app: &App,
+        config: &Config,
+    ) -> Result<(ToolOutcome, Interrupt), CommandError> {
         let arguments = JsonText::from_text(self.arguments.as_str());
         let catalog = app.orchestrator.tools();
         let tool = catalog
@@ -60,10 +68,7 @@ impl Call {
         let progress = Progress::new();
         progress.activity(&format!("running {}", self.name));
         let outcome = ToolCatalog::run(tool.clone(), arguments, context, timeout).await;
-        match interrupt.happened() {
-            Some(signal) if !outcome.is_done() => Err(CommandError::interrupted(signal)),
-            _ => Ok(outcome),
-        }
+        Ok((outcome, interrupt))
     }
 }
 
