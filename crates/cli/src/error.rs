@@ -1,6 +1,6 @@
 //! Why a command failed: what kind of failure, the chain of causes, and what to do next.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
@@ -170,10 +170,8 @@ impl CommandError {
 
     /// Tells the user, on standard error: in lines that fit, where a terminal shows them.
     pub(crate) fn tell(&self) {
-        let is_shown = io::stderr().is_terminal();
-        let columns = is_shown.then(|| terminal::width(io::stderr()));
         // Nobody is there to be told that standard error cannot be written.
-        let _ = anstream::stderr().write_all(self.told(columns).as_bytes());
+        let _ = anstream::stderr().write_all(self.told(terminal::error_columns()).as_bytes());
     }
 
     /// Returns what the user is told; where it is shown in so many columns, in lines that fit.

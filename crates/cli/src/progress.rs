@@ -148,9 +148,9 @@ pub(crate) fn notice(what: &str) {
 
 /// Writes a line, broken between words where a terminal shows it.
 fn tell(line: &str) {
-    let line = match io::stderr().is_terminal() {
-        true => broken(line, terminal::width(io::stderr()), MARGIN),
-        false => line.to_owned(),
+    let line = match terminal::error_columns() {
+        Some(columns) => broken(line, columns, MARGIN),
+        None => line.to_owned(),
     };
     print(&format!("{line}\n"));
 }

@@ -3,6 +3,7 @@
 //! Whatever else is found changed was changed by somebody else, such as the shell that this process runs under.
 
 use std::ffi::OsStr;
+use std::io::IsTerminal;
 #[cfg(unix)]
 use std::sync::{Mutex, PoisonError};
 
@@ -46,6 +47,12 @@ pub(crate) fn width(stream: impl std::os::fd::AsFd) -> usize {
 #[cfg(not(unix))]
 pub(crate) fn width<T>(_stream: T) -> usize {
     USUAL_WIDTH
+}
+
+/// Returns how many columns the terminal behind standard error has; none where there is no terminal: a log gets each line whole.
+pub(crate) fn error_columns() -> Option<usize> {
+    let stderr = std::io::stderr();
+    stderr.is_terminal().then(|| width(stderr))
 }
 
 /// Returns how many rows the terminal behind a stream has, or those that are usual where there is none that says.
@@ -106,8 +113,6 @@ pub(crate) struct Unechoed {
 /// Begins to keep what is typed from showing, until that is dropped. Nothing where the terminal is not ours.
 #[cfg(unix)]
 pub(crate) fn unechoed(next: NextReader) -> Option<Unechoed> {
-    use std::io::IsTerminal;
-
     use rustix::termios::LocalModes;
 
     if !std::io::stdout().is_terminal() || is_in_the_background() {

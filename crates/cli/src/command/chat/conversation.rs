@@ -313,40 +313,33 @@ impl Conversation {
     pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().modes().map(Mode::as_str);
         nearest_of("mode", mode.as_str(), known)?;
-        self.change(mode, self.channel.clone(), self.agent.clone())
-            .map_err(refused)
+        self.change(|it| it.mode = mode).map_err(refused)
     }
 
     /// Changes which agent answers, if the policy lets it answer such requests.
     pub(super) fn set_agent(&mut self, agent: AgentName) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().agents().map(AgentName::as_str);
         nearest_of("agent", agent.as_str(), known)?;
-        Ok(self.change(self.mode.clone(), self.channel.clone(), Some(agent))?)
+        Ok(self.change(|it| it.agent = Some(agent))?)
     }
 
     /// Changes where requests come from.
     pub(super) fn set_channel(&mut self, channel: Channel) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().channels().map(Channel::as_str);
         nearest_of("channel", channel.as_str(), known)?;
-        self.change(self.mode.clone(), channel, self.agent.clone())
-            .map_err(refused)?;
+        self.change(|it| it.channel = channel).map_err(refused)?;
         ask::note_missing_search(&self.app, &self.channel);
         Ok(())
     }
 
-    /// Changes what requests say from now on, unless policy refuses such ones: then they say what they said before.
-    fn change(
-        &mut self,
-        mode: Mode,
-        channel: Channel,
-        agent: Option<AgentName>,
-    ) -> Result<(), RequestError> {
-        let mode = std::mem::replace(&mut self.mode, mode);
-        let channel = std::mem::replace(&mut self.channel, channel);
-        let agent = std::mem::replace(&mut self.agent, agent);
+    /// Changes the mode, the channel or the agent of requests from now on, unless policy refuses such ones: then they say what
+    /// they said before.
+    fn change(&mut self, change: impl FnOnce(&mut Self)) -> Result<(), RequestError> {
+        let before = (self.mode.clone(), self.channel.clone(), self.agent.clone());
+        change(self);
         let decided = self.app.orchestrator.decide(&self.request("Hello?"));
         if decided.is_err() {
-            (self.mode, self.channel, self.agent) = (mode, channel, agent);
+            (self.mode, self.channel, self.agent) = before;
         }
         decided.map(drop)
     }

@@ -12,7 +12,7 @@ use neuraxis::engine::ToolCallError;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::progress;
-use crate::setup::{Setup, with_app};
+use crate::setup::{Setup, close};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +55,8 @@ impl Test {
         }
         let loaded = setup.load()?;
         let app = loaded.app_without_sessions().await?;
-        let known = with_app(app, async |app| app.orchestrator.tools()).await;
+        let known = app.orchestrator.tools();
+        close(&app).await;
         let tools: Vec<_> = known.specs().cloned().collect();
         let base = loaded.config.policy().config();
         let fits =

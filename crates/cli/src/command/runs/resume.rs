@@ -1,6 +1,6 @@
 //! `neuraxis runs resume`.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -111,9 +111,10 @@ impl Resume {
             false => "does not say in which folder its tools worked",
         };
         let calls = app.orchestrator.runs().open_calls(id).await?;
+        let columns = terminal::error_columns().unwrap_or(usize::MAX);
         let open: String = match calls.is_empty() {
             true => "no call of it is open\n".to_owned(),
-            false => calls.iter().map(|call| in_text(call, columns())).collect(),
+            false => calls.iter().map(|call| in_text(call, columns)).collect(),
         };
         let mut stderr = anstream::stderr();
         write!(stderr, "run {id} {whence}\n{open}")?;
@@ -129,21 +130,13 @@ impl Resume {
         }
         // What was shown of them may not be on the screen any more.
         if !calls.is_empty() {
-            let named = calls.iter().map(|call| in_short(call, columns()));
+            let named = calls.iter().map(|call| in_short(call, columns));
             write!(stderr, "run {id} {whence}\n{}", named.collect::<String>())?;
         }
         match confirm::says_yes("Let it go on?")? {
             true => Ok(()),
             false => Err(CommandError::failed(anyhow!("the run was left as it is"))),
         }
-    }
-}
-
-/// Returns how many columns lines for a person may have. A log gets each line whole.
-fn columns() -> usize {
-    match io::stderr().is_terminal() {
-        true => terminal::width(io::stderr()),
-        false => usize::MAX,
     }
 }
 

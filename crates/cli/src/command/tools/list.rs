@@ -14,7 +14,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::{ListFormat, Output};
 use crate::progress;
-use crate::setup::{Setup, with_app};
+use crate::setup::{Setup, close};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +51,8 @@ impl List {
         for why in whys.into_iter().flatten() {
             progress::notice(&why);
         }
-        let tools = with_app(app, async |app| app.orchestrator.tools()).await;
+        let tools = app.orchestrator.tools();
+        close(&app).await;
         let outlook = |spec: &ToolSpec| policy.outlook_in(&mode, spec);
         Output::new().list(
             self.format,
