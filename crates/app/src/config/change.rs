@@ -1,16 +1,17 @@
 //! What a found file would change if it were trusted, in words for the person who decides that.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use neuraxis_brainstem::PolicyError;
 use neuraxis_offline::OfflineConfig;
 use neuraxis_ports::Provider as _;
 use toml::{Table, Value};
 
-use super::Layers;
 use super::key::{as_key, path};
 use super::secret::{self, HIDDEN, may_be_key, shown_variable, sounds_secret};
 use super::settings::on_one_line;
+use super::{Layers, found};
 use crate::names::{is_shown_whole, shown};
 
 /// The most characters of a value that are shown. What is cut cannot be trusted by a yes, so that this is rare.
@@ -126,6 +127,9 @@ impl Change {
             ),
             ["discovery", ..] => (6, "changes which model is looked for".to_owned()),
             ["prompts", name, ..] => (3, format!("adds the prompt {}", cut(name))),
+            ["price_list", "file"] if !found::stays_within(Path::new(text)) => {
+                (6, format!("cannot be used: {}", found::LIST_ELSEWHERE))
+            }
             ["price_list", "file"] => (
                 2,
                 format!(

@@ -2,7 +2,7 @@
 //! it is opened with care, and what it says counts for little until a person trusted this very content.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use neuraxis_core::ContentHash;
 use toml::Table;
@@ -12,6 +12,10 @@ use super::read::{FILE_NAME, MAX_FILE_BYTES};
 use crate::environment::Environment;
 use crate::private_file::{Links, read_regular};
 use crate::trust::Trust;
+
+/// Why a list of prices is not read that lies elsewhere than in the folder of the file that names it.
+pub(super) const LIST_ELSEWHERE: &str = "the file of the working directory can name a list in its own folder only: \
+                                         copy the list there, or name it in your own configuration";
 
 /// How many keys a notice names.
 const MAX_NAMED: usize = 6;
@@ -27,7 +31,7 @@ pub struct FoundFile {
     fault: Option<String>,
     list_fault: Option<String>,
     /// The list of prices that it names, as it was when the file was read, or why it could not be read.
-    prices: Option<Result<String, io::ErrorKind>>,
+    prices: Option<Result<String, (io::ErrorKind, String)>>,
 }
 
 impl FoundFile {
@@ -43,8 +47,8 @@ impl FoundFile {
         &self.folder
     }
 
-    /// Returns the SHA-256 of what was read, and of the list of prices that it names [with it](Self::covers_prices); nothing
-    /// where it could not be read.
+    /// Returns the SHA-256 of what was read, or a hash of that and of [the list of prices](Self::covers_prices) that it names;
+    /// nothing where it could not be read.
     #[must_use]
     pub const fn content(&self) -> Option<ContentHash> {
         self.content
@@ -112,9 +116,10 @@ impl FoundFile {
     }
 
     /// Returns the list of prices that it names, as it was when the file was read.
-    pub(super) fn prices(&self) -> Option<Result<&str, io::ErrorKind>> {
+    pub(super) fn prices(&self) -> Option<io::Result<&str>> {
         let read = self.prices.as_ref()?;
-        Some(read.as_deref().map_err(|kind| *kind))
+        let unread = |(kind, why): &(io::ErrorKind, String)| io::Error::new(*kind, why.clone());
+        Some(read.as_deref().map_err(unread))
     }
 
     pub(super) fn add_fault(&mut self, fault: String) {
@@ -158,7 +163,10 @@ pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
                 Err(error) => found.fault = Some(error.utf8_error().to_string()),
             }
             let list = price_list(&text);
-            found.prices = list.map(|file| text_of(&working_dir.join(file)));
+            found.prices = list.map(|file| {
+                let read = text_of(working_dir, &file);
+                read.map_err(|error| (error.kind(), error.to_string()))
+            });
             if let Some(Ok(prices)) = &found.prices {
                 content = content.chain(ContentHash::of(prices.as_bytes()));
             }
@@ -179,11 +187,20 @@ fn price_list(text: &str) -> Option<PathBuf> {
     Some(PathBuf::from(file))
 }
 
-/// Reads a file that nobody trusted yet, wherever it lies: a path that leads out of the folder may lead back into it. Never waits.
-fn text_of(file: &Path) -> Result<String, io::ErrorKind> {
-    let read = read_regular(file, Links::Followed, MAX_FILE_BYTES);
-    let bytes = read.map_err(|error| error.kind())?;
-    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)
+/// Reads a list of prices that nobody trusted yet. Never waits.
+fn text_of(folder: &Path, file: &Path) -> io::Result<String> {
+    if !stays_within(file) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, LIST_ELSEWHERE));
+    }
+    let bytes = read_regular(&folder.join(file), Links::Followed, MAX_FILE_BYTES)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Tells whether a path leads nowhere else than into the folder from which it counts. To open any other may already reach another
+/// machine, or wait for one.
+pub(super) fn stays_within(path: &Path) -> bool {
+    path.components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 /// Tells whether an error says that there is no such file.

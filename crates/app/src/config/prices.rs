@@ -113,9 +113,9 @@ impl PriceListConfig {
         let named_by = layers.strongest("price_list.file");
         let found = found.filter(|_| named_by.is_some_and(Layer::is_found));
         let text = match found.and_then(FoundFile::prices) {
-            Some(read) => read.map(str::to_owned).map_err(|kind| ConfigError::Read {
+            Some(read) => read.map(str::to_owned).map_err(|source| ConfigError::Read {
                 path: file.clone(),
-                source: kind.into(),
+                source,
             }),
             None => read::whole(file),
         };

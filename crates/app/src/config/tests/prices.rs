@@ -119,6 +119,52 @@ fn a_list_that_was_not_there_when_its_project_was_trusted_is_not_trusted() {
 }
 
 #[test]
+fn a_list_that_a_project_names_elsewhere_is_not_opened_and_told_of() {
+    for file in ["../user/prices.toml", "./../work/prices.toml"] {
+        let naming = format!("[price_list]\nfile = '{file}'\n");
+        let machine = Machine::new()
+            .with_file("user/prices.toml", LIST)
+            .with_file("work/prices.toml", LIST)
+            .with_untrusted(&naming);
+        let config = machine.load().unwrap();
+        let found = config.found().unwrap();
+        assert!(!found.covers_prices(), "{file}");
+        let [change] = found.changes() else {
+            panic!("not one change: {found:?}")
+        };
+        let expected = "cannot be used: the file of the working directory can name a list in its own folder only";
+        assert!(change.meaning.starts_with(expected), "{change:?}");
+        let complaint = machine.with_file(FOUND, &naming).complaint();
+        assert!(
+            complaint.contains("or name it in your own configuration"),
+            "{complaint}"
+        );
+    }
+    let machine = Machine::new()
+        .with_file("work/prices.toml", LIST)
+        .with_untrusted("[price_list]\nfile = './prices.toml'\n");
+    assert!(machine.load().unwrap().found().unwrap().covers_prices());
+}
+
+#[test]
+fn why_a_list_that_a_project_names_cannot_be_read_is_said() {
+    let naming = "[price_list]\nfile = 'prices.toml'\n";
+    let machine = Machine::new();
+    let list = machine.folder.path().join("work/prices.toml");
+    fs::write(&list, [0xff]).unwrap();
+    let machine = machine.with_file(FOUND, naming);
+    let complaint = machine.complaint();
+    assert!(complaint.contains("invalid utf-8"), "{complaint}");
+    fs::remove_file(&list).unwrap();
+    fs::create_dir(&list).unwrap();
+    let complaint = machine.complaint();
+    assert!(
+        complaint.contains("it is not a regular file"),
+        "{complaint}"
+    );
+}
+
+#[test]
 fn a_model_without_a_price_is_told_of_where_money_is_limited() {
     let told = |text: &str| {
         let machine = Machine::new().with_file("user/neuraxis.toml", text);

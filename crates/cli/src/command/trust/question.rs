@@ -111,7 +111,7 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
         let hash = content.to_string();
         let hash = hash.get(..HASH_DIGITS).unwrap_or(&hash);
         let whose = match found.covers_prices() {
-            true => "the SHA-256 of it with its list of prices",
+            true => "a hash of it and its list of prices",
             false => "its SHA-256",
         };
         text.push_str(&ours(&format!("{whose} begins with {hash}"), columns));
