@@ -214,7 +214,10 @@ impl<'a> Facts<'a> {
         match (parts.as_mut_slice(), more.as_slice()) {
             (_, []) if beside.found.is_empty() && !beside.is_unclear => {}
             ([only], [more])
-                if lists.is_empty() && beside.found.is_empty() && only.unclear.is_none() =>
+                if lists.is_empty()
+                    && beside.found.is_empty()
+                    && only.unclear.is_none()
+                    && texts.found.iter().all(|text| takes_words(text)) =>
             {
                 let words = only.words.iter().map(String::as_str);
                 *only = command::of_words(&words.chain(more.iter().copied()).collect::<Vec<_>>());
@@ -288,4 +291,10 @@ impl<'a> Facts<'a> {
             }
         })
     }
+}
+
+/// Tells whether words beside the text of a command are certainly words of it: behind a redirection, a comment or an operator they
+/// may be another command.
+fn takes_words(text: &str) -> bool {
+    !text.contains([';', '&', '|', '<', '>', '#', '\n'])
 }

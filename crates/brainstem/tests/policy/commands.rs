@@ -110,6 +110,9 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
         "git log > /dev/nullx",
         "git log >/dev/null/../x",
         "git log &>/dev/null x",
+        "git status; >/dev/null",
+        "git status\n</dev/null",
+        ">/dev/null\ngit status",
     ] {
         assert_eq!(judged(&policy, command), "ask", "{command}");
     }
@@ -593,6 +596,14 @@ commands = ['rm']
         (r#"{"command":"git status","cmd":["git","log"]}"#, "allow"),
         (r#"{"cmd":["git","status"],"script":["rm","x"]}"#, "deny"),
         (r#"{"command":"git","args":["status"]}"#, "allow"),
+        (r#"{"command":"git log","args":["curl","x"]}"#, "allow"),
+        (
+            r#"{"command":"git log &>/dev/null","args":["curl","x"]}"#,
+            "ask",
+        ),
+        (r#"{"command":"git log 2>&1","args":["curl","x"]}"#, "ask"),
+        (r#"{"command":"git log #","args":["-1"]}"#, "ask"),
+        (r#"{"command":"git log\n","args":["curl","x"]}"#, "ask"),
         (r#"{"command":"git","args":"status"}"#, "ask"),
         (r#"{"command":"git","args":["status",["x"]]}"#, "ask"),
         (r#"{"command":"git log","args":"-c; rm x"}"#, "deny"),

@@ -23,7 +23,7 @@ const RESERVED: [&str; 19] = [
 const NOT_AT_ONCE: [&str; 5] = ["for", "function", "select", "time", "coproc"];
 
 /// Redirections that write and read nothing, letter for letter: they join the two outputs, or lead to and from nowhere.
-const HARMLESS: [&str; 14] = [
+const HARMLESS: [&str; 17] = [
     "2>&1",
     "1>&2",
     ">&2",
@@ -35,7 +35,10 @@ const HARMLESS: [&str; 14] = [
     "2> /dev/null",
     ">>/dev/null",
     ">> /dev/null",
+    "1>>/dev/null",
+    "1>> /dev/null",
     "2>>/dev/null",
+    "2>> /dev/null",
     "</dev/null",
     "< /dev/null",
 ];
@@ -111,6 +114,8 @@ struct Level {
     is_target: bool,
     /// What its redirections name, wherever they stand: no words of the command, but seen after them.
     targets: Vec<String>,
+    /// Whether it has a harmless redirection. Some shells run a program for one that stands alone.
+    has_harmless: bool,
     /// The operator before the command, if another command has to follow it.
     after: Option<Operator>,
     ends: Ends,
@@ -141,6 +146,7 @@ impl Level {
             quote: None,
             is_target: false,
             targets: Vec::new(),
+            has_harmless: false,
             after: None,
             ends,
         }
@@ -182,6 +188,14 @@ impl Level {
             }
         }
         self.command.words.push(word);
+    }
+
+    /// Ends the last word of the command.
+    fn end_words(&mut self) {
+        self.end_word();
+        if self.has_harmless && self.command.words.is_empty() {
+            self.mark(NOT_COMPLETE);
+        }
     }
 
     /// Ends the word directly before a redirection: a number or `{name}` says what is redirected and is no word of the
@@ -349,6 +363,7 @@ impl Splitter<'_> {
         let is_harmless = behind.is_some();
         if let Some(behind) = behind {
             self.letters = behind;
+            self.now.has_harmless = true;
         }
         is_harmless
     }
@@ -438,7 +453,7 @@ impl Splitter<'_> {
     }
 
     fn operate(&mut self, operator: Operator) {
-        self.now.end_word();
+        self.now.end_words();
         let command = &self.now.command;
         let is_empty = command.words.is_empty() && command.unclear.is_none();
         if operator == Operator::Line && is_empty {
@@ -457,6 +472,7 @@ impl Splitter<'_> {
         let mut command = std::mem::take(&mut self.now.command);
         command.words.append(&mut self.now.targets);
         self.now.is_target = false;
+        self.now.has_harmless = false;
         if !command.words.is_empty() || command.unclear.is_some() {
             self.commands.push(command);
             self.now.after = None;
@@ -492,7 +508,7 @@ impl Splitter<'_> {
 
     /// Goes back to the command in which the one that was read stands.
     fn close(&mut self) {
-        self.now.end_word();
+        self.now.end_words();
         if self.now.after == Some(Operator::Joins) && self.now.command.words.is_empty() {
             self.now.mark(NOT_COMPLETE);
         }
