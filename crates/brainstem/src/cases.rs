@@ -6,7 +6,7 @@ use neuraxis_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Origins, Permission, PolicyConfig};
+use crate::config::{Layered, Origins, Permission, PolicyConfig};
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
@@ -168,7 +168,7 @@ impl CaseFile {
         fits: Fits<'_>,
     ) -> Result<CaseReport, PolicyError> {
         let mut report = CaseReport::default();
-        let mut config = self.policy.clone().laid_over(base.clone());
+        let mut config = self.policy.clone().over(base.clone());
         let policy = loop {
             match Policy::new(config.clone()) {
                 Ok(policy) => break policy,
@@ -183,6 +183,7 @@ impl CaseFile {
                 Err(error) => return Err(error),
             }
         };
+        self.policy.unreachable_mode(base).map_or(Ok(()), Err)?;
         let examples = |rule: &crate::config::RuleConfig| {
             rule.r#match.as_ref().map_or(0, Vec::len) + rule.not_match.as_ref().map_or(0, Vec::len)
         };

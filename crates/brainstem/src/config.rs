@@ -83,16 +83,20 @@ const BUILT_IN: &str = include_str!("../default-policy.toml");
 const BUILT_IN_NAME: &str = "default-policy.toml";
 
 impl PolicyConfig {
-    /// Lays this configuration over another, key by key. What the other one says of a channel in modes in which it may not be
-    /// used any more goes: who names the modes of a built-in channel need not know its exceptions.
-    pub(crate) fn laid_over(self, mut base: Self) -> Self {
-        for (name, channel) in &self.channels {
-            let below = base.channels.get_mut(name);
-            if let (Some(modes), Some(below)) = (&channel.allowed_modes, below) {
-                below.when.retain(|mode, _| modes.contains(mode));
-            }
-        }
-        self.over(base)
+    /// Returns the error about the first mode of which this configuration says what is different on a channel, though the channel
+    /// may not be used in it: by its own `allowed_modes`, or else those of `base`. What `base` itself says of such a mode is no
+    /// error: who names the modes of a channel need not know it, and it counts where they are allowed.
+    pub(crate) fn unreachable_mode(&self, base: &Self) -> Option<PolicyError> {
+        self.channels.iter().find_map(|(name, channel)| {
+            let below = base.channels.get(name);
+            let below = below.and_then(|channel| channel.allowed_modes.as_ref());
+            let allowed = channel.allowed_modes.as_ref().or(below)?;
+            let mode = channel.when.keys().find(|mode| !allowed.contains(mode))?;
+            Some(PolicyError::UnreachableMode {
+                at: format!("channels.{name}.when.{mode}"),
+                allowed: allowed.iter().map(Mode::to_string).collect(),
+            })
+        })
     }
 
     /// Tells whether a mode, channel or agent names a role: one that none names never serves, but for an agent of an embedding

@@ -88,9 +88,12 @@ impl Policy {
         let said_of_agents = layer.agents.clone().over(self.said_of_agents.clone());
         let mut merged = layer;
         merged.extra_roles.clear();
-        let config = merged.laid_over(self.config.clone());
+        // What a layer above says of the modes need not be known here.
+        let unreachable = merged.unreachable_mode(&PolicyConfig::default());
+        let config = merged.over(self.config.clone());
         let hash = self.hash.chain(said.hash());
         let mut policy = self.rebuilt(config, self.owned.clone(), hash)?;
+        unreachable.map_or(Ok(()), Err)?;
         policy.floors.extend(floors);
         policy.said_of_agents = said_of_agents;
         Ok(policy)

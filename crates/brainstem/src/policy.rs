@@ -10,7 +10,7 @@ use neuraxis_core::{
 use crate::agents::Owned;
 
 use crate::budget::Budget;
-use crate::config::{AgentConfig, PartialLimits, PolicyConfig};
+use crate::config::{AgentConfig, Layered, PartialLimits, PolicyConfig};
 use crate::error::PolicyError;
 use crate::health::HealthRules;
 use crate::judge::Floor;
@@ -81,7 +81,10 @@ impl Policy {
     /// A [`PolicyError`] that names the first key that cannot stand, and says what to do about it.
     pub fn layered(overrides: PolicyConfig) -> Result<Self, PolicyError> {
         let said = overrides.agents.clone();
-        let mut policy = Self::new(overrides.laid_over(PolicyConfig::built_in()))?;
+        let base = PolicyConfig::built_in();
+        let unreachable = overrides.unreachable_mode(&base);
+        let mut policy = Self::new(overrides.over(base))?;
+        unreachable.map_or(Ok(()), Err)?;
         policy.said_of_agents = said;
         Ok(policy)
     }

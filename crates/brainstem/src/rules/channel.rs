@@ -211,14 +211,6 @@ fn check_exceptions(
     for (mode, exception) in &config.when {
         known.mode(&format!("{at}.when"), mode)?;
         let at = format!("{at}.when.{mode}");
-        if let Some(allowed) = config
-            .allowed_modes
-            .as_ref()
-            .filter(|modes| !modes.contains(mode))
-        {
-            let allowed = allowed.iter().map(Mode::to_string).collect();
-            return Err(PolicyError::UnreachableMode { at, allowed });
-        }
         exceptions.insert(mode.clone(), check_exception(&at, exception, offer, known)?);
     }
     Ok(exceptions)

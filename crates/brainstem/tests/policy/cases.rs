@@ -1,6 +1,9 @@
 //! Examples and cases that are run offline.
 
 use neuraxis_brainstem::{CaseFile, PolicyConfig};
+use neuraxis_core::{Channel, Mode};
+
+use crate::catalog::layered;
 
 const FILE: &str = r#"
 [models.reasoning]
@@ -92,6 +95,19 @@ fn a_file_that_is_no_policy_is_refused() {
     }
     let report = run("[[case]]\nname = 'empty'").unwrap();
     assert_eq!(report.failures[0].message, "it expects nothing");
+}
+
+#[test]
+fn what_is_built_in_for_a_mode_holds_in_a_file_that_gives_the_mode_back_to_its_channel() {
+    let base = layered("[channels.code_task]\nallowed_modes = ['moderate']");
+    let text = "[channels.code_task]\nallowed_modes = ['conservative', 'moderate']\n\
+                [[case]]\nmode = 'conservative'\nchannel = 'code_task'\nmessage = 'Hello'\nrole = 'coding'\n";
+    let file = CaseFile::from_toml("cases.toml", text).unwrap();
+    let report = file.run(base.config(), None).unwrap();
+    let failures: Vec<_> = report.failures.iter().map(|it| &it.message).collect();
+    assert!(failures.is_empty(), "{failures:?}");
+    let when = &base.config().channels[&Channel::CODE_TASK].when;
+    assert_eq!(when[&Mode::CONSERVATIVE].tools, Some(Vec::new()));
 }
 
 #[test]

@@ -174,6 +174,22 @@ fn a_layer_can_take_a_mode_from_a_channel_that_says_what_is_different_in_it() {
 }
 
 #[test]
+fn a_layer_may_say_of_a_mode_what_is_different_whether_a_layer_above_allows_the_mode_or_not() {
+    let when = "[channels.code_task.when.conservative]\ntools = []\n";
+    let above = layered("[channels.code_task]\nallowed_modes = ['moderate']");
+    for base in [Policy::built_in(), above] {
+        tighten(&base, when).unwrap();
+    }
+    // Beside its own list it contradicts itself.
+    let contradicts = format!("{when}[channels.code_task]\nallowed_modes = ['moderate']");
+    let error = tighten(&Policy::built_in(), &contradicts).unwrap_err();
+    assert!(
+        error.contains("when.conservative can never apply"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_tool_that_a_layer_takes_from_its_channel_does_not_turn_up_on_another() {
     let policy = tighten(&Policy::built_in(), "[channels.code_task]\ntools = []").unwrap();
     let tools = all_tools();
