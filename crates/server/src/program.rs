@@ -130,6 +130,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         decisions: None,
         keys,
         is_loopback: listen.is_loopback(),
+        is_address_given: arguments.listen.is_some(),
         duty: Duty::Serve,
         tls: tls.clone(),
         telemetry,

@@ -34,6 +34,8 @@ pub(crate) struct Wiring {
     pub(crate) keys: Keys,
     /// Whether only programs on this machine reach the server.
     pub(crate) is_loopback: bool,
+    /// Whether the command line says where to listen, whatever the configuration does.
+    pub(crate) is_address_given: bool,
     pub(crate) duty: Duty,
     /// The certificate and its key, which are files of their own, too.
     pub(crate) tls: Option<Tls>,
@@ -148,7 +150,7 @@ impl Wiring {
             let app = locked(&current);
             match self.reload(&app).await {
                 Ok((new, by)) => {
-                    tell_what_stays(&started, &by);
+                    self.tell_what_stays(&started, &by);
                     let (orchestrator, limits) = (new.orchestrator.clone(), self.limits(&by));
                     let Some(over) = replacing.begin(orchestrator, limits).await else {
                         return;
@@ -176,6 +178,27 @@ impl Wiring {
         let app = self.build(&config, Some(app)).await?;
         Ok((app, config))
     }
+
+    /// Says which changes since the start need a new one.
+    fn tell_what_stays(&self, started: &Config, now: &Config) {
+        let (before, after) = (started.server(), now.server());
+        let moves = before.listen != after.listen && !self.is_address_given;
+        for (key, is_changed) in [
+            ("server.listen", moves),
+            ("server.keys", before.keys != after.keys),
+            ("server.tls", before.tls != after.tls),
+            ("server.access_log", before.access_log != after.access_log),
+            ("server.max_runs", before.max_runs != after.max_runs),
+            ("store", started.store() != now.store()),
+            ("telemetry", started.telemetry() != now.telemetry()),
+        ] {
+            if is_changed {
+                tracing::warn!(
+                    "{key} has changed, which takes effect once the server is started anew"
+                );
+            }
+        }
+    }
 }
 
 /// Returns the app that serves now.
@@ -195,22 +218,4 @@ pub(crate) fn recover_in_the_background(app: &App) {
             runs.keep_live_exchange()
         )
     });
-}
-
-/// Says which changes since the start need a new one.
-fn tell_what_stays(started: &Config, now: &Config) {
-    let (before, after) = (started.server(), now.server());
-    for (key, is_changed) in [
-        ("server.listen", before.listen != after.listen),
-        ("server.keys", before.keys != after.keys),
-        ("server.tls", before.tls != after.tls),
-        ("server.access_log", before.access_log != after.access_log),
-        ("server.max_runs", before.max_runs != after.max_runs),
-        ("store", started.store() != now.store()),
-        ("telemetry", started.telemetry() != now.telemetry()),
-    ] {
-        if is_changed {
-            tracing::warn!("{key} has changed, which takes effect once the server is started anew");
-        }
-    }
 }

@@ -97,6 +97,7 @@ pub(crate) async fn run(
         decisions: None,
         keys: Keys::default(),
         is_loopback: true,
+        is_address_given: false,
         duty: Duty::Work,
         tls: None,
         telemetry,

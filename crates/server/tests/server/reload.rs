@@ -88,6 +88,31 @@ async fn what_needs_a_new_start_is_told_of_until_it_is_what_the_server_was_start
 }
 
 #[tokio::test]
+async fn another_address_in_the_configuration_is_not_told_of_where_the_command_line_names_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("neuraxis.toml");
+    let naming = |port: u16| {
+        let text = format!("[server]\nlisten = '127.0.0.1:{port}'\nmax_runs = {port}\n");
+        fs::write(&file, text).unwrap();
+    };
+    naming(7);
+    let program = Program::start_in(folder, |_| {}).await;
+    let before = program.log().len();
+    naming(8);
+    program.signal(Signal::HUP);
+    told(&program, before, "the configuration was read again").await;
+    let log = program.log();
+    assert!(
+        log[before..].contains("server.max_runs has changed"),
+        "{log}"
+    );
+    assert!(
+        !log[before..].contains("server.listen has changed"),
+        "{log}"
+    );
+}
+
+#[tokio::test]
 async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_out() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("neuraxis.toml");
