@@ -35,6 +35,9 @@ const LOG_VARIABLE: &str = "NEURAXIS_LOG";
 /// What separates the names of nested keys in the name of a variable.
 const SEPARATOR: &str = "__";
 
+/// The tables that take any name, in whichever section they stand.
+const OPEN_TABLES: [&str; 4] = ["env", "headers", "headers_env", "query"];
+
 /// The protocols of a Service of Kubernetes, as names of variables have them and as addresses do.
 const PROTOCOLS: [(&str, &str); 3] = [("TCP", "tcp://"), ("UDP", "udp://"), ("SCTP", "sctp://")];
 
@@ -253,12 +256,19 @@ fn with_separator(text: &TextSource, error: ConfigError, providers: &Providers) 
     }
 }
 
-/// Returns a path with [`SEPARATOR`] in place of each of its single underscores in turn.
+/// Returns a path with [`SEPARATOR`] in place of each of its single underscores in turn; not behind a table that takes any name,
+/// which says nothing about whether it was meant: `HEADERS_ENVS` is rather `HEADERS_ENV`.
 fn separated(path: &str) -> Vec<String> {
+    let is_open = |table: &str| {
+        OPEN_TABLES
+            .iter()
+            .any(|open| open.eq_ignore_ascii_case(table))
+    };
     let parts = path.match_indices('_').filter_map(|(at, _)| {
         let (before, after) = (path.get(..at)?, path.get(at.checked_add(1)?..)?);
         let is_single = !before.is_empty() && !before.ends_with('_') && !after.starts_with('_');
-        is_single.then(|| format!("{before}{SEPARATOR}{after}"))
+        let table = before.rsplit(SEPARATOR).next().unwrap_or_default();
+        (is_single && !is_open(table)).then(|| format!("{before}{SEPARATOR}{after}"))
     });
     parts.collect()
 }

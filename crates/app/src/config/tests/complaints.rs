@@ -187,6 +187,15 @@ fn a_variable_with_one_underscore_in_place_of_two_is_told_which_was_meant() {
 }
 
 #[test]
+fn a_misspelled_table_is_not_taken_for_a_name_in_one_that_takes_any() {
+    let name = "NEURAXIS_MCP__SERVERS__SHOP__HEADERS_ENVS";
+    let said = complaint_about_variable(name, "X");
+    let expected = format!("{name}: unknown key \"headers_envs\" in [mcp.servers.shop]");
+    assert!(said.starts_with(&expected), "{said}");
+    assert!(said.contains("did you mean headers_env?"), "{said}");
+}
+
+#[test]
 fn a_number_in_place_of_a_text_is_told_what_the_text_should_be() {
     let said = complaint_about_variable("NEURAXIS_SERVER__LISTEN", "8080");
     let expected = "NEURAXIS_SERVER__LISTEN: server.listen: expected an IP address and a port";
