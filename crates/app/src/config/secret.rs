@@ -1,5 +1,7 @@
 //! Keeps secrets out of what is shown.
 
+use std::iter;
+
 use super::key;
 
 /// What stands in place of something hidden.
@@ -83,12 +85,36 @@ pub(super) fn shown_entry(key: &str, before: Option<&str>, value: &str) -> Strin
     }
 }
 
-/// Returns an argument of a program as it may be shown, by the one before it: a secret may stand in an address, behind the name
-/// of an option or a header, or in the word after that of an option.
+/// Returns an argument of a program as it may be shown, by the one before it. One with white space may be a whole command, such as
+/// that of `sh -c`: it is hidden as a whole where one of its words is a secret, since only a shell knows where that ends.
 pub(super) fn shown_argument(before: Option<&str>, argument: &str) -> String {
+    let shown = shown_word(before, argument);
+    let words = || {
+        shown
+            .split_whitespace()
+            .map(|word| word.trim_matches(['"', '\'']))
+    };
+    let mut pairs = iter::once(None).chain(words().map(Some)).zip(words());
+    match pairs.any(|(before, word)| shown_word(before, word) != word) {
+        true => HIDDEN.to_owned(),
+        false => shown,
+    }
+}
+
+/// Returns a word as it may be shown: a secret may stand in an address, behind the name of an option or a header, or in the word
+/// after that of an option.
+fn shown_word(before: Option<&str>, argument: &str) -> String {
     let hidden = || HIDDEN.to_owned();
     let is_value = before.is_some_and(takes_word) && !argument.starts_with("--");
     if is_value && before.is_some_and(|option| may_be_secret_argument(option, "=", argument)) {
+        return hidden();
+    }
+    // As `curl` takes a user with a password. An address, or the numbers of a user and a group, are none.
+    let is_login = matches!(before, Some("-u" | "--user"))
+        && argument.split_once(':').is_some_and(|(_, password)| {
+            !password.starts_with("//") && password.bytes().any(|byte| !byte.is_ascii_digit())
+        });
+    if is_login {
         return hidden();
     }
     if let Some(value) = secret_in(argument) {
@@ -103,7 +129,8 @@ pub(super) fn shown_argument(before: Option<&str>, argument: &str) -> String {
             false => argument.to_owned(),
         };
     }
-    match may_be_key(argument) && !argument.contains('/') {
+    let is_word = !argument.contains(|letter: char| letter == '/' || letter.is_whitespace());
+    match may_be_key(argument) && is_word {
         true => hidden(),
         false => argument.to_owned(),
     }
@@ -314,6 +341,16 @@ mod tests {
             (None, "API_KEY=hunter2", "API_KEY=***"),
             (None, "Authorization: Bearer hunter2", "Authorization:***"),
             (Some("--password"), "hunter2", "***"),
+            (Some("-u"), "ada:hunter2", "***"),
+            (Some("--user"), "ada:hunter2", "***"),
+            (Some("-c"), "server --password  hunter2", "***"),
+            (Some("-c"), "exec server\n\t--token 'a b c'", "***"),
+            (Some("-c"), "curl -u ada:hunter2 --token=x", "***"),
+            (
+                Some("-c"),
+                "server --port 80 --token=x",
+                "server --port 80 --token=***",
+            ),
             (Some("--api-key"), "hunt/er2", "***"),
             (
                 None,
@@ -349,6 +386,10 @@ mod tests {
     fn arguments_that_are_no_secrets_are_shown() {
         for (before, argument) in [
             (Some("--max-tokens"), "4096"),
+            (Some("--user"), "1000:1000"),
+            (Some("-u"), "server.py"),
+            (Some("-u"), "https://host/v1"),
+            (Some("-c"), "exec node server.js --port 8080 -p 80"),
             (None, "--max-tokens=4096"),
             (Some("--token-limit"), "4096"),
             (Some("--author"), "Bob"),
