@@ -124,16 +124,8 @@ impl fmt::Display for FileError {
                 f,
                 "not_a_regular_file: {path:?} is neither a file nor a folder but, say, a pipe, socket or device; skip it"
             ),
-            Self::Secret { path } => write!(
-                f,
-                "secret_file: {path:?} is never read, because files named so hold secrets ({}); go on without it",
-                SECRET_FILES.join(", ")
-            ),
-            Self::SecretTarget { path } => write!(
-                f,
-                "secret_file: {path:?} is never written, because files named so hold secrets ({}); go on without it",
-                SECRET_FILES.join(", ")
-            ),
+            Self::Secret { path } => write_secret(f, path, "read"),
+            Self::SecretTarget { path } => write_secret(f, path, "written"),
             Self::Protected { path } => write!(
                 f,
                 "protected: {path:?} is never written, because it decides what may run here ({}); only people change it",
@@ -185,6 +177,14 @@ impl fmt::Display for FileError {
             Self::Cancelled(cancelled) => cancelled.fmt(f),
         }
     }
+}
+
+fn write_secret(f: &mut fmt::Formatter<'_>, path: &str, done: &str) -> fmt::Result {
+    let names = SECRET_FILES.join(", ");
+    write!(
+        f,
+        "secret_file: {path:?} is never {done}, because files named so hold secrets ({names}); go on without it"
+    )
 }
 
 impl From<Cancelled> for FileError {
