@@ -15,6 +15,7 @@ mod content;
 mod error;
 mod models;
 mod responses;
+mod retold;
 mod run;
 mod stream;
 mod thoughts;

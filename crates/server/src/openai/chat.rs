@@ -4,7 +4,6 @@
 //! that follow it do.
 
 mod stream;
-mod text;
 
 use axum::Json;
 use axum::body::Body;
@@ -23,7 +22,7 @@ use super::content::Content;
 use super::run::{self, Ended, Formed, Held, RunRef};
 use super::stream::answer_as_it_comes;
 use super::tools::{FormatIn, ToolIn, answer, offered};
-use super::{asking, at_least_one, error, models, parse, temperature, thoughts};
+use super::{asking, at_least_one, error, models, parse, retold, temperature, thoughts};
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
@@ -313,7 +312,7 @@ impl Completion {
         let Formed { content, refusal } = match has_form {
             true => ended.formed(),
             false => Formed {
-                content: Some(text::whole(&records, result))
+                content: Some(retold::said(&records, result))
                     .filter(|text| calls.is_empty() || !text.is_empty()),
                 refusal: None,
             },

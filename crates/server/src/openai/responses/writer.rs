@@ -13,9 +13,10 @@ use super::items::{Done, Kind, Speaker, Text, voided};
 use super::output::{Content, Item, ResponseOut, id_of};
 use crate::events::write_event;
 use crate::openai::error::ErrorBody;
+use crate::openai::retold;
 use crate::openai::run::{Ended, Formed};
 use crate::openai::stream::{Writer, Written};
-use crate::openai::thoughts::{Thoughts, retold};
+use crate::openai::thoughts::Thoughts;
 
 /// What becomes of the events of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +92,7 @@ impl ResponseEvents {
     ) -> Result<ResponseOut, serde_json::Error> {
         let mut events = Self::new(response, Listener::Nobody, at_once);
         let nothing = &mut Vec::new();
-        for event in retold(records) {
+        for event in retold::events(records) {
             events.take_in(&event, nothing)?;
         }
         events.finish(ended, nothing)

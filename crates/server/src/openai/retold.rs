@@ -1,0 +1,92 @@
+//! The events of a run once more, as whoever had listened would have heard them.
+
+use std::sync::Arc;
+
+use neuraxis::core::{
+    AgentId, AgentSpec, BlockIndex, ContentIndex, LiveBody, LiveEvent, LlmCall, Purpose, Record,
+    RecordBody, ReplyPart, SelfCheck, is_last_answer,
+};
+use neuraxis::engine::Words;
+use neuraxis::{Event, OrchestratorResult};
+
+use super::thoughts::BREAK;
+
+/// Returns the events of a run, each reply as if it had come in one piece.
+pub(super) fn events(records: &[Arc<Record>]) -> impl Iterator<Item = Event> + '_ {
+    let started = records.first().and_then(|first| first.run_started());
+    let agent = started.map(|started| &started.spec.root);
+    let self_check = records.iter().find_map(|record| match &record.body {
+        RecordBody::Decision(decision) => decision.self_check.as_ref(),
+        _ => None,
+    });
+    records.iter().flat_map(move |record| {
+        let replied = match &record.body {
+            RecordBody::LlmCall(call)
+                if record.agent == AgentId::ROOT
+                    && agent.is_some_and(|agent| is_heard(call, agent, self_check)) =>
+            {
+                pieces(record, call)
+            }
+            _ => Vec::new(),
+        };
+        replied
+            .into_iter()
+            .chain([Event::Record(Arc::clone(record))])
+    })
+}
+
+/// Tells whether a person reads a reply as it comes, and it is not taken back.
+fn is_heard(call: &LlmCall, agent: &AgentSpec, self_check: Option<&SelfCheck>) -> bool {
+    let stands = match call.purpose {
+        Purpose::LastAnswer => is_last_answer(&call.reply),
+        _ => call.reply.turned_down().is_none(),
+    };
+    stands && agent.is_read_along(call.purpose, self_check)
+}
+
+fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {
+    let bodies = call.reply.parts.iter().filter_map(|part| match part {
+        ReplyPart::Text(part) => Some(LiveBody::TextDelta {
+            text: part.text.clone(),
+        }),
+        ReplyPart::Reasoning(part) => Some(LiveBody::ReasoningDelta {
+            text: part.text.clone(),
+        }),
+        ReplyPart::ToolCall(_) => None,
+    });
+    let events = bodies.map(|body| {
+        Event::Live(LiveEvent {
+            after: record.seq,
+            content_index: ContentIndex(0),
+            run_id: call.effect_id.run,
+            agent: record.agent,
+            call: call.effect_id,
+            attempt: call.attempt,
+            block: BlockIndex(0),
+            offset: 0,
+            body,
+        })
+    });
+    events.collect()
+}
+
+/// Returns all that the user is told in one piece, the answer last: what a stream of it tells, but for what cannot be taken back
+/// there, such as the text of a model call that broke off.
+pub(super) fn said(records: &[Arc<Record>], result: &OrchestratorResult) -> String {
+    let reply = result.reply.as_str();
+    if result.answer.is_some() {
+        return reply.to_owned();
+    }
+    let mut words = Words::default();
+    let said: String = events(records)
+        .filter_map(|event| words.hear(&event))
+        .collect();
+    // Some models begin with line breaks before they call a tool.
+    let said = said.trim_start_matches('\n');
+    match &result.finish_reason {
+        _ if said.is_empty() => reply.to_owned(),
+        Some(_) => said.to_owned(),
+        // What a run waits for is in no event.
+        None => format!("{said}{BREAK}{reply}"),
+    }
+}
