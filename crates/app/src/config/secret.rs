@@ -129,11 +129,16 @@ fn shown_word(before: Option<&str>, argument: &str) -> String {
             false => argument.to_owned(),
         };
     }
-    let is_word = !argument.contains(|letter: char| letter == '/' || letter.is_whitespace());
-    match may_be_key(argument) && is_word {
+    match is_key(argument) {
         true => hidden(),
         false => argument.to_owned(),
     }
+}
+
+/// Tells whether an argument looks like a key. A path does not, and neither does a command.
+fn is_key(argument: &str) -> bool {
+    let is_word = !argument.contains(|letter: char| letter == '/' || letter.is_whitespace());
+    may_be_key(argument) && is_word
 }
 
 /// Tells whether an argument is an option whose value may be the next one.
@@ -167,7 +172,7 @@ fn may_be_secret_argument(name: &str, separator: &str, value: &str) -> bool {
     };
     let is_of_file = names_file(&name.to_ascii_uppercase(), value);
     let is_yes_or_no = matches!(value, "true" | "false");
-    sounds_secret && !is_of_file && !is_yes_or_no || may_be_key(value) && !value.contains('/')
+    sounds_secret && !is_of_file && !is_yes_or_no || is_key(value)
 }
 
 /// Tells whether an option is called as one that holds a secret. Other than in the name of a variable its words count whole:
