@@ -53,7 +53,9 @@ export class Chat {
   look() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     if (this.held) Object.assign(this.held, { top: this.held.top + this.held.at - scrollTop, at: scrollTop });
-    if (scrollHeight - scrollTop - clientHeight < 40) this.isAtEnd = true;
+    const below = scrollHeight - scrollTop - clientHeight;
+    // Somebody who goes back begins with a few pixels, and is near the end for a while.
+    if (below < 2 || (below < 40 && scrollTop > this.top)) this.isAtEnd = true;
     else if (scrollTop < this.top - 2 && scrollHeight >= this.height) this.isAtEnd = false;
     this.top = scrollTop;
     this.height = scrollHeight;

@@ -3,11 +3,12 @@
 import * as chat from "./chat.mjs";
 import * as decisions from "./decisions.mjs";
 import * as hostile from "./hostile.mjs";
+import * as layout from "./layout.mjs";
 import * as origins from "./origins.mjs";
 import * as runs from "./runs.mjs";
 import { World } from "./world.mjs";
 
-const scenarios = { ...chat, ...decisions, ...hostile, ...origins, ...runs };
+const scenarios = { ...chat, ...decisions, ...hostile, ...layout, ...origins, ...runs };
 const name = process.argv[2];
 const world = await World.start();
 let code = 0;

@@ -68,6 +68,7 @@ scenarios! {
     fn a_session_that_is_made_after_the_person_went_elsewhere_does_not_bring_them_back() = "stays_where_the_person_went";
     fn files_go_with_a_message_and_are_shown_with_it() = "attaches_files";
     fn a_run_is_stopped_steered_and_asked_again_by_keyboard() = "stops_steers_and_goes_on_by_keyboard";
+    fn whoever_goes_back_by_a_few_pixels_while_an_answer_grows_stays_there() = "leaves_whoever_goes_back_where_they_are";
     fn earlier_turns_are_shown_and_what_was_read_stays_where_it_was() = "shows_earlier_turns_without_a_jump";
     fn earlier_turns_neither_change_the_plan_nor_are_announced() = "takes_nothing_that_is_over_for_news";
     fn a_conversation_goes_on_in_a_new_session_from_any_answer() = "goes_on_in_a_new_session";
