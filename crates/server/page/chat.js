@@ -41,8 +41,12 @@ export class Chat {
     this.height = 0;
     this.scroller.addEventListener("scroll", () => this.look(), { passive: true });
     this.stick = eachFrame(() => {
+      // The end was left for what was to be decided, which it is.
+      if (this.isAsked && !this.turns.querySelector(".ask")) Object.assign(this, { isAsked: false, isAtEnd: true });
       if (this.isAtEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
-      else this.look();
+      if (this.isAtEnd && this.asksNow) this.showQuestion();
+      this.asksNow = false;
+      this.look();
     });
     const resized = new ResizeObserver(() => { this.keep(); this.stick(); });
     resized.observe(this.turns);
@@ -56,7 +60,7 @@ export class Chat {
     const below = scrollHeight - scrollTop - clientHeight;
     // Somebody who goes back begins with a few pixels, and is near the end for a while.
     if (below < 2 || (below < 40 && scrollTop > this.top)) this.isAtEnd = true;
-    else if (scrollTop < this.top - 2 && scrollHeight >= this.height) this.isAtEnd = false;
+    else if (scrollTop < this.top - 2 && scrollHeight >= this.height) Object.assign(this, { isAtEnd: false, isAsked: false });
     this.top = scrollTop;
     this.height = scrollHeight;
     this.down.hidden = this.isAtEnd;
@@ -75,6 +79,14 @@ export class Chat {
   toEnd() {
     this.isAtEnd = true;
     this.stick();
+  }
+
+  /** Shows the first question from its beginning, where the end would hide that: what is decided about stands above what decides. */
+  showQuestion() {
+    const first = this.turns.querySelector(".ask");
+    if (!first || first.getBoundingClientRect().top >= this.scroller.getBoundingClientRect().top) return;
+    first.scrollIntoView({ block: "start" });
+    Object.assign(this, { isAtEnd: false, isAsked: true, top: this.scroller.scrollTop });
   }
 
   /** Shows what there is, and takes up the run that is at work. */
@@ -170,7 +182,7 @@ export class Chat {
 
   changed(turn, node) {
     this.stick();
-    if (node && this.isAtEnd) node.scrollIntoView({ block: "nearest" });
+    if (node) this.asksNow = true;
     if (!turn.whenBegun || turn.before === undefined) return;
     turn.whenBegun(turn.before);
     turn.whenBegun = undefined;

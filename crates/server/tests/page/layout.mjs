@@ -1,7 +1,7 @@
 // What is in sight and how it is laid out: scrolling, widths, what can be pressed.
 
 import assert from "node:assert/strict";
-import { over, say, sees } from "./world.mjs";
+import { choose, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 const scrolled = (page) => page.locator(".chat .scroller").evaluate((node) => ({ top: node.scrollTop, below: node.scrollHeight - node.scrollTop - node.clientHeight }));
 
@@ -28,4 +28,32 @@ export async function leaves_whoever_goes_back_where_they_are(world) {
   assert.ok((await scrolled(page)).below < 2);
   await page.click("[aria-label='Stop the run']");
   await over(page, 1);
+}
+
+export async function shows_questions_from_the_first(world) {
+  const isWhole = (node) => {
+    const { top, bottom } = node.getBoundingClientRect();
+    const { top: above, bottom: below } = node.closest(".scroller").getBoundingClientRect();
+    return top >= above && bottom <= below;
+  };
+  for (const [name, viewport] of [["wide", WIDE], ["phone", PHONE]]) {
+    const page = await world.open({ viewport });
+    await choose(page, "Channel", "code_task");
+    await say(page, "three calls");
+    await page.locator(".ask").nth(2).waitFor();
+    await page.waitForFunction(() => !document.querySelector(".to-end").hidden);
+    assert.ok(await page.locator(".ask h3").first().evaluate(isWhole), "what is asked first is in sight");
+    assert.equal(await page.evaluate(() => document.body.scrollTop + document.documentElement.scrollTop), 0, "the page itself stays where it is");
+    assert.equal(await page.evaluate(() => document.body.scrollHeight - document.body.clientHeight), 0, "and cannot be scrolled");
+    await world.picture(page, `questions-first-${name}-light`);
+    for (let left = 3; left > 0; left -= 1) {
+      await page.locator(".ask .danger").first().click();
+      await page.waitForFunction((count) => document.querySelectorAll(".ask .answers").length < count, left);
+    }
+    // Once all is decided, the end is followed again.
+    await over(page, 1);
+    await page.waitForFunction(() => document.querySelector(".to-end").hidden);
+    assert.ok((await scrolled(page)).below < 2);
+    await page.context().close();
+  }
 }
