@@ -17,7 +17,7 @@ export class Card {
     this.onKept = () => { this.token.hidden = this.problem.hidden = true; };
     /** What sends an answer. */
     this.controls = [];
-    this.node = el("section", { class: "ask", role: "group", "aria-labelledby": `${this.id}-title` });
+    this.node = el("section", { class: "ask", role: "group", tabindex: "-1", "aria-labelledby": `${this.id}-title` });
     if (!key()) this.askForToken();
   }
 
@@ -32,9 +32,12 @@ export class Card {
   async answer(doing, request) {
     if (!this.token.hidden && this.secret.value.trim()) keep(this.secret.value);
     if (!key()) return this.complain(`${doing} needs the token.`, this.secret);
+    // The focus is lost with what has it, which whoever points at things does not miss.
+    const scroller = this.node.querySelector(":focus-visible") && this.node.closest(".scroller");
     this.setBusy(true);
     try {
       await request();
+      if (scroller) requestAnimationFrame(() => this.leave(scroller));
       return true;
     } catch (problem) {
       this.setBusy(false);
@@ -42,6 +45,13 @@ export class Card {
       this.askForToken();
       return this.complain(key() ? "The server does not accept this token or key." : problem.message, this.secret);
     }
+  }
+
+  /** Gives the focus to the next card that is open, whose buttons are further on, or to the conversation. */
+  leave(scroller) {
+    const next = [...scroller.querySelectorAll(".ask:has(.answers)")].find((node) => node !== this.node);
+    (next ?? scroller).focus({ preventScroll: true });
+    next?.scrollIntoView({ block: "nearest" });
   }
 
   complain(text, field) {

@@ -316,3 +316,27 @@ export async function asks_for_a_key(world) {
   assert.equal(world.file("notes.md"), undefined);
   assert.ok(!(await page.content()).includes(key));
 }
+
+export async function decides_by_keyboard_one_after_the_other(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await question(page, "three calls");
+  await page.locator(".ask").nth(2).waitFor();
+  await page.locator(".ask .primary").first().focus();
+  const open = () => page.locator(".ask .answers").count();
+  const focused = () => page.evaluate(() => [document.activeElement.className, document.activeElement.querySelector("h3 code")?.textContent]);
+  for (const [left, name] of [[2, "read_file"], [1, "write_file"]]) {
+    await page.keyboard.press("Enter");
+    await page.waitForFunction((count) => document.querySelectorAll(".ask .answers").length === count && document.activeElement.matches(".ask"), left);
+    assert.deepEqual(await focused(), ["ask", name]);
+    if (left === 2) await world.picture(page, "questions-by-keyboard-wide-light");
+    // Whoever presses a key once too often decides nothing.
+    await page.keyboard.press("Enter");
+    assert.equal(await open(), left);
+    await page.locator(".ask:focus .primary").focus();
+  }
+  await page.keyboard.press("Enter");
+  await over(page, 1);
+  assert.equal(await page.evaluate(() => document.activeElement.matches(".scroller")), true);
+  assert.equal(world.file("other.md"), "Other.\n");
+}

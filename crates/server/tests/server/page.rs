@@ -84,6 +84,7 @@ scenarios! {
     fn a_person_who_has_the_token_approves_exactly_what_is_shown() = "approves_with_the_token";
     fn a_question_shows_all_that_would_run_whatever_its_arguments_are_called() = "shows_all_that_would_run";
     fn a_run_waits_for_the_other_questions_once_one_is_decided() = "waits_for_the_other_questions";
+    fn the_focus_goes_from_one_question_to_the_next_and_decides_nothing_there() = "decides_by_keyboard_one_after_the_other";
     fn a_person_denies_a_call_with_a_reason_after_a_reload_too() = "denies_with_a_reason";
     fn a_run_that_got_its_result_from_a_client_is_shown_at_work() = "goes_on_with_what_a_client_brings";
     fn what_a_tool_asks_is_filled_in_by_keyboard_and_answered_or_declined() = "answers_what_a_tool_asks";
