@@ -42,7 +42,8 @@ class App {
     const isChat = this.view instanceof Chat;
     const session = isChat ? this.view.sessionId : undefined;
     document.getElementById("where").textContent = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
-    document.title = `${document.getElementById("where").textContent} · Neuraxis`;
+    // It is all that one sees from another tab.
+    document.title = `${isChat && this.view.isWaiting ? "Waiting for you · " : ""}${document.getElementById("where").textContent} · Neuraxis`;
   }
 
   /** Whoever comes back sees what went on elsewhere meanwhile. */
@@ -93,6 +94,10 @@ class App {
           this.sessions.refresh();
         },
         changed: () => this.sessions.refresh(),
+        waits: () => {
+          if (this.view === chat) this.name();
+          this.sessions.refresh({ asks: false });
+        },
         go: (other) => (this.view === chat ? go(path`/sessions/${other}`) : this.sessions.refresh()),
         title: (id) => this.sessions.titles.get(id) ?? `Session ${id}`,
         begin: (text, files) => {

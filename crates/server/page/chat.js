@@ -19,7 +19,7 @@ const SHOWN = 12;
 const NEWEST = 50;
 
 export class Chat {
-  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `changed`, `go`. */
+  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `changed`, `waits`, `go`. */
   constructor(sessionId, hooks) {
     Object.assign(this, { sessionId, hooks });
     this.followers = new Set();
@@ -36,6 +36,7 @@ export class Chat {
     this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
     this.node = el("div", { class: "chat" }, el("h1", { class: "hidden", text: sessionId ? `Session ${sessionId}` : "New session" }), this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
     this.joined = 0;
+    this.hasWaited = false;
     this.isAtEnd = true;
     this.top = 0;
     this.height = 0;
@@ -180,8 +181,17 @@ export class Chat {
     else this.say(turn.message, turn.files);
   }
 
+  /** Whether the run at work waits for somebody. */
+  get isWaiting() {
+    return Boolean(this.working?.view.isWaiting);
+  }
+
   changed(turn, node) {
     this.stick();
+    if (this.hasWaited !== this.isWaiting) {
+      this.hasWaited = this.isWaiting;
+      this.hooks.waits();
+    }
     if (node) this.asksNow = true;
     if (!turn.whenBegun || turn.before === undefined) return;
     turn.whenBegun(turn.before);

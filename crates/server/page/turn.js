@@ -106,7 +106,7 @@ export class TurnView {
 
   /** Whether the run waits for somebody outside. */
   get isWaiting() {
-    return this.pending.size > 0 || this.questions.isOpen;
+    return this.status === "running" && (this.pending.size > 0 || this.questions.isOpen);
   }
 
   get needsApproval() {

@@ -322,6 +322,8 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   await choose(page, "Channel", "code_task");
   await question(page, "three calls");
   await page.locator(".ask").nth(2).waitFor();
+  assert.equal(await page.title(), "Waiting for you · three calls · Neuraxis");
+  await sees(page, ".session-list .current", "waits");
   await page.locator(".ask .primary").first().focus();
   const open = () => page.locator(".ask .answers").count();
   const focused = () => page.evaluate(() => [document.activeElement.className, document.activeElement.querySelector("h3 code")?.textContent]);
@@ -338,5 +340,7 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   await page.keyboard.press("Enter");
   await over(page, 1);
   assert.equal(await page.evaluate(() => document.activeElement.matches(".scroller")), true);
+  await page.waitForFunction(() => document.title === "three calls · Neuraxis");
+  await page.waitForFunction(() => !document.querySelector(".session-list .tag"));
   assert.equal(world.file("other.md"), "Other.\n");
 }
