@@ -1,7 +1,7 @@
 // What is in sight and how it is laid out: scrolling, widths, what can be pressed.
 
 import assert from "node:assert/strict";
-import { choose, over, say, sees, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 const scrolled = (page) => page.locator(".chat .scroller").evaluate((node) => ({ top: node.scrollTop, below: node.scrollHeight - node.scrollTop - node.clientHeight }));
 
@@ -56,4 +56,26 @@ export async function shows_questions_from_the_first(world) {
     assert.ok((await scrolled(page)).below < 2);
     await page.context().close();
   }
+}
+
+export async function lays_a_run_out_on_a_laptop(world) {
+  const page = await world.open({ viewport: { width: 1024, height: 700 } });
+  await choose(page, "Channel", "code_task");
+  await ask(page, "plan it");
+  await page.click(".actions a");
+  await page.waitForSelector(".bar.tool");
+  const apart = () => page.evaluate(() => {
+    const boxes = [...document.querySelectorAll(".ticks span")].map((tick) => tick.getBoundingClientRect()).filter(({ width }) => width > 0);
+    return boxes.every(({ left }, at) => at === 0 || left > boxes[at - 1].right);
+  });
+  assert.ok(await apart(), "times stand beside each other");
+  await page.locator(".bar-row").nth(1).click();
+  await page.waitForSelector(".detail");
+  const [bars, detail] = await page.evaluate(() => [".bars", ".aside"].map((each) => document.querySelector(each).getBoundingClientRect().toJSON()));
+  assert.ok(detail.left === bars.left && detail.right === bars.right, "what a bar stands for has the whole width");
+  assert.ok(detail.bottom <= 700, "and is in sight");
+  assert.ok(await page.locator(".bar-row[aria-pressed=true]").evaluate((row) => row.getBoundingClientRect().bottom <= document.querySelector(".aside").getBoundingClientRect().top), "it does not hide its bar");
+  assert.ok(await apart());
+  await world.picture(page, "run-laptop-light");
+  await world.accessible(page, "a run on a laptop");
 }
