@@ -19,8 +19,8 @@ class App {
     this.sessions = new SessionList({ go: (id) => go(id ? path`/sessions/${id}` : "/") });
     const head = el("div", { class: "side-head" }, el("a", { class: "brand", href: "#/" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "Neuraxis"),
       button({ name: "cross", label: "Close the list", className: "quiet only-narrow", onClick: () => this.fold() }));
-    const foot = el("div", { class: "side-foot" }, el("a", { class: "button quiet", href: "#/runs" }, "All runs"), el("a", { class: "button quiet", href: "#/stats" }, "Statistics"), themeButton());
-    fill(this.side, head, this.sessions.node, foot);
+    this.links = [["#/runs", "All runs"], ["#/stats", "Statistics"]].map(([href, text]) => el("a", { class: "button quiet", href }, text));
+    fill(this.side, head, this.sessions.node, el("div", { class: "side-foot" }, this.links, themeButton()));
     this.veil = document.getElementById("veil");
     this.veil.addEventListener("click", () => this.fold());
     document.getElementById("unfold").addEventListener("click", () => this.unfold());
@@ -110,6 +110,7 @@ class App {
       this.sessions.select(session);
     }
     fill(this.main, this.view.node);
+    for (const link of this.links) link.ariaCurrent = link.hash === location.hash ? "page" : null;
     this.name();
     this.view.open();
     if (this.view.composer) this.view.composer.focus();

@@ -58,7 +58,7 @@ function row(run) {
   // On a narrow screen a row is a card, where the layout takes the roles of a table away unless they are said, and the heads.
   const cell = (text, head) => el("td", { role: "cell", class: "right", text, "data-head": text ? head : undefined });
   return el("tr", { role: "row" },
-    el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}` }), run.text || run.run_id)),
+    el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}`, title: run.text }), run.text || run.run_id)),
     el("td", { role: "cell" }, statusTag(run)),
     el("td", { role: "cell", text: run.started_at ? clock(run.started_at) : "" }),
     cell(run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : ""),

@@ -79,3 +79,27 @@ export async function lays_a_run_out_on_a_laptop(world) {
   await world.picture(page, "run-laptop-light");
   await world.accessible(page, "a run on a laptop");
 }
+
+export async function gives_titles_the_room_there_is(world) {
+  const text = "Find out why the nightly build of the payments service fails on the second of the month";
+  await world.api("/sessions/long/turns", { message: text });
+  const page = await world.open({ hash: "#/runs", token: false });
+  await sees(page, ".session-list", "Find out why");
+  await page.mouse.move(700, 500);
+  const ends = () => page.evaluate(() => [".session-list .title", ".session-list li", ".session-list .button"].map((each) => document.querySelector(each).getBoundingClientRect()).map(({ left, right }) => [left, right]));
+  let [title, entry, bin] = await ends();
+  assert.ok(entry[1] - title[1] < 12, `a title goes to the end: ${title} ${entry}`);
+  assert.ok((await page.locator(".session-list a").getAttribute("title")).startsWith(text.slice(0, 70)), "and is told in full");
+  assert.equal(await page.locator(".side-foot [aria-current=page]").innerText(), "All runs");
+  await world.picture(page, "titles-wide-light");
+  await page.hover(".session-list li");
+  [title, entry, bin] = await ends();
+  assert.ok(title[1] <= bin[0], "it makes room for the button");
+  await world.picture(page, "titles-hover-wide-light");
+  await page.click(".side-foot >> text=Statistics");
+  await sees(page, ".side-foot [aria-current=page]", "Statistics");
+  await page.click(".session-list a");
+  await over(page, 1);
+  assert.equal(await page.locator(".side-foot [aria-current]").count(), 0);
+  await world.accessible(page, "a session with a long title");
+}

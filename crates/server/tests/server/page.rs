@@ -79,6 +79,7 @@ scenarios! {
     fn conversations_and_runs_are_kept_as_files() = "keeps_conversations_and_runs_as_files";
     fn a_choice_is_explained_and_a_refusal_names_its_rule() = "explains_the_choice";
     fn a_turn_is_taken_with_what_was_chosen_before_the_choices_are_there() = "sends_what_was_chosen_before_the_choices_are_there";
+    fn a_title_in_the_list_has_the_room_there_is_and_the_view_that_is_shown_is_marked() = "gives_titles_the_room_there_is";
     fn sessions_are_found_by_title_and_id_and_deleted_after_a_question() = "finds_and_deletes_sessions";
     fn a_session_that_was_deleted_elsewhere_is_not_begun_anew() = "does_not_begin_a_deleted_session_anew";
     fn a_person_who_has_the_token_approves_exactly_what_is_shown() = "approves_with_the_token";
