@@ -103,3 +103,40 @@ export async function gives_titles_the_room_there_is(world) {
   assert.equal(await page.locator(".side-foot [aria-current]").count(), 0);
   await world.accessible(page, "a session with a long title");
 }
+
+export async function is_pressed_by_fingers(world) {
+  const page = await world.open({ viewport: PHONE });
+  const small = async (what) => {
+    const found = await page.evaluate(() => [...document.querySelectorAll("button, a.button, summary, .session-list a, .field:not(textarea)")]
+      .filter((node) => node.checkVisibility({ visibilityProperty: true }))
+      .map((node) => [node.ariaLabel || node.textContent || node.className, node.getBoundingClientRect()])
+      .filter(([, { width, height }]) => width > 0 && (width < 32 || height < 36))
+      .map(([name, { width, height }]) => `${name}: ${Math.round(width)} × ${Math.round(height)}`));
+    assert.deepEqual(found, [], what);
+  };
+  await small("the welcome");
+  await choose(page, "Channel", "code_task");
+  await say(page, "write a note");
+  await page.waitForSelector(".ask .answers");
+  await small("a question");
+  await page.click(".ask .danger");
+  await over(page, 1);
+  await ask(page, "markdown please");
+  await ask(page, "plan it");
+  await small("answers");
+  await world.picture(page, "fingers-phone-light");
+  await world.accessible(page, "what is pressed by fingers");
+  await page.click("#unfold");
+  await page.waitForSelector(".session-list li");
+  await small("the list");
+  await world.picture(page, "fingers-list-phone-light");
+  await page.click("[aria-label='Close the list']");
+  await page.locator(".actions a").last().click();
+  await page.waitForSelector(".bar.tool");
+  await small("a run");
+  await page.locator(".bar-row").nth(1).click();
+  await small("what a bar stands for");
+  await page.click("[aria-label='Close the details']");
+  await page.click("#tab-log");
+  await small("its records");
+}
