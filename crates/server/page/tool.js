@@ -143,7 +143,10 @@ export class ToolView {
     this.took.textContent = duration(record.duration_ms);
     const isRefused = REFUSED.has(record.failure);
     const words = record.failure ? record.failure.replaceAll("_", " ") : "";
-    this.setState(record.status === "done" ? "done" : isRefused ? "refused" : "error", isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words);
+    const ended = record.status === "done" ? endOf(record.value) : "";
+    // The call did what it was to do; the command did not.
+    this.node.classList.toggle("ill", Boolean(ended));
+    this.setState(record.status === "done" ? "done" : isRefused ? "refused" : "error", ended || (isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words));
     if (record.status !== "done") {
       const text = messageOf(record.value).replace(/^denied: /, "");
       // What a person said stands there already, with who said it.
@@ -213,6 +216,13 @@ export function shownResult({ value, status, untrusted, rewritten, metadata }) {
 function textsOf(value) {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
   return Object.entries(value).filter(([, it]) => typeof it === "string" && it.includes("\n"));
+}
+
+/** How a command ended, unless it ended well. */
+function endOf(value) {
+  if (value?.timed_out === true) return "timed out";
+  if (Number.isInteger(value?.exit_code)) return value.exit_code === 0 ? "" : `exit ${value.exit_code}`;
+  return Number.isInteger(value?.signal) ? `signal ${value.signal}` : "";
 }
 
 const heading = (text) => el("p", { class: "label", text });

@@ -140,3 +140,12 @@ export async function is_pressed_by_fingers(world) {
   await page.click("#tab-log");
   await small("its records");
 }
+
+export async function says_how_a_command_ended(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await ask(page, "exits please");
+  assert.deepEqual(await page.locator(".call .note").allInnerTexts(), ["exit 3", ""]);
+  await world.picture(page, "exits-wide-light");
+  await world.accessible(page, "a command that failed");
+}

@@ -92,6 +92,8 @@ const SCRIPTS = {
   accents: [say(words(1500).replaceAll("word", "wörd"), { pace: 200 })],
   // What it prints comes until it is stopped, too.
   print: [call("run_command", { command: "at=0; while :; do echo \"lïne $at\"; at=$((at + 1)); sleep 0.2; done" }), say("Printed.")],
+  // A call that does what it is to do, of a command that does not.
+  exits: [{ calls: [["run_command", { command: "echo so; exit 3" }], ["run_command", { command: "true" }]] }, say("It failed.")],
   hostile: [call("read_file", { path: HOSTILE.slice(0, 300) }, { reasoning: HOSTILE, text: HOSTILE }), say(HOSTILE)],
   big: [say(`${"A paragraph of an answer that is far too long for anybody to read, with `code` in it. ".repeat(12)}\n\n`.repeat(1000))],
   many: [...Array.from({ length: 12 }, (_, at) => call("calculate", { expression: `${at} + 1` })), say("Counted.")],

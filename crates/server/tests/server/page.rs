@@ -100,6 +100,7 @@ scenarios! {
     fn markdown_becomes_nodes_and_takes_no_time_whatever_it_is() = "renders_markdown";
     fn a_run_is_looked_at_as_a_waterfall_as_records_and_step_by_step() = "shows_what_a_run_did";
     fn what_is_pressed_on_a_phone_is_large_enough_for_a_finger() = "is_pressed_by_fingers";
+    fn a_command_that_failed_is_not_taken_for_one_that_did_not() = "says_how_a_command_ended";
     fn a_waterfall_and_what_a_bar_stands_for_have_room_on_a_laptop() = "lays_a_run_out_on_a_laptop";
     fn what_is_read_of_a_run_at_work_stays_as_it_is_when_records_come() = "leaves_what_is_read_of_a_run_at_work";
     fn what_stands_above_a_run_at_work_keeps_up_with_it() = "says_how_a_run_at_work_stands";
