@@ -1,7 +1,7 @@
 // The conversation of one session: its turns, the one at work, and where the person goes on.
 
 import { Problem, get, path, post } from "./api.js";
-import { alertLine, announce, appendInOrder, button, eachFrame, el, failure, fill, openDialog, submitOnce } from "./dom.js";
+import { alertLine, announce, appendInOrder, button, eachFrame, el, failure, fill, loading, openDialog, submitOnce } from "./dom.js";
 import { parsed, textOf } from "./format.js";
 import { Composer } from "./composer.js";
 import { saveConversation } from "./export.js";
@@ -96,7 +96,7 @@ export class Chat {
     this.composer.keep(this.sessionId ?? "");
     this.isLoaded = !this.sessionId;
     if (!this.sessionId) return this.welcome();
-    fill(this.notice, el("div", { class: "skeleton", "aria-label": "Loading" }, el("i"), el("i"), el("i")));
+    fill(this.notice, loading());
     let overview;
     try {
       overview = await get(path`/sessions/${this.sessionId}`);

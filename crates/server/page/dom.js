@@ -76,6 +76,11 @@ export function failure({ title, message }, ...more) {
   return el("div", { class: "failure", role: "alert" }, el("strong", { text: title || "This did not work" }), appendVisible(el("p"), message), more);
 }
 
+/** What stands where something will be that is on its way. */
+export function loading() {
+  return el("div", { class: "skeleton", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
+}
+
 /** What is known of something, each by its name. */
 export function factList(facts, className = "") {
   const known = facts.filter(([, value]) => value !== undefined && value !== null && value !== "");

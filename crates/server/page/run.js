@@ -1,7 +1,7 @@
 // One run from the outside: the waterfall, the log of its records, and its replay. It grows while the run is at work.
 
 import { get, path } from "./api.js";
-import { appendInOrder, button, eachFrame, el, factList, failure, fill } from "./dom.js";
+import { appendInOrder, button, eachFrame, el, factList, failure, fill, loading } from "./dom.js";
 import { shownDecision } from "./choices.js";
 import { detailOf } from "./detail.js";
 import { saveRecords } from "./export.js";
@@ -36,18 +36,23 @@ export class RunPage {
     this.tabs = TABS.map(([name, text]) => el("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `panel-${name}`, text, on: { click: () => this.choose(name), keydown: (event) => this.move(event, name) } }));
     for (const [name, panel] of Object.entries(this.panels)) Object.assign(panel, { id: `panel-${name}` }).setAttribute("role", "tabpanel");
     for (const [name, panel] of Object.entries(this.panels)) panel.setAttribute("aria-labelledby", `tab-${name}`);
-    this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, this.head, this.notice, el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the run" }, this.tabs), Object.values(this.panels)));
+    /** Not there before the first record is: until then nobody knows what the run did. */
+    this.views = el("div", { class: "views", hidden: true }, el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the run" }, this.tabs), Object.values(this.panels));
+    this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, this.head, this.notice, this.views));
     this.draw = eachFrame(() => this.show());
     this.choose("timeline");
   }
 
   async open() {
+    fill(this.notice, loading());
     await this.summarize();
     // Nobody would stop what a page that was left meanwhile follows.
     if (this.isClosed) return;
     this.follower = new Follower({ runId: this.runId, onEvent: (event) => {
       if (event.seq === undefined) return;
       this.records.push(event);
+      if (this.views.hidden) fill(this.notice);
+      this.views.hidden = false;
       this.draw();
       if (!this.isOver) this.soon ??= setTimeout(() => this.summarize({ asks: false }), BEHIND);
     }, onState: (state) => state === "over" && this.summarize() });

@@ -1,7 +1,7 @@
 // All runs, the newest first: what each was about, how it ended, what it took.
 
 import { get, path } from "./api.js";
-import { alertLine, appendInOrder, button, el, fill } from "./dom.js";
+import { alertLine, appendInOrder, button, el, fill, loading } from "./dom.js";
 import { clock, costOf, duration, reasonOf, tokens } from "./format.js";
 
 const PAGE = 50;
@@ -23,6 +23,7 @@ export class RunsPage {
   }
 
   open() {
+    fill(this.notice, loading());
     return this.load();
   }
 

@@ -1,7 +1,7 @@
 // What runs add up to: in all, and by day, model, role, tool and agent, each with a bar.
 
 import { get, path } from "./api.js";
-import { alertLine, appendVisible, el, factList, fill } from "./dom.js";
+import { alertLine, appendVisible, el, factList, fill, loading } from "./dom.js";
 import { costOf, duration, sure, tokens } from "./format.js";
 
 /** How far back one can look, in days; 0 for as far as there is anything. */
@@ -20,6 +20,7 @@ export class StatsPage {
   }
 
   open() {
+    fill(this.body, loading());
     return this.load();
   }
 

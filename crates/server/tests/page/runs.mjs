@@ -121,6 +121,28 @@ export async function leaves_what_is_read_of_a_run_at_work(world) {
   await world.accessible(page, "a log without a record");
 }
 
+export async function says_nothing_of_a_run_before_it_is_known(world) {
+  await world.api("/sessions/talk/turns", { message: "markdown please" });
+  const [{ run_id: run }] = (await world.api("/runs")).runs;
+  const page = await world.open({ token: false, hash: "#/stats" });
+  const { asked } = await hold(page, "**/api/v1/runs/*/events");
+  await go(page, `#/runs/${run}`);
+  const loading = await asked;
+  await sees(page, ".run-head h1", "markdown please");
+  assert.ok(await page.isVisible(".skeleton"));
+  assert.ok(await page.isHidden("[role=tablist]"));
+  await world.picture(page, "run-loading-wide-light");
+  await loading.continue();
+  await page.waitForSelector(".bar.model");
+  assert.equal(await page.locator(".skeleton").count(), 0);
+  await go(page, "#/runs/00000000-0000-7000-8000-000000000000");
+  await sees(page, ".failure", "No such run");
+  assert.ok(await page.isHidden("[role=tablist]"));
+  assert.ok(!(await page.innerText("#main")).includes("Neither"), "nothing is said of what is not there");
+  await world.picture(page, "run-none-wide-light");
+  await world.accessible(page, "a run that is not there");
+}
+
 export async function says_how_a_run_at_work_stands(world) {
   const { run_id: run, pending } = await world.api("/sessions/house/turns", { message: "door please", tools: [{ name: "open_door" }] });
   const page = await world.open({ token: false, hash: `#/runs/${run}` });

@@ -102,6 +102,7 @@ scenarios! {
     fn what_is_pressed_on_a_phone_is_large_enough_for_a_finger() = "is_pressed_by_fingers";
     fn a_command_that_failed_is_not_taken_for_one_that_did_not() = "says_how_a_command_ended";
     fn a_waterfall_and_what_a_bar_stands_for_have_room_on_a_laptop() = "lays_a_run_out_on_a_laptop";
+    fn nothing_is_said_of_a_run_before_it_is_known() = "says_nothing_of_a_run_before_it_is_known";
     fn what_is_read_of_a_run_at_work_stays_as_it_is_when_records_come() = "leaves_what_is_read_of_a_run_at_work";
     fn what_stands_above_a_run_at_work_keeps_up_with_it() = "says_how_a_run_at_work_stands";
     fn the_replay_of_a_run_at_work_goes_on_with_it() = "replays_a_run_at_work_to_where_it_is";
