@@ -55,9 +55,11 @@ function table(name, unit, rows, kind) {
   const size = measure(rows, kind);
   const largest = Math.max(1, ...rows.map(size));
   const body = rows.map((row) => el("tr", {},
-    appendVisible(el("th", { scope: "row" }), row.name),
-    ...[(kind === "days" ? row.runs : row.calls).toLocaleString("en"), row.failures.toLocaleString("en"), kind === "tools" ? "" : sure(tokens(row.usage.total_tokens), row.usage.labels?.total_tokens), cost(row), duration(row.latency.p50_ms), duration(row.latency.p95_ms)].map((text) => el("td", { class: "right", text })),
-    el("td", { class: "stats-bar", "aria-hidden": "true" }, barOf(size(row) / largest, row))));
+    appendVisible(el("th", { scope: "row", title: row.name }), row.name),
+    el("td", { class: "right", text: count(row, kind).toLocaleString("en") }),
+    el("td", { class: `right ${row.failures ? "" : "none"}`, text: row.failures.toLocaleString("en") }),
+    ...[kind === "tools" ? "" : sure(tokens(row.usage.total_tokens), row.usage.labels?.total_tokens), cost(row), duration(row.latency.p50_ms), duration(row.latency.p95_ms)].map((text) => el("td", { class: "right", text })),
+    el("td", { class: "stats-bar", "aria-hidden": "true" }, barOf(size(row) / largest, row.failures / count(row, kind)))));
   return el("div", { class: "table", tabindex: "0", role: "region", "aria-label": `By ${name.toLowerCase()}` }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((head, at) => head ? el("th", { scope: "col", text: head, class: at > 0 ? "right" : undefined }) : el("td")))), el("tbody", {}, body)));
 }
 
@@ -65,11 +67,18 @@ function table(name, unit, rows, kind) {
 function measure(rows, kind) {
   if (kind !== "tools" && rows.some((row) => row.cost_micro_usd)) return (row) => row.cost_micro_usd;
   if (kind !== "tools" && rows.some((row) => row.usage.total_tokens)) return (row) => row.usage.total_tokens;
-  return (row) => (kind === "days" ? row.runs : row.calls);
+  return (row) => count(row, kind);
 }
 
-function barOf(part, row) {
-  const bar = el("span", { class: row.failures ? "some-failed" : undefined });
+function count(row, kind) {
+  return kind === "days" ? row.runs : row.calls;
+}
+
+/** A bar that is so long, of which so much is red. */
+function barOf(part, failed) {
+  const red = failed > 0 && el("i");
+  if (red) red.style.width = `${failed * 100}%`;
+  const bar = el("span", {}, red);
   bar.style.width = `${part ? Math.max(1, part * 100) : 0}%`;
   return bar;
 }

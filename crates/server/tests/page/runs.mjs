@@ -72,6 +72,8 @@ export async function shows_what_a_run_did(world) {
     await sees(page, ".stats .facts-list", "Model calls");
     await page.selectOption("[aria-label=Time]", "0");
     await page.waitForSelector(".stats-bar span");
+    const places = await page.locator(".stats table").evaluateAll((tables) => tables.map((table) => [...table.rows[0].cells].map((cell) => Math.round(cell.getBoundingClientRect().right)).join()));
+    assert.equal(new Set(places).size, 1, `the columns of all tables stand beneath each other: ${places.join(" ")}`);
     await world.accessible(page, `stats ${name}`);
     await world.picture(page, `stats-${name}`);
     await page.context().close();
