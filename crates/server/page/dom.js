@@ -1,5 +1,7 @@
 // Makes elements. Texts become text nodes and nothing else: nothing that a model or a tool wrote is ever read as HTML.
 
+import { clock, exactly } from "./format.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Makes an element. `props`: `class`, `text`, `on` (listeners by event), `data`, and other attributes or properties. */
@@ -40,12 +42,16 @@ export function button({ name, text, label, className = "", onClick, ...rest }) 
 /** A button that copies what `read` returns, and says so. */
 export function copyButton(read, label = "Copy", className = "quiet small") {
   const node = button({ name: "copy", label, className });
+  const show = (isDone) => {
+    node.classList.toggle("done", isDone);
+    node.firstChild.replaceWith(icon(isDone ? "check" : "copy"));
+  };
   node.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(read());
-      node.classList.add("done");
+      show(true);
       announce("Copied");
-      setTimeout(() => node.classList.remove("done"), 1500);
+      setTimeout(() => show(false), 1500);
     } catch {
       announce("The browser does not let this page copy");
     }
@@ -74,6 +80,11 @@ export function setAlert(line, text) {
 /** What went wrong, where it takes the place of what was asked for. `more` stands beneath. */
 export function failure({ title, message }, ...more) {
   return el("div", { class: "failure", role: "alert" }, el("strong", { text: title || "This did not work" }), appendVisible(el("p"), message), more);
+}
+
+/** A time for people, as short as it can be; pointed at, as a whole, with `more` before it. */
+export function timeOf(at, more = "") {
+  return el("time", { datetime: at, title: `${more}${exactly(at)}`, text: clock(at) });
 }
 
 /** What stands where something will be that is on its way. */

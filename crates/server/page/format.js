@@ -51,12 +51,18 @@ export function sumOf(one, other) {
   return { cost_micro_usd: (one.cost_micro_usd ?? 0) + (other.cost_micro_usd ?? 0), cost_label: LABELS[Math.max(a, b)] };
 }
 
-/** A time of day, with the day if it is another one. */
+/** A time of day, with the day if it is another one, and the year if that is. */
 export function clock(at) {
   const date = new Date(at);
   const isToday = date.toDateString() === new Date().toDateString();
   const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  return isToday ? time : `${date.toLocaleDateString([], { day: "numeric", month: "short" })}, ${time}`;
+  const year = date.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+  return isToday ? time : `${date.toLocaleDateString([], { day: "numeric", month: "short", year })}, ${time}`;
+}
+
+/** The same with nothing left out. */
+export function exactly(at) {
+  return new Date(at).toLocaleString([], { dateStyle: "full", timeStyle: "medium" });
 }
 
 /** The name of the group in which a list shows a time. */

@@ -1,8 +1,8 @@
 // All runs, the newest first: what each was about, how it ended, what it took.
 
 import { get, path } from "./api.js";
-import { alertLine, appendInOrder, button, el, fill, loading } from "./dom.js";
-import { clock, costOf, duration, reasonOf, tokens } from "./format.js";
+import { alertLine, appendInOrder, button, el, fill, loading, timeOf } from "./dom.js";
+import { costOf, duration, reasonOf, tokens } from "./format.js";
 
 const PAGE = 50;
 
@@ -61,7 +61,7 @@ function row(run) {
   return el("tr", { role: "row" },
     el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}`, title: run.text }), run.text || run.run_id)),
     el("td", { role: "cell" }, statusTag(run)),
-    el("td", { role: "cell", text: run.started_at ? clock(run.started_at) : "" }),
+    el("td", { role: "cell" }, run.started_at && timeOf(run.started_at)),
     cell(run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : ""),
     cell(counted(used.llm_calls, used.llm_failures), "model calls"),
     cell(counted(used.tool_calls, used.tool_errors), "tools"),

@@ -4,7 +4,7 @@
 import { get, path } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
-import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, submitOnce } from "./dom.js";
+import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, submitOnce, timeOf } from "./dom.js";
 import { clock, costOf, duration, oneLine, reasonOf, sumOf, sure, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
@@ -266,6 +266,7 @@ export class TurnView {
     if (label === "unknown") this.pay({});
     const took = this.began && event.at ? new Date(event.at) - new Date(this.began) : undefined;
     const parts = [
+      this.began && timeOf(this.began, "Begun on "),
       this.model && el("span", { text: this.model, title: "Model" }),
       el("span", { text: duration(took), title: "From beginning to end" }),
       el("span", { text: `${sure(tokens(usage.total_tokens ?? 0), label)} tokens`, title: `${tokens(usage.prompt_tokens ?? 0)} sent, of them ${tokens(usage.cached_tokens ?? 0)} cached; ${tokens(usage.completion_tokens ?? 0)} received` }),

@@ -149,3 +149,19 @@ export async function says_how_a_command_ended(world) {
   await world.picture(page, "exits-wide-light");
   await world.accessible(page, "a command that failed");
 }
+
+export async function says_when_and_that_it_was_copied(world) {
+  const page = await world.open();
+  await ask(page, "markdown please");
+  const time = page.locator(".turn-foot time");
+  assert.match(await time.innerText(), /^\d\d?:\d\d/);
+  assert.match(await time.getAttribute("title"), /^Begun on .*\d{4}/);
+  const said = await page.evaluate(async () => (await import("/assets/format.js")).clock(new Date(2020, 5, 1)));
+  assert.match(said, /2020/, "a year that is another one is told");
+  const sign = () => page.locator(".code .button use").getAttribute("href");
+  assert.equal(await sign(), "#icon-copy");
+  await page.click(".code .button");
+  await page.waitForFunction(() => document.querySelector(".code .button.done use")?.getAttribute("href") === "#icon-check");
+  await world.picture(page, "copied-wide-light");
+  await page.waitForFunction(() => document.querySelector(".code .button use").getAttribute("href") === "#icon-copy");
+}
