@@ -16,6 +16,9 @@ import { link } from "./inline.js";
 const SLICE = 10;
 const MAX_SLICE = 200;
 
+/** For how many seconds a run works without a word about it. */
+const PATIENCE = 10;
+
 /** How runs end that need no word about it. */
 const QUIET = new Set(["stop", "clarify"]);
 
@@ -46,6 +49,7 @@ export class TurnView {
     this.said = el("div", { class: "said", hidden: !text }, this.attached, this.bubble, this.saidActions);
     this.body = el("div", { class: "did" });
     this.state = el("div", { class: "turn-state" });
+    this.elapsed = el("span", { class: "elapsed" });
     this.foot = el("footer", { class: "turn-foot" });
     this.node = el("article", { class: "turn", "aria-label": `Turn${at ? ` of ${clock(at)}` : ""}` }, this.title, this.said, this.body, this.state, this.foot);
     if (text) appendInOrder(this.bubble, text);
@@ -128,8 +132,17 @@ export class TurnView {
     // What stands there may be turning.
     if (text === this.stateText && !more) return;
     this.stateText = text;
-    fill(this.state, text ? [icon(sign, sign === "spinner" ? "spins" : ""), el("span", { text }), more] : []);
+    fill(this.state, text ? [icon(sign, sign === "spinner" ? "spins" : ""), el("span", { text }), sign === "spinner" && this.elapsed, more] : []);
     this.state.dataset.kind = kind;
+  }
+
+  /** Says each second for how long the run has been at work since it last waited for somebody: what takes long is not what hangs. */
+  tick() {
+    clearTimeout(this.ticks);
+    if (this.status !== "running" || !this.node.isConnected) return;
+    const seconds = Math.floor((Date.now() - new Date(this.since)) / 1000);
+    this.elapsed.textContent = seconds < PATIENCE ? "" : duration(seconds * 1000);
+    this.ticks = setTimeout(() => this.tick(), 1000);
   }
 
   /** The connection: whether events come. */
@@ -293,9 +306,10 @@ const isOfHook = (reply) => reply?.advice?.advice === "refused" && reply.usage?.
 /** What each kind of event does. Those that are not here stand in the run's log alone. */
 const HANDLERS = {
   run_started(turn, agent, event) {
-    turn.began = event.at;
+    turn.began = turn.since = event.at;
     turn.sessionId = event.session_id;
     turn.before = event.history?.count ?? 0;
+    if (turn.hooks.isLive) turn.tick();
     const messages = (event.spec?.messages ?? []).filter((message) => message.role === "user");
     fill(turn.attached, messages.flatMap(shownFiles));
     // A turn of this page knows its files by name.
@@ -341,6 +355,7 @@ const HANDLERS = {
   approval_decided(turn, agent, event) {
     turn.dismiss(event.tool_call_id);
     turn.pending.delete(event.tool_call_id);
+    turn.since = event.at;
     agent.calls.get(event.tool_call_id)?.decided(event);
     turn.doing = "Working…";
   },
@@ -361,6 +376,7 @@ const HANDLERS = {
   },
   question_settled(turn, agent, event) {
     if (!turn.questions.settle(event.question_id)) return;
+    turn.since = Date.now();
     const call = agent.calls.get(event.tool_call_id);
     call?.say("", SETTLED[event.outcome] ?? event.outcome);
     call?.setState("running");
@@ -368,7 +384,7 @@ const HANDLERS = {
   },
   tool_result(turn, agent, event) {
     turn.dismiss(event.tool_call_id);
-    turn.pending.delete(event.tool_call_id);
+    if (turn.pending.delete(event.tool_call_id)) turn.since = event.at;
     turn.questions.settleAll(event.tool_call_id);
     agent.call(event.tool_call_id, event.name, "").finish(event);
   },

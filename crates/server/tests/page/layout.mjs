@@ -165,3 +165,21 @@ export async function says_when_and_that_it_was_copied(world) {
   await world.picture(page, "copied-wide-light");
   await page.waitForFunction(() => document.querySelector(".code .button use").getAttribute("href") === "#icon-copy");
 }
+
+export async function says_for_how_long_a_run_works(world) {
+  const page = await world.open();
+  await say(page, "endless please");
+  await sees(page, ".reply .md", "word3");
+  assert.equal(await page.locator(".elapsed").innerText(), "");
+  await page.waitForFunction(() => /^\d+ s$/.test(document.querySelector(".elapsed").textContent));
+  const seconds = () => page.evaluate(() => Number.parseFloat(document.querySelector(".elapsed").textContent));
+  const first = await seconds();
+  await page.waitForFunction((before) => Number.parseFloat(document.querySelector(".elapsed").textContent) > before, first);
+  await world.picture(page, "elapsed-wide-light");
+  // Who comes later is told the same.
+  await page.reload();
+  await page.waitForFunction((before) => Number.parseFloat(document.querySelector(".elapsed")?.textContent) > before, first);
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 1);
+  assert.equal(await page.locator(".turn-state").innerText(), "");
+}
