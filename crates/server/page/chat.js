@@ -101,8 +101,10 @@ export class Chat {
     try {
       overview = await get(path`/sessions/${this.sessionId}`);
     } catch (problem) {
+      this.tools.hidden = true;
       return this.complain(problem);
     }
+    this.tools.hidden = false;
     // Nobody would stop what a view that was left meanwhile follows.
     if (this.isClosed) return undefined;
     fill(this.notice);
@@ -388,7 +390,8 @@ export class Chat {
 
   /** Says what went wrong beneath the conversation. */
   complain(problem) {
-    fill(this.notice, failure(problem, this.turns.childNodes.length === 0 && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() })));
+    const mayHelp = this.turns.childNodes.length === 0 && problem.status !== 404;
+    fill(this.notice, failure(problem, mayHelp && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() })));
     this.toEnd();
   }
 

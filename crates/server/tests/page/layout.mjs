@@ -1,7 +1,7 @@
 // What is in sight and how it is laid out: scrolling, widths, what can be pressed.
 
 import assert from "node:assert/strict";
-import { ask, choose, over, say, sees, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, go, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 const scrolled = (page) => page.locator(".chat .scroller").evaluate((node) => ({ top: node.scrollTop, below: node.scrollHeight - node.scrollTop - node.clientHeight }));
 
@@ -182,4 +182,19 @@ export async function says_for_how_long_a_run_works(world) {
   await page.click("[aria-label='Stop the run']");
   await over(page, 1);
   assert.equal(await page.locator(".turn-state").innerText(), "");
+}
+
+export async function offers_nothing_for_a_session_that_is_not_there(world) {
+  await world.api("/sessions/talk/turns", { message: "markdown please" });
+  const page = await world.open({ token: false });
+  await go(page, "#/sessions/nobody");
+  await sees(page, ".failure", "No such session");
+  assert.equal(await page.locator(".failure button").count(), 0, "trying again would not help");
+  assert.ok(await page.isHidden(".chat-tools"), "there is nothing to be exported");
+  // Where it may help it is offered, and does.
+  await page.route("**/api/v1/sessions/talk", (route) => route.fulfill({ status: 503, json: { title: "Not now" } }), { times: 1 });
+  await go(page, "#/sessions/talk");
+  await page.click(".failure >> text=Try again");
+  await over(page, 1);
+  assert.ok(await page.isVisible(".chat-tools"));
 }
