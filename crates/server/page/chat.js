@@ -41,17 +41,21 @@ export class Chat {
     this.top = 0;
     this.height = 0;
     this.scroller.addEventListener("scroll", () => this.look(), { passive: true });
-    this.stick = eachFrame(() => {
-      // The end was left for what was to be decided, which it is.
-      if (this.isAsked && !this.turns.querySelector(".ask")) Object.assign(this, { isAsked: false, isAtEnd: true });
-      if (this.isAtEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
-      if (this.isAtEnd && this.asksNow) this.showQuestion();
-      this.asksNow = false;
-      this.look();
-    });
-    const resized = new ResizeObserver(() => { this.keep(); this.stick(); });
+    this.stick = eachFrame(() => this.settle());
+    // What grew has not been seen yet: a frame later it would have been, without what follows it.
+    const resized = new ResizeObserver(() => { this.keep(); this.settle(); });
     resized.observe(this.turns);
     resized.observe(this.scroller);
+  }
+
+  /** Goes to where the conversation is followed: to its end, or to what is asked. */
+  settle() {
+    // The end was left for what was to be decided, which it is.
+    if (this.isAsked && !this.turns.querySelector(".ask")) Object.assign(this, { isAsked: false, isAtEnd: true });
+    if (this.isAtEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
+    if (this.isAtEnd && this.asksNow) this.showQuestion();
+    this.asksNow = false;
+    this.look();
   }
 
   /** Follows the end, unless the person went back from it: what grows or shrinks meanwhile is nobody's wish. */

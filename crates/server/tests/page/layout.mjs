@@ -30,6 +30,21 @@ export async function leaves_whoever_goes_back_where_they_are(world) {
   await over(page, 1);
 }
 
+export async function follows_the_end_in_the_same_frame(world) {
+  const page = await world.open({ viewport: { width: 500, height: 400 } });
+  await page.evaluate(() => {
+    window.behind = [];
+    const scroller = document.querySelector(".chat .scroller");
+    // It is told after the page is, and before anything is drawn.
+    new ResizeObserver(() => window.behind.push(Math.round(scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight))).observe(document.querySelector(".turns"));
+  });
+  await ask(page, "markdown please");
+  await ask(page, "slow please");
+  const behind = await page.evaluate(() => window.behind);
+  assert.ok(behind.length > 5);
+  assert.deepEqual(behind.filter((it) => it > 1), [], "nothing grows out of sight");
+}
+
 export async function shows_questions_from_the_first(world) {
   const isWhole = (node) => {
     const { top, bottom } = node.getBoundingClientRect();

@@ -69,6 +69,7 @@ scenarios! {
     fn files_go_with_a_message_and_are_shown_with_it() = "attaches_files";
     fn a_run_is_stopped_steered_and_asked_again_by_keyboard() = "stops_steers_and_goes_on_by_keyboard";
     fn whoever_goes_back_by_a_few_pixels_while_an_answer_grows_stays_there() = "leaves_whoever_goes_back_where_they_are";
+    fn what_grows_at_the_end_is_never_drawn_out_of_sight() = "follows_the_end_in_the_same_frame";
     fn of_several_questions_the_first_is_in_sight_and_the_end_once_all_are_decided() = "shows_questions_from_the_first";
     fn earlier_turns_are_shown_and_what_was_read_stays_where_it_was() = "shows_earlier_turns_without_a_jump";
     fn earlier_turns_neither_change_the_plan_nor_are_announced() = "takes_nothing_that_is_over_for_news";
