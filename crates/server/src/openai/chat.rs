@@ -362,6 +362,8 @@ fn id_of(held: &Held) -> String {
 fn finish_reason(result: &OrchestratorResult) -> &'static str {
     match &result.finish_reason {
         Some(FinishReason::ClientTools) => "tool_calls",
+        // As OpenAI says of a model that refuses to answer in a form: clients show the refusal, and fail at a filter.
+        Some(FinishReason::Refused) if result.answer_fault.is_some() => "stop",
         Some(FinishReason::ContentFilter | FinishReason::Refused) => "content_filter",
         Some(reason) if *reason == FinishReason::Length || reason.ends_at_a_limit() => "length",
         _ => "stop",

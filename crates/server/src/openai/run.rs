@@ -164,7 +164,9 @@ impl Ended {
     pub(super) fn formed(&self) -> Formed {
         let reply = self.result.reply.clone();
         let reply = Some(reply).filter(|reply| !reply.is_empty() && self.calls.is_empty());
-        let is_cut_off = self.result.finish_reason == Some(FinishReason::Length);
+        let why = self.result.finish_reason.as_ref();
+        let is_cut_off =
+            why.is_some_and(|why| *why == FinishReason::Length || why.ends_at_a_limit());
         match self.result.answer_fault.is_none() || is_cut_off {
             true => Formed {
                 content: reply,

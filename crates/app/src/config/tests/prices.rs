@@ -146,6 +146,22 @@ fn a_list_that_a_project_names_elsewhere_is_not_opened_and_told_of() {
     assert!(machine.load().unwrap().found().unwrap().covers_prices());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_list_that_a_project_names_behind_a_symlink_is_not_opened() {
+    for file in ["list.toml", "lists/prices.toml"] {
+        let machine = Machine::new()
+            .with_file("user/prices.toml", LIST)
+            .with_untrusted(&format!("[price_list]\nfile = '{file}'\n"));
+        let folder = machine.folder.path();
+        std::os::unix::fs::symlink(folder.join("user"), folder.join("work/lists")).unwrap();
+        let list = folder.join("user/prices.toml");
+        std::os::unix::fs::symlink(list, folder.join("work/list.toml")).unwrap();
+        let config = machine.load().unwrap();
+        assert!(!config.found().unwrap().covers_prices(), "{file}");
+    }
+}
+
 #[test]
 fn why_a_list_that_a_project_names_cannot_be_read_is_said() {
     let naming = "[price_list]\nfile = 'prices.toml'\n";

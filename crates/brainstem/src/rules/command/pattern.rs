@@ -7,6 +7,7 @@ use super::git::GitCommand;
 use super::parts::{Part, programs_in};
 use super::programs::{Kind, Program, base_name, program};
 use super::words::{Folder, goes_elsewhere};
+use crate::names;
 use crate::rules::rule::Fit;
 
 /// A pattern: words that may hold `*`, and at the end `**` for any words, or none.
@@ -28,6 +29,13 @@ impl CommandPattern {
         }
         if words.is_empty() && !has_rest {
             return Err("it is empty".to_owned());
+        }
+        // It would match nothing, and a rule that denies would let through what it was written against.
+        if let Some(word) = words.iter().find(|word| is_redirection(word)) {
+            let shown = names::shown(word);
+            return Err(format!(
+                "{shown} is a redirection, which is no part of what rules look at: leave it out"
+            ));
         }
         Ok(Self { words, has_rest })
     }
@@ -299,6 +307,12 @@ fn fits(pattern: &str, word: &str) -> bool {
         rest = rest.get(at + piece.len()..).unwrap_or_default();
     }
     rest.ends_with(last)
+}
+
+/// Tells whether a word of a pattern is a redirection of a shell, as `2>&1` or `>x`.
+fn is_redirection(word: &str) -> bool {
+    let operator = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '&');
+    operator.starts_with(['<', '>'])
 }
 
 #[cfg(test)]

@@ -125,9 +125,16 @@ impl Conversation {
             self.role = role;
             return Err(error);
         }
+        self.tell_notices();
         retire(&before).await;
         self.loaded = loaded;
         Ok(())
+    }
+
+    fn tell_notices(&self) {
+        for notice in &self.app.notices {
+            progress::notice(notice);
+        }
     }
 
     /// Makes sure that policy lets the role serve that is asked for.
@@ -147,9 +154,7 @@ impl Conversation {
 
     /// Says where it stands before it begins.
     pub(super) async fn greet(&self, is_interactive: bool) {
-        for notice in &self.app.notices {
-            progress::notice(notice);
-        }
+        self.tell_notices();
         let session = &self.session;
         if is_interactive {
             progress::notice(&format!("session {session}; /help lists the commands"));

@@ -266,6 +266,8 @@ impl ResponseOut {
 fn incomplete(result: &OrchestratorResult) -> Option<&'static str> {
     match result.finish_reason.as_ref()? {
         FinishReason::Length => Some("max_output_tokens"),
+        // As in Chat Completions.
+        FinishReason::Refused if result.answer_fault.is_some() => None,
         FinishReason::ContentFilter | FinishReason::Refused => Some("content_filter"),
         reason if reason.ends_at_a_limit() => Some("max_output_tokens"),
         _ => None,

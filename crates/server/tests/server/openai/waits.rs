@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use neuraxis::core::ReplyFinish;
 use neuraxis::engine::DecideLater;
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::Tool;
@@ -244,4 +245,45 @@ async fn a_question_in_place_of_an_answer_of_a_form_is_a_refusal_that_a_client_m
     let (status, noted) = post(&client, path, &body).await;
     assert_eq!(status, 200, "{noted}");
     assert_eq!(told(&model), ["How many?", "Which order?", "The last."]);
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_an_answer_of_a_form_ends_it_as_openais_own_do() {
+    let mut refusal = reply::text("I will not.");
+    refusal.finish = ReplyFinish::Refused;
+    let model = Arc::new(ScriptedModel::new().then(refusal.clone()).then(refusal));
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let client = server.client();
+    let form = json!({"type": "json_schema", "json_schema": {"name": "Count", "schema": schema()}});
+    let body = json!({"messages": [user("How many?")], "response_format": form});
+    let (_, chat) = post(&client, "/v1/chat/completions", &body).await;
+    let choice = &chat["choices"][0];
+    assert_eq!(choice["message"]["refusal"], "I will not.", "{chat}");
+    assert_eq!(choice["finish_reason"], "stop");
+
+    let form = json!({"type": "json_schema", "name": "Count", "schema": schema()});
+    let body = json!({"input": "How many?", "text": {"format": form}});
+    let (_, response) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(response["status"], "completed", "{response}");
+    let part = &response["output"][0]["content"][0];
+    assert_eq!(part["refusal"], "I will not.");
+}
+
+#[tokio::test]
+async fn what_was_said_before_a_limit_is_no_refusal_of_a_form() {
+    let calls = || reply::text_and_calls("I look.", [("clock", "{}")]);
+    let model = ScriptedModel::new()
+        .then(calls())
+        .then(calls())
+        .then(reply::text("No."));
+    let tool = Arc::new(ScriptedTool::echoing(spec("clock")));
+    let policy = "modes.moderate.max_turns = 1\nchannels.chat.tools = ['clock']\n";
+    let builder = builder(&Arc::new(model), policy).tool(tool as Arc<dyn Tool>);
+    let server = InProcess::serve(builder.build().unwrap()).await;
+    let form = json!({"type": "json_schema", "json_schema": {"name": "Count", "schema": schema()}});
+    let body = json!({"messages": [user("How many?")], "response_format": form});
+    let (_, chat) = post(&server.client(), "/v1/chat/completions", &body).await;
+    let choice = &chat["choices"][0];
+    assert_eq!(choice["finish_reason"], "length", "{chat}");
+    assert_eq!(choice["message"]["refusal"], Value::Null);
 }
