@@ -132,7 +132,8 @@ impl Driver {
                     // It goes on here as if it had not been put aside.
                     let runs = runs.map(|runs| runs.with_context(self.scope.request.clone()));
                     let run_id = self.scope.run_id;
-                    let is_posted_to = self.put_aside().await;
+                    // Boxed: otherwise each run at work keeps room for it, half of what its task takes.
+                    let is_posted_to = Box::pin(self.put_aside()).await;
                     if let Some(runs) = runs.filter(|_| is_posted_to) {
                         runs.resume_in_background(run_id);
                     }
