@@ -1,10 +1,12 @@
 //! Ctrl-C, SIGTERM and SIGHUP in the middle of the work.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use neuraxis_testkit::mcp_script;
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -256,4 +258,47 @@ fn what_tells_a_conversation_to_end_as_its_run_ends_is_heard() {
     };
     let code = told_to_end_while_stuck(&machine, "Hello?\n", ended);
     assert_eq!(code, Some(143));
+}
+
+/// The section of an MCP server that is a script beside it.
+const SERVER: &str =
+    "[mcp.servers.shop]\ncommand = 'sh'\nargs = ['server.sh']\nstart_timeout = '30s'\n";
+
+fn until_there(file: &Path) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !file.exists() {
+        assert!(Instant::now() < patience, "{} never came", file.display());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn ctrl_c_while_the_engine_of_another_model_is_built_keeps_the_model_before() {
+    let is_silent_the_second_time = r#"
+begin() {
+  if [ -e first ]; then touch second; return; fi
+  touch first
+  answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"shop","version":"7"}}'
+}
+"#;
+    let model = Scripted::start([Turn::Says(&["Hello."])]);
+    let machine = model
+        .machine()
+        .with_file("server.sh", mcp_script(is_silent_the_second_time))
+        .with_private("config/neuraxis/neuraxis.toml", SERVER);
+    let mut command = machine.command(["chat", "--session", "s"]);
+    command.env("MY_KEY", "k").stdin(Stdio::piped());
+    let (mut child, mut stdout) = start(&mut command);
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"/model gpt-other\nHello?\n").unwrap();
+    drop(stdin);
+    until_there(&machine.path("second"));
+    interrupt(&child);
+    let mut said = String::new();
+    stdout.read_to_string(&mut said).unwrap();
+    let stderr = stderr(&mut child);
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{stderr}");
+    assert!(stderr.contains("note: interrupted\n"), "{stderr}");
+    assert!(said.contains("gpt-test)*"), "{said}");
+    assert_eq!(model.asked_for(), "gpt-test");
 }

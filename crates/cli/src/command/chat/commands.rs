@@ -11,7 +11,7 @@ use super::super::approvals::in_text;
 use super::super::ask::attached;
 use super::super::lookup::{self, continued, new_session};
 use super::super::{prompts, tools};
-use super::conversation::{Conversation, Flow};
+use super::conversation::{Conversation, Flow, unless_interrupted};
 use super::slash::{COMMANDS, Slash, takes_argument};
 use crate::approve::scope;
 use crate::detail::Detail;
@@ -113,7 +113,7 @@ impl Conversation {
     /// Shows which models there are, or lets another one answer.
     async fn model(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
         if let Some(name) = argument {
-            self.set_model(name).await?;
+            unless_interrupted(self.set_model(name).await)?;
         }
         let decided = self.app.orchestrator.decide(&self.request("Hello?"))?;
         let serving = self.role.clone().unwrap_or(decided.role);

@@ -1,6 +1,6 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq, Turn};
 use neuraxis::engine::{Brought, Earlier, RequestError, Taker};
 use neuraxis::ports::RunSummary;
@@ -16,9 +16,9 @@ use super::slash::{self, Meant};
 use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::interrupt::{Interrupt, Signal};
+use crate::interrupt::{Interrupt, Signal, Signals};
 use crate::output::Output;
-use crate::progress;
+use crate::progress::{self, Progress};
 use crate::setup::{Loaded, Setup, end_runs, hear_of_other_commands};
 use crate::terminal::NextReader;
 
@@ -107,14 +107,21 @@ impl Conversation {
         }
     }
 
-    /// Lets another model answer from now on. What is open of the store stays open, so that a conversation in memory goes on, and
-    /// traces go where they went before.
+    /// Lets another model answer from now on. A signal that comes while its engine is built leaves all as it was.
     pub(super) async fn set_model(&mut self, name: &str) -> Result<(), CommandError> {
-        let loaded = self.setup.load()?;
-        let (loaded, role) = choice::serve_by(&self.setup, loaded, name).await?;
-        let app = loaded.app().store(self.app.opened());
-        let app = app.telemetry(self.app.telemetry());
-        let app = self.attended.asked_by(app).build().await?;
+        let progress = Progress::telling(self.detail);
+        let mut servers = self.loaded.config.mcp().servers.values();
+        progress.activity(&match servers.any(|server| server.enabled) {
+            true => format!("starting the engine of {name} and its MCP servers"),
+            false => format!("starting the engine of {name}"),
+        });
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let (app, loaded, role) = tokio::select! {
+            biased;
+            // The servers that were started for it end as it is dropped.
+            signal = signals.next() => return Err(CommandError::interrupted(signal)),
+            built = self.engine_of(name) => built?,
+        };
         hear_of_other_commands(&app);
         let before = std::mem::replace(&mut self.app, app);
         let role = std::mem::replace(&mut self.role, role);
@@ -129,6 +136,17 @@ impl Conversation {
         retire(&before).await;
         self.loaded = loaded;
         Ok(())
+    }
+
+    /// Wires the engine in which another model answers, and returns it with its configuration and the role that has to serve. What
+    /// is open of the store stays open, so that a conversation in memory goes on, and traces go where they went before.
+    async fn engine_of(&self, name: &str) -> Result<(App, Loaded, Option<Role>), CommandError> {
+        let loaded = self.setup.load()?;
+        let (loaded, role) = choice::serve_by(&self.setup, loaded, name).await?;
+        let app = loaded.app().store(self.app.opened());
+        let app = app.telemetry(self.app.telemetry());
+        let app = self.attended.asked_by(app).build().await?;
+        Ok((app, loaded, role))
     }
 
     fn tell_notices(&self) {
@@ -356,8 +374,8 @@ async fn retire(app: &App) {
     app.stop_servers().await;
 }
 
-/// Takes Ctrl-C for the end of an answer, and not of the conversation.
-fn unless_interrupted(done: Result<(), CommandError>) -> Result<(), CommandError> {
+/// Takes Ctrl-C for the end of what was going on, such as an answer, and not of the conversation.
+pub(super) fn unless_interrupted(done: Result<(), CommandError>) -> Result<(), CommandError> {
     match done {
         Err(error) if error.interruption() == Some(Signal::Interrupt) => {
             progress::notice("interrupted");
