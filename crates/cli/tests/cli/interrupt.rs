@@ -273,6 +273,27 @@ fn until_there(file: &Path) {
 }
 
 #[test]
+fn what_was_wrong_with_a_call_is_told_where_ctrl_c_comes_while_its_servers_end() {
+    let slow_to_end = "trap 'touch ending; sleep 1.5' EXIT\n";
+    for (arguments, said) in [
+        ("{", "the arguments are not valid"),
+        (r#"{"expression": "1 / 0"}"#, "calculate failed"),
+    ] {
+        let machine = Machine::new()
+            .with_file("server.sh", mcp_script(slow_to_end))
+            .with_private("config/neuraxis/neuraxis.toml", SERVER);
+        let call = ["tools", "call", "calculate", arguments];
+        let (mut child, _stdout) = start(&mut machine.command(call));
+        until_there(&machine.path("ending"));
+        interrupt(&child);
+        let stderr = stderr(&mut child);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{stderr}");
+        assert!(stderr.contains(said), "{stderr}");
+        assert!(stderr.ends_with("\ninterrupted\n"), "{stderr}");
+    }
+}
+
+#[test]
 fn ctrl_c_while_the_engine_of_another_model_is_built_keeps_the_model_before() {
     let is_silent_the_second_time = r#"
 begin() {

@@ -1,5 +1,7 @@
 //! `neuraxis tools call`: one call, checked as a model's call is.
 
+use std::sync::Arc;
+
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::{
@@ -7,7 +9,7 @@ use neuraxis::core::{
     Turn,
 };
 use neuraxis::engine::{ToolCallError, ToolCatalog, UuidV7};
-use neuraxis::ports::{Ids, ToolContext, TurnContext};
+use neuraxis::ports::{Ids, Tool, ToolContext, TurnContext};
 use neuraxis_app::{App, Config, is_project_tool, why_no_commands};
 use serde_json::Value;
 
@@ -42,33 +44,55 @@ impl Call {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
         let app = loaded.app_of_tools().await?;
-        let called = with_app(app, async |app| self.called(app, &loaded.config).await);
-        let (outcome, interrupt) = called.await?;
-        match interrupt.happened() {
-            Some(signal) if !outcome.is_done() => Err(CommandError::interrupted(signal)),
-            _ => print(&self.name, &outcome),
+        let context = context();
+        let cancellation = context.cancellation.clone();
+        // From here on: servers are to be ended, also where no call is made.
+        let interrupt = Interrupt::watch(move |_| cancellation.cancel());
+        let called = with_app(app, async |app| {
+            let tool = self.checked(app, &loaded.config)?;
+            self.called(tool, context, &interrupt).await
+        });
+        let called = called.await;
+        match (called, interrupt.happened()) {
+            (Ok(outcome), _) => print(&outcome),
+            (Err(error), Some(signal)) => {
+                // What had gone wrong before is no less true.
+                if error.interruption().is_none() {
+                    error.tell();
+                }
+                Err(CommandError::interrupted(signal))
+            }
+            (Err(error), None) => Err(error),
         }
     }
 
-    /// Makes the call, unless it is refused. Returns as well what knows whether it was interrupted, by then or later.
-    async fn called(
-        &self,
-        app: &App,
-        config: &Config,
-    ) -> Result<(ToolOutcome, Interrupt), CommandError> {
+    /// Returns the tool, unless the call is refused.
+    fn checked(&self, app: &App, config: &Config) -> Result<Arc<dyn Tool>, CommandError> {
         let arguments = JsonText::from_text(self.arguments.as_str());
         let catalog = app.orchestrator.tools();
         let tool = catalog
             .check(&self.name, &arguments)
             .map_err(|error| refused(error, config))?;
+        Ok(Arc::clone(tool))
+    }
+
+    /// Makes the call. Returns what came of one that is done.
+    async fn called(
+        &self,
+        tool: Arc<dyn Tool>,
+        context: ToolContext,
+        interrupt: &Interrupt,
+    ) -> Result<ToolOutcome, CommandError> {
+        let arguments = JsonText::from_text(self.arguments.as_str());
         let timeout = tool.spec().timeout.unwrap_or(Limits::NONE.tool_timeout);
-        let context = context();
-        let cancellation = context.cancellation.clone();
-        let interrupt = Interrupt::watch(move |_| cancellation.cancel());
         let progress = Progress::new();
         progress.activity(&format!("running {}", self.name));
-        let outcome = ToolCatalog::run(tool.clone(), arguments, context, timeout).await;
-        Ok((outcome, interrupt))
+        let outcome = ToolCatalog::run(tool, arguments, context, timeout).await;
+        match interrupt.happened() {
+            _ if outcome.is_done() => Ok(outcome),
+            Some(signal) => Err(CommandError::interrupted(signal)),
+            None => Err(failed(&self.name, &outcome)),
+        }
     }
 }
 
@@ -80,21 +104,21 @@ fn context() -> ToolContext {
     ToolContext::new(turn, call, EffectId { run, number: 1 })
 }
 
-fn print(name: &str, outcome: &ToolOutcome) -> Result<(), CommandError> {
+fn print(outcome: &ToolOutcome) -> Result<(), CommandError> {
     let value = &outcome.output.value;
     let pretty = value.decode::<Value>();
-    if outcome.is_done() {
-        let text = pretty.map_or_else(|_| value.to_string(), |value| format!("{value:#}"));
-        Output::new().line(&text)?;
-        return Ok(());
-    }
-    let error = pretty
+    let text = pretty.map_or_else(|_| value.to_string(), |value| format!("{value:#}"));
+    Ok(Output::new().line(&text)?)
+}
+
+fn failed(name: &str, outcome: &ToolOutcome) -> CommandError {
+    let value = &outcome.output.value;
+    let error = value
+        .decode::<Value>()
         .ok()
         .and_then(|value| Some(value.get("error")?.as_str()?.to_owned()));
     let error = error.unwrap_or_else(|| value.to_string());
-    Err(CommandError::failed(
-        anyhow!(error).context(format!("{name} failed")),
-    ))
+    CommandError::failed(anyhow!(error).context(format!("{name} failed")))
 }
 
 fn refused(error: ToolCallError, config: &Config) -> CommandError {
