@@ -2,6 +2,7 @@
 
 mod lines;
 
+use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -25,6 +26,9 @@ use crate::summary::{count, grouped};
 const READ_DEFAULT_LINES: u64 = 500;
 /// The most lines that one call shows.
 const READ_MAX_LINES: u64 = 2_000;
+
+/// The size of a file in UTF-16 that is a byte order mark and nothing else.
+const UTF_16_MARK_BYTES: u64 = 2;
 
 const DESCRIPTION: &str = "Reads a text file of the project, whole or by line range. Use it when you know the path \
     (list_files and search_files find it). A long file comes in pieces: go on with `start_line` set to the \
@@ -110,6 +114,10 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
     let most = lines::READ_MAX_SCANNED_BYTES;
     let scanned = match content {
         Content::Text => lines::scan(&mut file, window, most, stop)?,
+        // The decoder takes two bytes for a mark only where a third one follows.
+        Content::Utf16 if bytes == UTF_16_MARK_BYTES => {
+            lines::scan(&mut io::empty(), window, most, stop)?
+        }
         Content::Utf16 => lines::scan(&mut DecodeReaderBytes::new(file), window, most, stop)?,
         Content::Binary { media_type } => {
             return Ok(File::Binary(binary(path, bytes, media_type)));

@@ -228,6 +228,26 @@ async fn text_in_utf_16_is_shown_as_searches_find_it() {
 }
 
 #[tokio::test]
+async fn a_byte_order_mark_of_utf_16_alone_is_an_empty_text() {
+    let project = Project::new();
+    for mark in [b"\xff\xfe", b"\xfe\xff"] {
+        project.write("notes.txt", mark);
+        let read = project
+            .call("read_file", json!({ "path": "notes.txt" }))
+            .await;
+        assert_eq!(
+            (&read["text"], &read["total_lines"]),
+            (&json!(""), &json!(0))
+        );
+        assert_eq!(read["lossy"], json!(null));
+        assert_eq!(
+            read["summary"],
+            "notes.txt is empty. The file is in UTF-16."
+        );
+    }
+}
+
+#[tokio::test]
 async fn text_in_utf_16_that_is_broken_is_shown_and_marked() {
     let project = Project::new();
     let whole: Vec<u8> = "\u{feff}one\ntwo\n"
