@@ -150,7 +150,7 @@ impl fmt::Display for FileError {
             ),
             Self::Utf16 { path } => write!(
                 f,
-                "is_utf_16: {path:?} is text in UTF-16, and would become UTF-8; change it with a command that keeps the \
+                "is_utf_16: {path:?} is text in UTF-16, which this tool does not write; change it with a command that keeps the \
                  encoding, or make it UTF-8 first, as with `iconv -f UTF-16 -t UTF-8`"
             ),
             Self::InvalidPatch { why } => write!(f, "invalid_patch: {why}"),

@@ -637,7 +637,7 @@ async fn size_number_and_work_are_bounded() {
         "{work}"
     );
     let no_text = Project::new();
-    no_text.write("x.bin", [0xff, 0xfe, b'\n']);
+    no_text.write("x.bin", [0xff, b'x', b'\n']);
     let binary = refusal(&no_text, "--- a/x.bin\n+++ b/x.bin\n@@ -1 +1 @@\n-x\n+y\n").await;
     assert!(binary.contains("no UTF-8 text"), "{binary}");
 }

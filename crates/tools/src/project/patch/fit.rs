@@ -1,12 +1,13 @@
 //! Puts hunks in place, or says which one does not fit and what stands there instead.
 
 use std::borrow::Cow;
+use std::io::Cursor;
 
 use diffy::{Hunk, Line, Patch};
 use serde::Serialize;
 
 use crate::blocking::Stop;
-use crate::project::content::BYTE_ORDER_MARK;
+use crate::project::content::{self, BYTE_ORDER_MARK, Content};
 use crate::project::failure::FileError;
 use crate::summary::{MAX_QUOTED_CHARS, count, enumerate};
 
@@ -48,6 +49,12 @@ pub(super) fn patched(
     stop: &Stop,
 ) -> Result<Patched, FileError> {
     let Ok(text) = std::str::from_utf8(content) else {
+        let recognized = content::examine(&mut Cursor::new(content));
+        if recognized.is_ok_and(|content| content == Content::Utf16) {
+            return Err(FileError::Utf16 {
+                path: path.to_owned(),
+            });
+        }
         return Err(FileError::InvalidPatch {
             why: format!(
                 "{path:?} is no UTF-8 text, so that it cannot be patched; change it with a program"
