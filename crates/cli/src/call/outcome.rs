@@ -147,7 +147,8 @@ pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<
     bounded(lines_of(&whole).collect())
 }
 
-/// Returns the change that a call made: what the tool says of it, or the patch that it applied.
+/// Returns the change that a call made: what the tool says of it, or the patch that it was given, without the numbers, which may
+/// not be those at which it was applied.
 fn change(arguments: &str, result: &ToolResult) -> Option<Vec<Row>> {
     let of = |json: &str, name: &str| -> Option<String> {
         let value: Value = serde_json::from_str(json).ok()?;
@@ -155,7 +156,7 @@ fn change(arguments: &str, result: &ToolResult) -> Option<Vec<Row>> {
     };
     let told = result.metadata.as_ref();
     let diff = told.and_then(|told| of(told.as_str(), "diff"));
-    let diff = diff.or_else(|| of(arguments, "patch"))?;
+    let diff = diff.or_else(|| Some(without_numbers(&of(arguments, "patch")?)))?;
     let is_head = |line: &&str| ["--- original", "+++ modified"].contains(line);
     Some(
         diff.lines()
@@ -163,6 +164,15 @@ fn change(arguments: &str, result: &ToolResult) -> Option<Vec<Row>> {
             .map(Row::of_diff)
             .collect(),
     )
+}
+
+/// Returns a patch with nothing in the first line of a hunk but that it is one.
+fn without_numbers(patch: &str) -> String {
+    let lines = patch.lines().map(|line| match line.starts_with("@@") {
+        true => "@@\n".to_owned(),
+        false => format!("{line}\n"),
+    });
+    lines.collect()
 }
 
 /// Returns the lines of an output as a terminal would show them: without its colors, and of a line that overwrites itself
@@ -296,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_shown_as_what_the_tool_says_of_it_or_as_the_patch() {
+    fn a_change_is_shown_as_what_the_tool_says_of_it_or_as_the_patch_without_its_numbers() {
         let written = result(
             json!({"change": "replaced"}),
             Some(
@@ -309,7 +319,10 @@ mod tests {
         );
         let patch = r#"{"patch":"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"}"#;
         let patched = result(json!({"files": []}), None);
-        assert_eq!(texts(rows(patch, &patched, Detail::Usual)).len(), 5);
+        assert_eq!(
+            texts(rows(patch, &patched, Detail::Usual)),
+            ["--- a/x", "+++ b/x", "@@", "-a", "+b"]
+        );
     }
 
     #[test]

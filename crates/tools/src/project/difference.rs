@@ -6,7 +6,7 @@ use diffy::{Line, PatchFormatter, create_patch};
 use serde::Serialize;
 
 /// How many bytes of a diff are kept. Beyond them only the numbers are.
-const MAX_DIFF_BYTES: usize = 16 * 1024;
+pub(super) const MAX_DIFF_BYTES: usize = 16 * 1024;
 
 /// The most lines, before and after together, that are compared: the time it takes grows with their square.
 const MAX_COMPARED_LINES: usize = 20_000;

@@ -1,4 +1,5 @@
-//! The tool `apply_patch`: all files of a patch, or none.
+//! The tool `apply_patch`: all files of a patch, or none. What it changed stands beside its result, for people, with the numbers
+//! of the lines where it fit.
 
 mod commit;
 mod fit;
@@ -9,18 +10,18 @@ mod read;
 
 use std::sync::Arc;
 
-use neuraxis_core::ToolClass;
-use neuraxis_ports::Tool;
+use neuraxis_core::{JsonText, ToolClass, ToolOutput};
+use neuraxis_ports::{Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::fit::Moved;
 use self::plan::{Operation, Planned};
+use super::difference::MAX_DIFF_BYTES;
 use super::failure::{FileError, shown};
-use super::file_tool;
 use super::root::ProjectRoot;
 use crate::blocking::{self, Stop};
-use crate::function::DefinitionError;
+use crate::function::{DefinitionError, FunctionTool};
 use crate::summary::{count, enumerate, grouped};
 
 /// The most bytes of a patch.
@@ -40,12 +41,31 @@ const DESCRIPTION: &str = "Changes files of the project by a unified diff, as `d
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
     let checked = Arc::clone(&root);
-    let tool = file_tool("apply_patch", DESCRIPTION, root, apply)?;
+    let tool = FunctionTool::with_output(
+        "apply_patch",
+        DESCRIPTION,
+        move |arguments: Arguments, ctx| {
+            let root = Arc::clone(&root);
+            async move {
+                let apply = move |stop: &Stop| apply(&root, &arguments, stop);
+                output(blocking::run(&ctx, apply).await?)
+            }
+        },
+    )?;
     let tool = tool.dry_run(move |arguments: Arguments| {
         let root = Arc::clone(&checked);
-        blocking::run_alone(move |stop| planned(&root, &arguments, stop).map(drop))
+        blocking::run_alone(move |stop| {
+            let patch = taken(&arguments.patch)?;
+            planned(&root, &patch, stop).map(drop)
+        })
     });
     Ok(tool.class(ToolClass::Irreversible).build())
+}
+
+fn output((applied, told): (Applied, Told)) -> Result<ToolOutput, ToolError> {
+    let mut output = ToolOutput::new(JsonText::encode(&applied)?);
+    output.metadata = JsonText::encode(&told).ok();
+    Ok(output)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -59,6 +79,14 @@ struct Arguments {
 struct Applied {
     files: Vec<Changed>,
     summary: String,
+}
+
+/// What people are told beside the result.
+#[derive(Debug, Serialize)]
+struct Told {
+    /// The patch as it was applied; none if it is longer than 16 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -75,14 +103,9 @@ struct Changed {
     moved_hunks: Vec<Moved>,
 }
 
-/// Works out what the files will hold, and touches none of them.
-fn planned(
-    root: &ProjectRoot,
-    arguments: &Arguments,
-    stop: &Stop,
-) -> Result<Vec<Planned>, FileError> {
-    let patch = taken(&arguments.patch)?;
-    plan::plan(root, &read::sections(&patch)?, stop)
+/// Works out what the files will hold, given the lines that are applied, and touches none of them.
+fn planned(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<Vec<Planned>, FileError> {
+    plan::plan(root, &read::sections(patch)?, stop)
 }
 
 /// Returns the lines of a patch that are applied.
@@ -102,7 +125,12 @@ fn taken(patch: &str) -> Result<String, FileError> {
 /// Returns the lines of a patch that are applied, with the numbers that the hunks have where they fit.
 pub(super) fn numbered(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
     let patch = taken(patch)?;
-    let planned = plan::plan(root, &read::sections(&patch)?, stop)?;
+    let planned = planned(root, &patch, stop)?;
+    Ok(with_numbers(&patch, &planned))
+}
+
+/// Puts the numbers that the hunks have where they fit into the lines that are applied.
+fn with_numbers(patch: &str, planned: &[Planned]) -> String {
     let mut headers = planned.iter().flat_map(|change| &change.headers);
     // Lines of hunks begin with another sign.
     let lines = patch.split_inclusive('\n').map(|line| {
@@ -112,15 +140,22 @@ pub(super) fn numbered(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<S
             line
         }
     });
-    Ok(lines.collect())
+    lines.collect()
 }
 
-fn apply(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Applied, FileError> {
-    let planned = planned(root, arguments, stop)?;
+fn apply(
+    root: &ProjectRoot,
+    arguments: &Arguments,
+    stop: &Stop,
+) -> Result<(Applied, Told), FileError> {
+    let patch = taken(&arguments.patch)?;
+    let planned = planned(root, &patch, stop)?;
     // Past this point all is done, whatever happens to the call.
     stop.check()?;
     commit::commit(root, &planned)?;
-    Ok(report(&planned))
+    let diff = Some(with_numbers(&patch, &planned));
+    let diff = diff.filter(|diff| diff.len() <= MAX_DIFF_BYTES);
+    Ok((report(&planned), Told { diff }))
 }
 
 fn report(planned: &[Planned]) -> Applied {

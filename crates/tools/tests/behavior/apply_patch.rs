@@ -73,6 +73,23 @@ fn a_patch_as_it_is_applied_has_the_numbers_of_the_lines_where_it_fits_and_nothi
 }
 
 #[tokio::test]
+async fn people_are_told_of_a_patch_as_it_was_applied_unless_it_is_long() {
+    let project = Project::with(&[("a.txt", POEM)]);
+    let tool = project.tool("apply_patch");
+    let told = async |patch: String| -> Value {
+        let arguments = JsonText::from_text(json!({ "patch": patch }).to_string());
+        let output = tool.call(arguments, context()).await.unwrap();
+        output.metadata.unwrap().decode().unwrap()
+    };
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -30,9 +2,1 @@ fn f()\n three\n+3\n four\n";
+    let applied = "--- a/a.txt\n+++ b/a.txt\n@@ -3,2 +3,3 @@\n three\n+3\n four\n";
+    assert_eq!(told(patch.to_owned()).await, json!({ "diff": applied }));
+    let long = "+line\n".repeat(4_000);
+    let patch = format!("--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1,4000 @@\n{long}");
+    assert_eq!(told(patch).await, json!({}));
+}
+
+#[tokio::test]
 async fn files_are_changed_made_and_deleted_by_one_patch() {
     let project = Project::with(&[("src/poem.txt", POEM), ("old.txt", "gone\n")]);
     let patch = "--- a/src/poem.txt\n+++ b/src/poem.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n@@ -6,2 +6,3 @@\n six\n \
