@@ -1,21 +1,23 @@
 //! What a found file would change if it were trusted, in words for the person who decides that.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use neuraxis_brainstem::PolicyError;
 use neuraxis_offline::OfflineConfig;
 use neuraxis_ports::Provider as _;
 use toml::{Table, Value};
 
+use super::Layers;
 use super::key::{as_key, path};
 use super::secret::{self, HIDDEN, may_be_key, shown_variable, sounds_secret};
 use super::settings::on_one_line;
-use super::{Layers, found};
 use crate::names::{is_shown_whole, shown};
 
 /// The most characters of a value that are shown. What is cut cannot be trusted by a yes, so that this is rare.
 const MAX_VALUE_CHARS: usize = 2_000;
+
+/// How dangerous something is that cannot be used.
+const UNUSABLE: u8 = 6;
 
 /// One thing that a found file would change if it were trusted.
 ///
@@ -82,6 +84,12 @@ impl Change {
         self.is_cut
     }
 
+    /// Says that it cannot be used, and why, in place of what it would do.
+    pub(super) fn refuse(&mut self, why: &str) {
+        self.danger = UNUSABLE;
+        self.meaning = format!("cannot be used: {}", cut(why));
+    }
+
     /// Describes a value that is no part of the policy. `whole` is all that the file says, `own` what the user's own
     /// sources say.
     pub(super) fn of(names: &[&str], value: &Value, whole: &Table, own: &Layers) -> Self {
@@ -127,9 +135,6 @@ impl Change {
             ),
             ["discovery", ..] => (6, "changes which model is looked for".to_owned()),
             ["prompts", name, ..] => (3, format!("adds the prompt {}", cut(name))),
-            ["price_list", "file"] if !found::stays_within(Path::new(text)) => {
-                (6, format!("cannot be used: {}", found::LIST_ELSEWHERE))
-            }
             ["price_list", "file"] => (
                 2,
                 format!(
@@ -171,7 +176,9 @@ impl Change {
 
     /// Describes a part that is wrong.
     pub(super) fn unusable(names: &[&str], value: &Value, why: &str) -> Self {
-        Self::new(6, names, value, format!("cannot be used: {}", cut(why)))
+        let mut change = Self::new(UNUSABLE, names, value, String::new());
+        change.refuse(why);
+        change
     }
 
     fn new(danger: u8, names: &[&str], value: &Value, meaning: String) -> Self {

@@ -1,21 +1,25 @@
 //! The `neuraxis.toml` that is found in the working directory. It may have come with a project that somebody else made, so
 //! it is opened with care, and what it says counts for little until a person trusted this very content.
 
+use std::error::Error;
 use std::io;
+use std::iter::successors;
 use std::path::{Component, Path, PathBuf};
 
 use neuraxis_core::ContentHash;
 use toml::Table;
 
 use super::change::Change;
+use super::error::ConfigError;
+use super::prices;
 use super::read::{FILE_NAME, MAX_FILE_BYTES};
 use crate::environment::Environment;
 use crate::private_file::{Links, read_regular};
 use crate::trust::Trust;
 
 /// Why a list of prices is not read that lies elsewhere than in the folder of the file that names it.
-pub(super) const LIST_ELSEWHERE: &str = "the file of the working directory can name a list in its own folder only: \
-                                         copy the list there, or name it in your own configuration";
+const LIST_ELSEWHERE: &str = "the file of the working directory can name a list in its own folder only: \
+                              copy the list there, or name it in your own configuration";
 
 /// How many keys a notice names.
 const MAX_NAMED: usize = 6;
@@ -32,6 +36,7 @@ pub struct FoundFile {
     list_fault: Option<String>,
     /// The list of prices that it names, as it was when the file was read, or why it could not be read.
     prices: Option<Result<String, (io::ErrorKind, String)>>,
+    price_list_fault: Option<String>,
 }
 
 impl FoundFile {
@@ -78,6 +83,12 @@ impl FoundFile {
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
+    }
+
+    /// Returns why the list of prices that it names cannot be used, if that is so: with a file that is trusted, that is an error.
+    #[must_use]
+    pub fn price_list_fault(&self) -> Option<&str> {
+        self.price_list_fault.as_deref()
     }
 
     /// Says on one line what of it is ignored; nothing where nothing is.
@@ -129,6 +140,12 @@ impl FoundFile {
     /// Adds what is ignored of it.
     pub(super) fn add_changes(&mut self, changes: Vec<Change>) {
         self.changes.extend(changes);
+        let mut changes = self.changes.iter_mut();
+        if let Some(fault) = &self.price_list_fault
+            && let Some(change) = changes.find(|change| change.key == "price_list.file")
+        {
+            change.refuse(fault);
+        }
         self.changes.sort();
     }
 }
@@ -152,6 +169,7 @@ pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
         fault: None,
         list_fault: None,
         prices: None,
+        price_list_fault: None,
     };
     let mut text = String::new();
     match read {
@@ -162,13 +180,16 @@ pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
                 Ok(read) => text = read,
                 Err(error) => found.fault = Some(error.utf8_error().to_string()),
             }
-            let list = price_list(&text);
-            found.prices = list.map(|file| {
+            if let Some(file) = price_list(&text) {
                 let read = text_of(working_dir, &file);
-                read.map_err(|error| (error.kind(), error.to_string()))
-            });
-            if let Some(Ok(prices)) = &found.prices {
-                content = content.chain(ContentHash::of(prices.as_bytes()));
+                if let Ok(prices) = &read {
+                    content = content.chain(ContentHash::of(prices.as_bytes()));
+                }
+                found.prices = Some(read.map_err(|error| (error.kind(), error.to_string())));
+                let path = working_dir.join(file);
+                let list = found.prices().map(|read| prices::list_of(&path, read));
+                let fault = list.and_then(Result::err);
+                found.price_list_fault = fault.as_ref().map(with_causes);
             }
             found.content = Some(content);
             match Trust::of(environment, &found.folder, content) {
@@ -187,6 +208,14 @@ fn price_list(text: &str) -> Option<PathBuf> {
     Some(PathBuf::from(file))
 }
 
+/// Says what is wrong, with its causes.
+fn with_causes(error: &ConfigError) -> String {
+    let error: &dyn Error = error;
+    let causes = successors(Some(error), |error| error.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    causes.join(": ")
+}
+
 /// Reads a list of prices that nobody trusted yet. Never waits.
 fn text_of(folder: &Path, file: &Path) -> io::Result<String> {
     let mut path = folder.to_owned();
@@ -203,7 +232,7 @@ fn text_of(folder: &Path, file: &Path) -> io::Result<String> {
 
 /// Tells whether a path leads nowhere else than into the folder from which it counts. To open any other may already reach another
 /// machine, or wait for one.
-pub(super) fn stays_within(path: &Path) -> bool {
+fn stays_within(path: &Path) -> bool {
     path.components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }

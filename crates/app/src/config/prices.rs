@@ -5,6 +5,7 @@
 //! list that one names is trusted with it, and only as it was then.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use neuraxis_brainstem::{Policy, PriceList};
@@ -112,21 +113,30 @@ impl PriceListConfig {
         };
         let named_by = layers.strongest("price_list.file");
         let found = found.filter(|_| named_by.is_some_and(Layer::is_found));
-        let text = match found.and_then(FoundFile::prices) {
-            Some(read) => read.map(str::to_owned).map_err(|source| ConfigError::Read {
-                path: file.clone(),
-                source,
-            }),
-            None => read::whole(file),
+        let list = match found.and_then(FoundFile::prices) {
+            Some(read) => list_of(file, read)?,
+            None => match read::whole(file) {
+                Ok(text) => list_of(file, Ok(&text))?,
+                Err(ConfigError::Read { source, .. }) => list_of(file, Err(source))?,
+                Err(error) => return Err(error),
+            },
         };
-        let text = text.map_err(|error| match error {
-            ConfigError::Read { path, source } => ConfigError::PriceListUnread { path, source },
-            error => error,
-        })?;
-        let list = PriceList::from_toml(&text).map_err(|source| ConfigError::PriceList {
-            path: file.clone(),
-            source: Box::new(source),
-        })?;
         Ok(policy.with_price_list(list))
     }
+}
+
+/// Makes a list of prices of what was read of a file.
+///
+/// # Errors
+///
+/// A [`ConfigError`] that names the file, if it could not be read or is no list.
+pub(super) fn list_of(path: &Path, read: io::Result<&str>) -> Result<PriceList, ConfigError> {
+    let text = read.map_err(|source| ConfigError::PriceListUnread {
+        path: path.to_owned(),
+        source,
+    })?;
+    PriceList::from_toml(text).map_err(|source| ConfigError::PriceList {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
 }

@@ -14,6 +14,7 @@ use crate::confirm::{require_person, says_yes};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
+use crate::progress;
 use crate::setup::Setup;
 use crate::terminal;
 pub(in crate::command) use question::load_and_ask;
@@ -175,6 +176,12 @@ impl Add {
             let content = self.wanted(&found)?;
             list.trust(found.folder(), content)?;
             Output::new().line(&format!("trusted {}", file_of(found.folder())))?;
+            if let Some(fault) = found.price_list_fault() {
+                progress::warn(&format!(
+                    "commands in that folder end with an error until that is mended or `neuraxis trust remove` takes the trust \
+                     back: {fault}"
+                ));
+            }
         }
         for file in files {
             if !self.yes {

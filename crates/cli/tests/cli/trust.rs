@@ -73,6 +73,22 @@ fn variables_go_nowhere_until_this_very_content_is_trusted() {
 }
 
 #[test]
+fn whoever_trusts_a_list_of_prices_that_cannot_be_used_is_told_of_it() {
+    let machine = Machine::new().with_untrusted("[price_list]\nfile = 'prices.toml'\n");
+    let said = "cannot read the list of prices ";
+    let shown = run(&machine, &["trust", "show"]).stdout_of(0);
+    assert!(shown.contains(said), "{shown}");
+    let added = run(&machine, &["trust", "add", "--yes"]);
+    assert!(added.stderr.starts_with("warning: "), "{added:?}");
+    assert!(added.stderr.contains(said), "{added:?}");
+    assert!(added.stdout_of(0).starts_with("trusted /"));
+    let complaint = run(&machine, &["models"]).complaint(2);
+    assert!(complaint.contains(said), "{complaint}");
+    run(&machine, &["trust", "remove"]).stdout_of(0);
+    assert_eq!(run(&machine, &["models"]).code, Some(0));
+}
+
+#[test]
 fn a_private_file_goes_nowhere() {
     let honeypot = Provider::start(Behavior::Works);
     let machine = Machine::new().with_private(".vault-token", SECRET);

@@ -261,7 +261,8 @@ fn what_is_harmless_never_stands_before_what_lets_others_in() {
 fn what_takes_sessions_or_decides_on_money_is_said_before_what_is_harmless() {
     let text = "[store]\nlease_ms = 2_000\nkeep = '1h'\narchive = '/shared'\n\
                 [server]\nmax_runs = 1\norigins = ['https://evil.example']\n[price_list]\nfile = 'prices.toml'\n";
-    let config = found(text).load().unwrap();
+    let machine = found(text).with_file("work/prices.toml", super::prices::LIST);
+    let config = machine.load().unwrap();
     let changes = config.found().unwrap().changes();
     let said: Vec<&str> = changes.iter().map(|it| it.meaning.as_str()).collect();
     assert_eq!(
