@@ -12,6 +12,9 @@ const ASIDE = { compaction: "Summed up the work so far", self_check: "Checked it
 /** What several calls add up to, in this order. */
 const COUNTED = [["asks", "waiting for you"], ["client", "waiting for a client"], ["running", "running"], ["queued", "queued"], ["done", "done"], ["error", "failed"], ["refused", "not allowed"]];
 
+/** States of calls that have no result yet. */
+const OPEN = new Set(["queued", "asks", "client", "running"]);
+
 /** The tool calls of one reply. Several stand in one box, which can be folded away. */
 class Calls {
   constructor() {
@@ -128,7 +131,15 @@ export class AgentView {
     this.replies = new Map();
     this.calls = new Map();
     this.asked = [];
+    /** What the person said in the middle of it, and of that what came too late for the model call under way: its reply goes before. */
+    this.said = [];
+    this.waiting = [];
     this.node = el("div", { class: "agent" });
+  }
+
+  /** How many of these messages a model was sent. */
+  get heard() {
+    return this.said.length - this.waiting.length;
   }
 
   /** The reply to one model call. */
@@ -137,7 +148,8 @@ export class AgentView {
     if (!reply) {
       reply = new ReplyView();
       this.replies.set(index, reply);
-      this.node.append(reply.node);
+      if (this.waiting.length > 0) this.waiting[0].before(reply.node);
+      else this.node.append(reply.node);
       this.newest = reply;
     }
     return reply;
@@ -165,11 +177,15 @@ export class AgentView {
   /** A recorded reply: its calls get their places before any of them runs. */
   replied(record) {
     const reply = this.reply(record.content_index);
+    // A message may have come since it began.
+    this.newest = reply;
     reply.record(record);
     const calls = partsOf(record.reply, "tool_call");
     this.asked = calls.map((part, at) => `${this.prefix}_${record.content_index}_${at}`);
+    const { heard } = this;
+    this.callIsOver(record.purpose);
     if (ASIDE[record.purpose] && record.purpose !== "gather") return;
-    if (calls.length === 0) this.answer = reply;
+    if (calls.length === 0) Object.assign(this, { answer: reply, answered: heard });
     calls.forEach((part, at) => this.call(this.asked[at], part.name, part.arguments));
   }
 
@@ -190,10 +206,36 @@ export class AgentView {
     this.newest = undefined;
   }
 
-  /** What the person said in the middle of it. */
+  /** What the person said in the middle of it. The model hears it after its calls, or after what it is about to say. */
   steered(text) {
-    this.answer = undefined;
-    this.node.append(el("div", { class: "said steered" }, appendInOrder(el("div", { class: "bubble" }), text)));
+    const node = el("div", { class: "said steered" }, appendInOrder(el("div", { class: "bubble" }), text));
+    this.node.append(node);
+    this.said.push(node);
+    const isCalling = [...this.calls.values()].some((call) => OPEN.has(call.state));
+    if (!isCalling) this.waiting.push(node);
     this.newest = undefined;
+  }
+
+  /** A model call is over. The next one hears what was said meanwhile, unless this one was only to prepare it. */
+  callIsOver(purpose) {
+    if (purpose !== "compaction" && purpose !== "routing") this.waiting = [];
+  }
+
+  /** What the model had said of a reply that was stopped: that has no record. */
+  cut(text) {
+    this.dropUnrecorded();
+    this.reply(-2).growing.set(text);
+  }
+
+  /** The agent has ended, and no model heard so many of the last messages: they follow all that it said. */
+  leave(unheard) {
+    this.waiting = unheard > 0 ? this.said.slice(-unheard) : [];
+    const last = [...this.node.children].findLast((node) => node.classList.contains("reply"));
+    if (last && this.waiting[0]?.compareDocumentPosition(last) & Node.DOCUMENT_POSITION_FOLLOWING) last.after(...this.waiting);
+  }
+
+  /** The reply that the answer stands in: another one if a model heard something since. */
+  lastReply() {
+    return this.answer && this.answered >= this.heard ? this.answer : this.reply(-2);
   }
 }

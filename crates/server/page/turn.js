@@ -258,11 +258,10 @@ export class TurnView {
     for (const agent of this.agents.values()) for (const call of agent.calls.values()) if (["queued", "asks", "running"].includes(call.state)) call.setState("error", "not run");
     const root = this.agent("a0");
     const text = event.content ?? "";
-    // It may have been corrected after the model gave it. A reply that was stopped has no record, and the end says what it held.
-    if (text) {
-      root.dropUnrecorded();
-      (root.answer ?? root.reply(-2)).growing.set(text);
-    }
+    if (text) root.dropUnrecorded();
+    root.leave(event.unheard ?? 0);
+    // It may have been corrected after the model gave it. What there was of one that was stopped stands there already.
+    if (text && event.finish_reason !== "cancelled") root.lastReply().growing.set(text);
     for (const agent of this.agents.values()) for (const reply of agent.replies.values()) reply.growing.flush();
     this.answer = text;
     const reason = event.finish_reason;
@@ -339,6 +338,7 @@ const HANDLERS = {
     if (event.cost_micro_usd !== undefined || event.error?.usage || MAY_COST.has(event.error?.kind)) turn.pay(event);
     const next = event.next === "follows" ? "trying again" : event.next === "none" ? "" : reasonOf(event.next);
     agent.reply(event.content_index).note("warn", `Attempt ${event.attempt} failed: ${event.error?.message ?? event.error?.kind}${next ? `; ${next}` : ""}`);
+    if (event.next === "none") agent.callIsOver(event.purpose);
   },
   verdict: (turn, agent, event) => agent.judged(event),
   approval_requested(turn, agent, event) {
@@ -393,7 +393,12 @@ const HANDLERS = {
     agent.steered(textOf(event.message));
     turn.hooks.steered?.(turn);
   },
-  cancelled: (turn, agent, event) => agent.note("warn", `Stopped${event.reason ? `: ${event.reason}` : ""}`),
+  // The loop tells the model something, and with it what came meanwhile.
+  prompt_injected: (turn, agent) => agent.callIsOver(),
+  cancelled(turn, agent, event) {
+    if (event.cut) agent.cut(event.cut.text);
+    agent.note("warn", `Stopped${event.reason ? `: ${event.reason}` : ""}`);
+  },
   resumed(turn, agent, event) {
     if (turn.pending.size > 0) return;
     agent.note("", `Taken up again: ${event.reason}`);

@@ -490,6 +490,70 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   for (const name of ["Skip to the content", "New session", "message", "Agent", "Channel", "Mode", "Why?", "Send"]) assert.ok(reached.has(name), `${name} is reached: ${[...reached]}`);
 }
 
+/** What stands in the last turn, in its order: a message in brackets, a note behind a dash, a reply by its first word. */
+const order = (page) => page.locator(".turn").last().evaluate((turn) => [...turn.querySelectorAll(".agent > *")].map((node) => {
+  const [text] = node.innerText.trim().split("\n");
+  if (node.matches(".steered")) return `[${text}]`;
+  return node.matches(".line-note") ? `- ${text}` : text.split(" ")[0];
+}).filter(Boolean));
+
+export async function shows_what_no_model_heard_behind_what_was_said(world) {
+  const page = await world.open();
+  await say(page, "endless please");
+  await sees(page, ".reply .md", "word3");
+  await say(page, "IN GERMAN");
+  await sees(page, ".steered .bubble", "IN GERMAN");
+  assert.deepEqual(await order(page), ["word0", "[IN GERMAN]"]);
+  await page.reload();
+  await sees(page, ".reply .md", "word20");
+  assert.deepEqual(await order(page), ["word0", "[IN GERMAN]"], "after a reload in the middle of it");
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 1);
+  const stopped = ["word0", "[IN GERMAN]", "- Stopped: stopped on the page", "- Ended: cancelled"];
+  assert.deepEqual(await order(page), stopped);
+  await world.picture(page, "unheard-wide-light");
+  await page.reload();
+  await over(page, 1);
+  assert.deepEqual(await order(page), stopped);
+  const { history } = await world.api(`/sessions/${new URL(page.url()).hash.split("/").at(-1)}`);
+  assert.deepEqual(history.map(({ role }) => role), ["user", "assistant", "user"], "as the next model is told it");
+}
+
+export async function shows_a_message_where_a_model_heard_it(world) {
+  const page = await world.open();
+  const shown = async (...events) => {
+    await page.evaluate(async (all) => {
+      const { TurnView } = await import("/assets/turn.js");
+      const turn = new TurnView({ runId: "r", text: "asked" });
+      document.querySelector(".turns").replaceChildren(turn.node);
+      all.forEach((event, at) => turn.apply({ run_id: "r", agent: "a0", seq: at + 1, ...event }));
+    }, events);
+    return order(page);
+  };
+  const said = (text) => ({ type: "steered", message: { role: "user", parts: [{ type: "text", text }] } });
+  const grows = (index, text) => ({ type: "text_delta", seq: undefined, content_index: index, attempt: 1, block: 0, offset: 0, text });
+  const replied = (index, text, ...calls) => ({ type: "llm_call", purpose: "turn", content_index: index, reply: { parts: [{ type: "text", text }, ...calls] } });
+  const call = { type: "tool_call", name: "calculate", arguments: "{}" };
+  const result = { type: "tool_result", tool_call_id: "call_r_a0_0_0", name: "calculate", value: "1" };
+  const failed = (index) => ({ type: "llm_failed", purpose: "turn", content_index: index, attempt: 1, next: "none", error: { kind: "server", message: "out of luck" } });
+  const broke = (unheard, content = "") => ({ type: "run_failed", content, unheard, finish_reason: { failed: "out of luck" } });
+  const limit = (unheard, content) => ({ type: "final", content, unheard, finish_reason: "max_turns" });
+  // While the model writes, and as the records have it afterwards.
+  for (const live of [[grows(0, "one")], []]) {
+    assert.deepEqual(await shown(...live, said("M"), replied(0, "one"), grows(1, "two"), replied(1, "two"), { type: "final", content: "two", finish_reason: "stop" }), ["one", "[M]", "two"]);
+    const [, ...ended] = await shown(...live, said("M"), failed(0), broke(1));
+    assert.equal(ended[0], "[M]", `a failure: ${ended}`);
+    assert.deepEqual((await shown(...live, said("M"), replied(0, "one"), limit(1, "one"))).slice(0, 2), ["one", "[M]"]);
+    assert.deepEqual((await shown(...live, said("M"), limit(1, "so far"))).slice(0, 2), ["so", "[M]"]);
+  }
+  // Between calls and their results, for the next reply.
+  assert.deepEqual((await shown(replied(0, "one", call), said("M"), result, grows(1, "two"), said("N"), { type: "cancelled", cut: { text: "two" } }, { type: "final", content: "one two", unheard: 1, finish_reason: "cancelled" })).slice(0, 5), ["one", "[M]", "two", "[N]", "- Stopped"]);
+  // Of what was heard, the answer is another one.
+  assert.deepEqual((await shown(grows(0, "one"), said("M"), replied(0, "one"), said("N"), limit(1, "late"))).slice(0, 4), ["one", "[M]", "late", "[N]"]);
+  // It came between the calls, and no model was asked any more.
+  assert.deepEqual((await shown(replied(0, "one", call), said("M"), result, limit(1, "late"))).slice(0, 3), ["one", "late", "[M]"]);
+}
+
 export async function shows_earlier_turns_without_a_jump(world) {
   for (let at = 0; at < 26; at += 1) await world.api("/sessions/long/turns", { message: `markdown ${at}` });
   const page = await world.open({ token: false, hash: "#/sessions/long" });

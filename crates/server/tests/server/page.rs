@@ -68,6 +68,8 @@ scenarios! {
     fn a_session_that_is_made_after_the_person_went_elsewhere_does_not_bring_them_back() = "stays_where_the_person_went";
     fn files_go_with_a_message_and_are_shown_with_it() = "attaches_files";
     fn a_run_is_stopped_steered_and_asked_again_by_keyboard() = "stops_steers_and_goes_on_by_keyboard";
+    fn a_message_that_no_model_heard_stands_behind_what_was_said() = "shows_what_no_model_heard_behind_what_was_said";
+    fn a_message_stands_where_a_model_heard_it() = "shows_a_message_where_a_model_heard_it";
     fn whoever_goes_back_by_a_few_pixels_while_an_answer_grows_stays_there() = "leaves_whoever_goes_back_where_they_are";
     fn what_grows_at_the_end_is_never_drawn_out_of_sight() = "follows_the_end_in_the_same_frame";
     fn of_several_questions_the_first_is_in_sight_and_the_end_once_all_are_decided() = "shows_questions_from_the_first";
