@@ -3,7 +3,6 @@
 
 use std::error::Error;
 use std::io;
-use std::iter::successors;
 use std::path::{Component, Path, PathBuf};
 
 use neuraxis_core::ContentHash;
@@ -210,10 +209,13 @@ fn price_list(text: &str) -> Option<PathBuf> {
 
 /// Says what is wrong, with its causes.
 fn with_causes(error: &ConfigError) -> String {
-    let error: &dyn Error = error;
-    let causes = successors(Some(error), |error| error.source());
-    let causes: Vec<String> = causes.map(ToString::to_string).collect();
-    causes.join(": ")
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        said.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    said
 }
 
 /// Reads a list of prices that nobody trusted yet. Never waits.
