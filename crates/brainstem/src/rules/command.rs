@@ -4,6 +4,7 @@ mod git;
 mod parts;
 mod pattern;
 mod programs;
+mod redirection;
 mod split;
 mod words;
 

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 
+/// A rule that keeps a folder from being read.
+const NO_SECRETS: &str = "[rules.no-secrets]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['secrets/**']\nreason = 'They stay here.'\n";
+
 #[test]
 fn a_decision_is_explained_as_a_table_with_reasons() {
     let machine = Machine::new();
@@ -23,8 +26,7 @@ fn a_decision_is_explained_as_a_table_with_reasons() {
 
 #[test]
 fn a_call_is_judged_with_the_rule_and_its_line() {
-    let rules = "[rules.no-secrets]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['secrets/**']\nreason = 'They stay here.'\n";
-    let machine = Machine::new().with_file("neuraxis.toml", format!("# mine\n{rules}"));
+    let machine = Machine::new().with_file("neuraxis.toml", format!("# mine\n{NO_SECRETS}"));
     let explain = |path: &str| {
         let arguments = format!("{{\"path\":\"{path}\"}}");
         let command = [
@@ -56,8 +58,7 @@ fn a_call_is_judged_with_the_rule_and_its_line() {
 
 #[test]
 fn of_a_call_the_verdict_stands_first_with_its_rule_and_reason_and_no_other_reasons() {
-    let rules = "[rules.no-secrets]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['secrets/**']\nreason = 'They stay here.'\n";
-    let machine = Machine::new().with_file("neuraxis.toml", rules);
+    let machine = Machine::new().with_file("neuraxis.toml", NO_SECRETS);
     let command = [
         "policy",
         "explain",

@@ -6,6 +6,7 @@
 use super::git::GitCommand;
 use super::parts::{Part, programs_in};
 use super::programs::{Kind, Program, base_name, program};
+use super::redirection::is_redirection;
 use super::words::{Folder, goes_elsewhere};
 use crate::names;
 use crate::rules::rule::Fit;
@@ -307,12 +308,6 @@ fn fits(pattern: &str, word: &str) -> bool {
         rest = rest.get(at + piece.len()..).unwrap_or_default();
     }
     rest.ends_with(last)
-}
-
-/// Tells whether a word of a pattern is a redirection of a shell, as `2>&1` or `>x`.
-fn is_redirection(word: &str) -> bool {
-    let operator = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '&');
-    operator.starts_with(['<', '>'])
 }
 
 #[cfg(test)]

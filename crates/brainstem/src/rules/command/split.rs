@@ -7,6 +7,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use super::redirection;
+
 /// Substitutions and groups nested deeper than this are not told apart.
 const MAX_DEPTH: usize = 6;
 
@@ -21,27 +23,6 @@ const RESERVED: [&str; 19] = [
 
 /// Those of them that other words may follow before the command does: options, a name, a list.
 const NOT_AT_ONCE: [&str; 5] = ["for", "function", "select", "time", "coproc"];
-
-/// Redirections that write and read nothing, letter for letter: they join the two outputs, or lead to and from nowhere.
-const HARMLESS: [&str; 17] = [
-    "2>&1",
-    "1>&2",
-    ">&2",
-    ">/dev/null",
-    "> /dev/null",
-    "1>/dev/null",
-    "1> /dev/null",
-    "2>/dev/null",
-    "2> /dev/null",
-    ">>/dev/null",
-    ">> /dev/null",
-    "1>>/dev/null",
-    "1>> /dev/null",
-    "2>>/dev/null",
-    "2>> /dev/null",
-    "</dev/null",
-    "< /dev/null",
-];
 
 pub(super) const NOT_COMPLETE: &str = "it is not complete";
 const GROUPS: &str = "it groups commands";
@@ -347,25 +328,17 @@ impl Splitter<'_> {
         self.close();
     }
 
-    /// Reads over a redirection that begins with a letter, if it is a harmless one. It stands apart on both sides: within a
-    /// word its number is a letter, and what follows may lead it to a file.
+    /// Reads over a redirection that begins with a letter, if it is a harmless one. Within a word its number is a letter.
     fn skip_harmless(&mut self, first: char) -> bool {
         if self.now.word.is_some() || self.now.is_target {
             return false;
         }
-        let behind = HARMLESS.iter().find_map(|text| {
-            let rest = text.strip_prefix(first)?;
-            let mut ahead = self.letters.clone();
-            let is_read = rest.chars().all(|letter| ahead.next() == Some(letter));
-            let ends = |next: &char| matches!(next, ' ' | '\t' | '\n' | ';' | '|' | '&');
-            (is_read && ahead.peek().is_none_or(ends)).then_some(ahead)
-        });
-        let is_harmless = behind.is_some();
-        if let Some(behind) = behind {
-            self.letters = behind;
-            self.now.has_harmless = true;
-        }
-        is_harmless
+        let Some(behind) = redirection::behind_harmless(&self.letters, first) else {
+            return false;
+        };
+        self.letters = behind;
+        self.now.has_harmless = true;
+        true
     }
 
     /// Reads over `/dev/null` behind `&>`, if the command ends with it. Then it does not matter that some shells end the command
@@ -374,19 +347,11 @@ impl Splitter<'_> {
         if self.now.command.words.is_empty() || self.now.is_target {
             return false;
         }
-        let is_blank = |letter: &char| matches!(letter, ' ' | '\t');
-        let mut ahead = self.letters.clone();
-        while ahead.next_if(is_blank).is_some() {}
-        let is_null = "/dev/null"
-            .chars()
-            .all(|letter| ahead.next() == Some(letter));
-        while ahead.next_if(is_blank).is_some() {}
-        let ends = |next: &char| matches!(next, '\n' | ';' | '|' | '&');
-        let is_harmless = is_null && ahead.peek().is_none_or(ends);
-        if is_harmless {
-            self.letters = ahead;
-        }
-        is_harmless
+        let Some(behind) = redirection::behind_last_null(&self.letters) else {
+            return false;
+        };
+        self.letters = behind;
+        true
     }
 
     fn redirect(&mut self, letter: char) {

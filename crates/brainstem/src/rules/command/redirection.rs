@@ -1,0 +1,65 @@
+//! Redirections of a shell: those that reach no file, and what a pattern of a rule may not hold.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// Redirections that write and read nothing, letter for letter: they join the two outputs, or lead to and from nowhere.
+const HARMLESS: [&str; 17] = [
+    "2>&1",
+    "1>&2",
+    ">&2",
+    ">/dev/null",
+    "> /dev/null",
+    "1>/dev/null",
+    "1> /dev/null",
+    "2>/dev/null",
+    "2> /dev/null",
+    ">>/dev/null",
+    ">> /dev/null",
+    "1>>/dev/null",
+    "1>> /dev/null",
+    "2>>/dev/null",
+    "2>> /dev/null",
+    "</dev/null",
+    "< /dev/null",
+];
+
+/// Returns what is read behind a harmless redirection, of which the first letter was read. It stands apart: what follows may lead it
+/// to a file.
+pub(super) fn behind_harmless<'a>(
+    letters: &Peekable<Chars<'a>>,
+    first: char,
+) -> Option<Peekable<Chars<'a>>> {
+    HARMLESS.iter().find_map(|text| {
+        let mut behind = behind(letters, text.strip_prefix(first)?)?;
+        let ends = |next: &char| matches!(next, ' ' | '\t' | '\n' | ';' | '|' | '&');
+        behind.peek().is_none_or(ends).then_some(behind)
+    })
+}
+
+/// Returns what is read behind `/dev/null`, if a command ends with it.
+pub(super) fn behind_last_null<'a>(letters: &Peekable<Chars<'a>>) -> Option<Peekable<Chars<'a>>> {
+    let mut behind = behind(&behind_blanks(letters.clone()), "/dev/null").map(behind_blanks)?;
+    let ends = |next: &char| matches!(next, '\n' | ';' | '|' | '&');
+    behind.peek().is_none_or(ends).then_some(behind)
+}
+
+fn behind<'a>(letters: &Peekable<Chars<'a>>, text: &str) -> Option<Peekable<Chars<'a>>> {
+    let mut ahead = letters.clone();
+    let is_read = text.chars().all(|letter| ahead.next() == Some(letter));
+    is_read.then_some(ahead)
+}
+
+fn behind_blanks(mut letters: Peekable<Chars<'_>>) -> Peekable<Chars<'_>> {
+    while letters
+        .next_if(|letter| matches!(letter, ' ' | '\t'))
+        .is_some()
+    {}
+    letters
+}
+
+/// Tells whether a word of a pattern is a redirection of a shell, as `2>&1` or `>x`.
+pub(super) fn is_redirection(word: &str) -> bool {
+    let operator = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '&');
+    operator.starts_with(['<', '>'])
+}
