@@ -125,7 +125,7 @@ impl Slots {
         if taken >= most.get() {
             drop(owners);
             let detail = format!(
-                "as many turns are at work as this key allows its owner at a time, {most}; try again in {RETRY_AFTER} seconds"
+                "as many turns of this owner are at work as may be at a time, {most}; try again in {RETRY_AFTER} seconds"
             );
             let problem = Problem::new(&TOO_MANY_OWN_RUNS, detail);
             return Err(problem.with("allowed", most.get()).retry_after(RETRY_AFTER));
