@@ -171,7 +171,8 @@ fn of_runs() -> Described<Limited> {
         "show_run",
         "Shows a run, with its result once it has ended or while it waits, and with what its tools ask.",
     )
-    .answers::<runs::Run>("The run.");
+    .answers::<runs::Run>("The run.")
+    .problems(&[&SHUTTING_DOWN]);
     let follow = of_run(
         "follow_run",
         "Follows a run: its events from any record on, to its last.",
@@ -184,13 +185,13 @@ fn of_runs() -> Described<Limited> {
         .body_if_any::<runs::Cancel>(r#"{ "reason": "not needed any more" }"#)
         .answers::<runs::Taken>("It is kept, and the run ends with one of its next steps.")
         .status(StatusCode::ACCEPTED)
-        .problems(&[&RUN_ENDED, &TOO_MANY_RUNS]);
+        .problems(&[&RUN_ENDED, &SESSION_ALTERED, &TOO_MANY_RUNS]);
     let steer = of_run("steer_run", "Adds a message to a run at work.")
         .body::<runs::Steer>(r#"{ "message": "In UTC, please." }"#)
         .answers::<runs::Taken>("It is kept, and joins after the current batch of tool calls.")
         .status(StatusCode::ACCEPTED)
         .problems(OF_JOINING)
-        .problems(&[&RUN_ENDED, &CANNOT_GO_ON]);
+        .problems(&[&RUN_ENDED, &SESSION_ALTERED, &CANNOT_GO_ON]);
     let fork = of_run(
         "fork_run",
         "Begins a session with the conversation up to a turn of a run, which goes on differently.",
@@ -258,7 +259,7 @@ fn of_approvals() -> Described<Limited> {
         .status(StatusCode::ACCEPTED)
         .decides()
         .problems(OF_RESUMING)
-        .problems(&[&OTHER_QUESTION, &QUESTION_ALTERED]);
+        .problems(&[&OTHER_QUESTION, &QUESTION_ALTERED, &TOO_MANY_RUNS]);
     let answer = operation(
         "answer_question",
         Tag::Approvals,

@@ -7,12 +7,15 @@ use sqlx::{Connection, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::support::Program;
+use crate::support::client::answer;
 
-/// A folder with a configuration that keeps sessions in a file there.
+/// A folder with a configuration that keeps sessions in a file there, and has a person asked before the clock is read.
 fn configured() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display();
-    let text = format!("[store]\nurl = \"sqlite://{place}/sessions.db\"");
+    let text = format!(
+        "[store]\nurl = \"sqlite://{place}/sessions.db\"\n[rules.clock]\nanswer = 'ask'\ntools = ['current_time']"
+    );
     fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
     folder
 }
@@ -30,6 +33,15 @@ async fn kept(folder: &TempDir) -> Vec<(String, i64, Vec<u8>)> {
     sqlx::query_as(sql).fetch_all(&mut database).await.unwrap()
 }
 
+/// Puts another question into the log of the session `s`.
+async fn alter(folder: &TempDir) {
+    let sql = "UPDATE steps SET body = CAST(replace(CAST(body AS TEXT), 'What ', 'When ') AS BLOB) \
+               WHERE first_seq = 1 AND run IN (SELECT runs.key FROM runs JOIN sessions \
+               ON sessions.key = runs.session WHERE sessions.id = 's')";
+    let altered = sqlx::query(sql).execute(&mut database(folder).await).await;
+    assert_eq!(altered.unwrap().rows_affected(), 1);
+}
+
 fn hello() -> Value {
     json!({"message": "What can you do?"})
 }
@@ -41,11 +53,7 @@ async fn nothing_goes_on_from_a_session_that_was_altered_and_nothing_is_written(
         assert_eq!(program.client().ask(session, &hello()).await.0, 200);
     }
     let folder = program.stopped().await;
-    let sql = "UPDATE steps SET body = CAST(replace(CAST(body AS TEXT), 'can you', 'did you') AS BLOB) \
-               WHERE first_seq = 1 AND run IN (SELECT runs.key FROM runs JOIN sessions \
-               ON sessions.key = runs.session WHERE sessions.id = 's')";
-    let altered = sqlx::query(sql).execute(&mut database(&folder).await).await;
-    assert_eq!(altered.unwrap().rows_affected(), 1);
+    alter(&folder).await;
     let before = kept(&folder).await;
 
     let program = Program::start_in(folder, |_| {}).await;
@@ -75,4 +83,26 @@ async fn nothing_goes_on_from_a_session_that_was_altered_and_nothing_is_written(
     let program = Program::start_in(folder, |_| {}).await;
     let (status, _) = program.client().ask("other", &hello()).await;
     assert_eq!(status, 200, "other sessions go on");
+}
+
+#[tokio::test]
+async fn what_is_meant_for_a_run_of_a_session_that_was_altered_is_refused_as_the_document_says() {
+    let program = Program::start_in(configured(), |_| {}).await;
+    let client = program.client();
+    let (_, result) = client
+        .ask("s", &json!({"message": "What time is it?"}))
+        .await;
+    assert_eq!(result["status"], "waiting", "{result}");
+    let run = result["run_id"].as_str().unwrap();
+    let folder = program.stopped().await;
+    alter(&folder).await;
+
+    let program = Program::start_in(folder, |_| {}).await;
+    for (what, body) in [("cancel", json!({})), ("steer", json!({"message": "Now."}))] {
+        let request = program.client().post(&format!("/api/v1/runs/{run}/{what}"));
+        let request = request.header("content-type", "application/json");
+        let (status, problem) = answer(request.body(body.to_string())).await;
+        assert_eq!(status, 409, "{what}: {problem}");
+        assert_eq!(problem["type"], "/errors/session-altered", "{what}");
+    }
 }
