@@ -270,8 +270,9 @@ fn fix_of_database(error: &OpenError) -> String {
 fn fix_of_store(error: &StoreError) -> &'static str {
     match error {
         StoreError::Damaged(_) => {
-            "copy it before anything else, and see whether the disk is full or fails; of a file, `sqlite3 FILE .recover` saves \
-             what can be read. Then move it away: a new one is made, and `neuraxis sessions import` takes what was exported"
+            "copy it before anything else, a file with its -wal, which holds the last of it, and see whether the disk is full or \
+             fails; of a file, `sqlite3 FILE .recover` saves what can be read. Then move it away with its -wal and -shm: a new one \
+             is made, and `neuraxis sessions import` takes what was exported"
         }
         StoreError::Unavailable(_) => {
             "see whether the disk is full, the file belongs to somebody else or another program has it locked, or the \
