@@ -88,7 +88,7 @@ pub enum Command {
     /// Make, list and revoke the keys of clients
     #[command(subcommand)]
     Keys(KeyCommand),
-    /// Drive the runs that servers hand over to Restate, as the section `driver` says, until a signal comes
+    /// Drive the runs that servers hand over to Restate, as the section `driver` says, until SIGTERM or SIGINT comes
     Worker,
 }
 

@@ -1,5 +1,6 @@
 //! `neuraxis-server worker`: drives the runs that servers hand over.
 
+use std::future::pending;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -16,7 +17,7 @@ use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::program::of_build;
 use crate::reload::{Duty, Wiring};
-use crate::stop;
+use crate::stop::{self, Hangups};
 
 /// Why no runs were driven.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +105,7 @@ pub(crate) async fn run(
     };
     let app = wiring.build(config, None).await?;
     let told = stop::signal()?;
+    let hangups = Hangups::listen()?;
     let runs = app.orchestrator.runs();
     let restate = &config.driver().restate;
     let longest_step = restate.longest_step();
@@ -129,8 +131,11 @@ pub(crate) async fn run(
     let _ = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush());
     let asked = OnceLock::new();
     let until = async {
-        // Whichever signal it is: other workers go on with the runs.
-        told.await;
+        tokio::select! {
+            // Whichever signal it is: other workers go on with the runs.
+            _ = told => {}
+            () = outlive(hangups) => {}
+        }
         asked.get_or_init(Instant::now);
     };
     worker.serve(until).await;
@@ -138,6 +143,14 @@ pub(crate) async fn run(
     stop::close(&app, &asked).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Says on each SIGHUP that nothing is read again, where it would end the process with its runs. Never ends.
+async fn outlive(mut hangups: Hangups) {
+    while hangups.next().await {
+        tracing::warn!("a worker follows a changed configuration once it is started anew");
+    }
+    pending().await
 }
 
 /// Returns the tool whose calls may take longest, and how long that is.

@@ -88,6 +88,20 @@ async fn what_needs_a_new_start_is_told_of_until_it_is_what_the_server_was_start
 }
 
 #[tokio::test]
+async fn a_worker_outlives_the_signal_by_which_a_server_reads_its_configuration_again() {
+    let text = "[driver]\nkind = 'restate'\n[driver.restate]\nlisten = '127.0.0.1:0'\n\
+        ingress = 'http://127.0.0.1:9'\nadmin = 'http://127.0.0.1:9'\n";
+    let mut worker = Program::start_in(folder_with(text), |command| {
+        command.arg("worker");
+    })
+    .await;
+    worker.signal(Signal::HUP);
+    worker.signal(Signal::TERM);
+    let ended = worker.exit().await;
+    assert!(ended.success(), "{ended}: {}", worker.log());
+}
+
+#[tokio::test]
 async fn another_address_in_the_configuration_is_not_told_of_where_the_command_line_names_one() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("neuraxis.toml");
