@@ -2,7 +2,7 @@
 //!
 //! | feature | what counts | points each | at most |
 //! | --- | --- | --- | --- |
-//! | `length` | every 200 characters | 1 | 4 |
+//! | `length` | every 200 bytes | 1 | 4 |
 //! | `questions` | every question mark after the first | 1 | 2 |
 //! | `steps` | lines that begin like a list: `-`, `*`, `1.` | 1 | 3 |
 //! | `code` | code fences, and lines that end in `{`, `}` or `;` | 2 | 4 |
