@@ -61,7 +61,7 @@ pub(super) struct Agent {
     /// How often it was asked for another answer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) turned_down: u32,
-    /// Whether a model was to be asked for it by now.
+    /// Whether a model was asked for it by now, but for summaries.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) has_asked: bool,
     /// The tool choice of the next turn, for that turn alone (loop rule 18).

@@ -80,7 +80,7 @@ impl AgentTurn<'_> {
         if !is_of_the_work || planned.is_first.is_some() {
             return Ok(Some(planned));
         }
-        planned.is_first = Some(!mem::replace(&mut self.agent.has_asked, true));
+        planned.is_first = Some(!self.agent.has_asked);
         if !self.spec.profile.hooks.contains(&Hook::Request) {
             return Ok(Some(planned));
         }

@@ -81,6 +81,8 @@ impl AgentTurn<'_> {
             Purpose::Turn | Purpose::LastAnswer | Purpose::Gather
         );
         self.agent.model_calls = self.agent.model_calls.saturating_add(u32::from(answers));
+        // Not before: a call that was looked at may make way for a last answer, which is then the first.
+        self.agent.has_asked |= call.planned.is_first.is_some();
         self.agent.phase = Phase::Model(call);
         Ok(Next::Wait)
     }

@@ -332,6 +332,21 @@ fn what_changes_a_request_is_sent_and_the_hook_is_not_asked_about_it_again() {
 }
 
 #[test]
+fn a_last_answer_is_the_first_request_where_none_was_sent_before_it() {
+    let mut spec = hooked(&[Hook::Request]);
+    spec.root.limits.deadline = Some(Duration::from_secs(10));
+    let mut run = Script::start(spec);
+    // The hook still thinks about the turn, whose place the last answer takes.
+    run.at(8_000).send(Input::TimePassed);
+    let told = run.consulted().subject.as_str();
+    assert!(told.contains(r#""is_first":true"#), "{told}");
+    run.advise(Advice::Continue);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert!(run.model_call().is_first);
+    assert_restores(&run);
+}
+
+#[test]
 fn a_refused_request_ends_the_run_with_the_reply_and_without_a_model() {
     let mut run = Script::start(hooked(&[Hook::Request]));
     let (reply, reason) = ("No.".to_owned(), "a rule".to_owned());
