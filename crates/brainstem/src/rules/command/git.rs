@@ -1,6 +1,6 @@
 //! What the words of git say: which command it is, what that is to run, and what it is to write.
 
-use super::programs::base_name;
+use super::programs::{Program, program};
 
 /// The commands of git that only look.
 pub(super) const GIT_READS: [&str; 9] = [
@@ -178,7 +178,9 @@ pub(super) struct GitCommand<'a> {
 impl<'a> GitCommand<'a> {
     /// Reads the words of git; `None` if they are another program's.
     pub(super) fn of(words: &'a [String]) -> Option<Self> {
-        words.first().filter(|word| base_name(word) == "git")?;
+        words
+            .first()
+            .filter(|word| program(word).is_some_and(Program::is_git))?;
         let mut at = 1;
         while let Some(option) = words.get(at).filter(|word| word.starts_with('-')) {
             let has_value = WITH_VALUE.contains(&option.as_str());
@@ -288,6 +290,9 @@ mod tests {
             let command = GitCommand::of(&words).unwrap();
             let first = (0..words.len()).find(|place| command.is_told_by(*place));
             assert_eq!(first, expected, "{line}");
+        }
+        for name in ["/usr/bin/git", "GIT", "git.exe"] {
+            assert!(GitCommand::of(&[name.to_owned()]).is_some(), "{name}");
         }
         assert!(GitCommand::of(&["gitk".to_owned()]).is_none());
         assert!(GitCommand::of(&[]).is_none());

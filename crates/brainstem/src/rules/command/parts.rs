@@ -213,7 +213,7 @@ pub(crate) fn rememberable(part: &Part) -> Option<String> {
     };
     let is_known = match program(first) {
         None => true,
-        Some(_) if base_name(first) == "git" => GIT_READS.contains(&second.as_str()),
+        Some(program) if program.is_git() => GIT_READS.contains(&second.as_str()),
         Some(program) => program.kind == Kind::Options,
     };
     let offers = part.unclear.is_none() && !part.runs_others && is_known;

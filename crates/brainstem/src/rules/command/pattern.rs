@@ -283,12 +283,22 @@ fn finds_option(program: &str, pattern: &str, missing: &mut Option<String>, word
         || missing.as_ref().is_some_and(String::is_empty)
 }
 
-/// As [`fits`], with upper and lower case the same: they are on some file systems.
+/// As [`fits`], with upper and lower case the same, as they are on some file systems, and with the `.exe` that Windows lets be
+/// left out.
 fn fits_program(pattern: &str, program: &str) -> bool {
-    if !pattern.contains('*') {
-        return pattern.eq_ignore_ascii_case(program);
-    }
-    fits(&pattern.to_lowercase(), &program.to_lowercase())
+    let is_it = |name: &str| {
+        if !pattern.contains('*') {
+            return pattern.eq_ignore_ascii_case(name);
+        }
+        fits(&pattern.to_lowercase(), &name.to_lowercase())
+    };
+    is_it(program) || without_exe(program).is_some_and(is_it)
+}
+
+fn without_exe(program: &str) -> Option<&str> {
+    let at = program.len().checked_sub(".exe".len())?;
+    let (name, end) = program.split_at_checked(at)?;
+    end.eq_ignore_ascii_case(".exe").then_some(name)
 }
 
 /// Tells whether a word fits a pattern in which `*` stands for any letters, or none.
@@ -355,6 +365,8 @@ mod tests {
         for command in [
             "/usr/bin/curl x",
             "CURL x",
+            "/c/Windows/System32/curl.exe x",
+            "sudo Curl.EXE x",
             "sudo -u me curl x",
             "sh -c 'cd y; curl x'",
             "xargs curl",

@@ -48,6 +48,10 @@ impl Program {
         self.names.contains(&"bash")
     }
 
+    pub(super) fn is_git(&self) -> bool {
+        self.names.contains(&"git")
+    }
+
     /// Tells whether a word is one of the options that no wildcard stands for, also shortened or in a bundle.
     pub(super) fn has_option(&self, word: &str) -> bool {
         if self.has_whole_flags() {
