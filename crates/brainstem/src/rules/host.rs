@@ -23,7 +23,7 @@ impl HostPattern {
             return Err("a * may only stand for everything in front of the first dot".to_owned());
         }
         let host = Host::parse(host).map_err(|error| error.to_string())?;
-        let host = plain(&host.to_string());
+        let host = named(&host);
         Ok(if beneath {
             Self::Beneath(host)
         } else {
@@ -56,11 +56,19 @@ pub(crate) fn host_of(url: &str) -> Option<String> {
     if !is_web || !url.username().is_empty() || url.password().is_some() {
         return None;
     }
-    url.host_str().map(plain)
+    url.host().map(|host| named(&host))
 }
 
-fn plain(host: &str) -> String {
-    host.trim_end_matches('.').to_lowercase()
+/// Returns the name of a host; of an IPv4 address within one of IPv6 that address: clients connect to it.
+fn named<S: AsRef<str>>(host: &Host<S>) -> String {
+    let within = match host {
+        Host::Ipv6(address) => address.to_ipv4_mapped(),
+        Host::Domain(_) | Host::Ipv4(_) => None,
+    };
+    match within {
+        Some(address) => address.to_string(),
+        None => host.to_string().trim_end_matches('.').to_lowercase(),
+    }
 }
 
 #[cfg(test)]
@@ -75,6 +83,8 @@ mod tests {
             ("http://2130706433/", Some("127.0.0.1")),
             ("http://0x7f.1/", Some("127.0.0.1")),
             ("http://[::1]/", Some("[::1]")),
+            ("http://[::ffff:127.0.0.1]/", Some("127.0.0.1")),
+            ("http://[::ffff:7f00:1]/", Some("127.0.0.1")),
             ("https://docs.rs@evil.example/", None),
             ("https://docs.rs\\@evil.example/", None),
             ("https://docs.rs\t.evil.example/", None),
