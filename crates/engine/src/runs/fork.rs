@@ -185,7 +185,7 @@ impl Runs {
             request = request.bring(Brought::default().instructions(instructions));
         }
         request.trace = options.trace;
-        let mut decision = self.decide_for_takers(&request).await?;
+        let mut decision = self.decide_branch(&request, seed.len()).await?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role
             && let Err(allowed) = serve_by(&mut decision, &role)

@@ -55,14 +55,17 @@ impl Runs {
         self.decide_with(request, None, RequestFacts::default())
     }
 
-    /// As [`Self::decide`], by the roles whose models take what is attached.
-    pub(super) async fn decide_for_takers(
+    /// Decides about a request that begins a session with a conversation of so many messages.
+    pub(super) async fn decide_branch(
         &self,
         request: &UserRequest,
+        messages: usize,
     ) -> Result<Decision, RequestError> {
+        let mut facts = self.facts(request, None).await?;
+        facts.history = facts.history.map(|_| messages);
         match self.parts.engine.roles_that_take(request).await? {
-            Some(roles) => self.decide_among(&roles, request, RequestFacts::default()),
-            None => self.decide(request),
+            Some(roles) => self.decide_among(&roles, request, facts),
+            None => self.decide_with(request, self.plan_of(request), facts),
         }
     }
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use neuraxis_core::{
     ApprovalDecision, BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode,
-    ModelRef, PlanName, RunStatus, SessionMetrics, TokenCount, ToolFailure, Usage,
+    ModelRef, PlanName, RunStatus, SessionMetrics, TokenCount, ToolFailure, Turn, Usage,
 };
-use neuraxis_engine::{AnswerSchema, ImportError, Sessions, UnfinishedRuns, UserRequest};
+use neuraxis_engine::{
+    AnswerSchema, ForkOptions, ImportError, Sessions, UnfinishedRuns, UserRequest,
+};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedTool, reply, spec};
@@ -81,6 +83,19 @@ async fn the_money_of_a_day_is_what_the_runs_of_all_sessions_cost_and_comes_back
     world.clock.advance(Duration::from_secs(86_400));
     let next_day = ask(&world, "u", 20).await;
     assert_eq!(next_day.result.finish_reason, Some(FinishReason::Stop));
+}
+
+#[tokio::test]
+async fn a_fork_uses_no_more_than_is_left_of_the_day() {
+    let world = world("[plans.team.day]\nmax_cost_micro_usd = 50", nobody());
+    let ran = ask(&world, "s", 50).await;
+    let options = ForkOptions::new(session("fork")).message("And then?");
+    let runs = world.orchestrator.runs();
+    let fork = runs.fork(ran.result.run_id, Turn(9), options).await;
+    let forked = fork.unwrap().result().await.unwrap();
+    let money = Some(FinishReason::Budget(BudgetKind::Cost));
+    assert_eq!(forked.finish_reason, money);
+    assert_eq!(world.model.calls().len(), 1, "no model is asked");
 }
 
 #[tokio::test]
