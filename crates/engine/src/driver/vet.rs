@@ -150,8 +150,8 @@ impl Driver {
             return found;
         }
         if self.is_brought(turn.agent, &call.name) {
-            // Whoever asks runs it, as they see fit: nothing happens here.
-            return Vetting::run(ToolClass::ReadOnly);
+            // Whoever asks runs it, as they see fit: nothing happens here. What comes of it, nobody here has seen.
+            return Vetting::run(ToolClass::ReadOnly).bringing_untrusted();
         }
         if self.is_search(turn.agent, &call.name) {
             // It does nothing but read out what the agent may call anyway, so that nobody has to allow it.

@@ -199,6 +199,33 @@ async fn a_clients_tool_takes_the_place_of_one_of_the_same_name_that_runs_here()
 }
 
 #[tokio::test]
+async fn what_a_clients_tool_says_to_a_run_that_waits_for_it_is_a_strangers_text() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("weather", "{}")]))
+        .then(reply::text("Mild."));
+    let orchestrator = of(&Arc::new(model)).build().unwrap();
+    let brought = Brought::default().tools([weather()]);
+    let asked = request("Coat?").bring(brought);
+    let waiting = orchestrator.handle(asked).await.unwrap();
+    let answer = Answer::ToolResult {
+        call: waiting.pending[0].tool_call_id.clone(),
+        outcome: ToolOutcome::done(ToolOutput::new(JsonText::string("mild"))),
+        duration: Duration::ZERO,
+    };
+
+    let runs = orchestrator.runs();
+    let resumed = runs.resume(waiting.run_id, vec![answer]).await.unwrap();
+    assert_eq!(resumed.result().await.unwrap().reply, "Mild.");
+
+    let records = resumed.records();
+    let untrusted = records.iter().find_map(|record| match &record.body {
+        RecordBody::ToolResult(result) => Some(result.untrusted),
+        _ => None,
+    });
+    assert_eq!(untrusted, Some(true));
+}
+
+#[tokio::test]
 async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
     let orchestrator = builder(ScriptedModel::new()).build().unwrap();
     let two = || Brought::default().tools([weather(), weather()]);
