@@ -148,7 +148,8 @@ fn take<'a>(value: &'a Argument, texts: &mut Texts<'a>) {
                 take(item, texts);
             }
         }
-        Argument::Table(_) => texts.is_unclear = true,
+        // An empty one gives nothing.
+        Argument::Table(fields) => texts.is_unclear |= !fields.is_empty(),
     }
 }
 

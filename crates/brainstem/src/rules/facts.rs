@@ -48,6 +48,9 @@ pub(crate) const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 /// The arguments that hold more words for a command beside them.
 const BESIDE_COMMANDS: [&str; 3] = ["args", "argv", "arguments"];
 
+/// The arguments that hold variables for a command beside them: a table of them, or texts such as `NAME=value`.
+const VARIABLES: [&str; 3] = ["env", "environment", "env_vars"];
+
 /// What is known of a call: of its arguments, and who makes it.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
@@ -235,8 +238,18 @@ impl<'a> Facts<'a> {
             parts.push(Part::unclear(
                 "its arguments cannot be read in one way only",
             ));
+        } else if self.sets_variables() {
+            parts
+                .iter_mut()
+                .for_each(|part| part.mark("it has variables beside it"));
         }
         Some(parts)
+    }
+
+    /// Tells whether variables stand beside a command: some say what runs, as they do before it.
+    fn sets_variables(&self) -> bool {
+        let variables = self.arguments().texts(&VARIABLES);
+        variables.is_unclear || variables.found.iter().any(|text| text.contains('='))
     }
 
     /// Returns the folders that the call is to run in: the root, if it names none.

@@ -615,6 +615,13 @@ commands = ['rm']
         (r#"{"command":["sh","-c","true; rm x"]}"#, "deny"),
         (r#"{"command":["git"],"args":["status"]}"#, "ask"),
         (r#"{"command":"git status; git log","args":["x"]}"#, "ask"),
+        (r#"{"command":"git log","env":{"GIT_PAGER":"rm x"}}"#, "ask"),
+        (
+            r#"{"command":"git log","environment":["GIT_PAGER=rm x"]}"#,
+            "ask",
+        ),
+        (r#"{"command":"git log","env":"production"}"#, "allow"),
+        (r#"{"command":"git log","env":{}}"#, "allow"),
     ] {
         let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", arguments);
         assert_eq!(word(&verdict), expected, "{arguments}: {verdict:?}");
