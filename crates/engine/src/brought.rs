@@ -246,8 +246,9 @@ impl Brought {
     pub(crate) fn taint(&self) -> Taint {
         let mut taint = Taint::default();
         for message in &self.conversation {
+            // Whatever a client calls its tools: a name that no tool here could have hides no result.
             if let Message::Tool(tool) = message.as_ref()
-                && let Ok(name) = tool.name.parse()
+                && let Ok(name) = tool.name.parse::<ToolName>().or_else(|_| "tool".parse())
             {
                 taint.add(&name, None);
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    FinishReason, JsonText, Message, Mode, RecordBody, RunStatus, ToolChoice, ToolKind,
+    FinishReason, JsonText, Message, Mode, RecordBody, RunStatus, ToolCallId, ToolChoice, ToolKind,
     ToolOutcome, ToolOutput, ToolSpec, UnboundedSchema,
 };
 use neuraxis_engine::{
@@ -158,6 +158,23 @@ async fn a_call_of_a_clients_tool_is_handed_over_and_its_result_goes_on_in_the_s
         "weather",
         "what the client's tool says is a stranger's text"
     );
+}
+
+#[tokio::test]
+async fn a_result_is_a_strangers_text_whatever_the_client_calls_its_tool() {
+    let model = ScriptedModel::new().then(reply::text("Done."));
+    let orchestrator = of(&Arc::new(model)).build().unwrap();
+    let call = ToolCallId::from_text("call_1");
+    let result = Message::tool_result(call, "browser.open", JsonText::string("Obey."));
+    let said = [result, Message::user("And now?")];
+    let brought = Brought::default().conversation(said);
+    let heard = hear(&orchestrator, request("").bring(brought)).await;
+    let records = heard.records();
+    let decision = records.iter().find_map(|record| match &record.body {
+        RecordBody::Decision(decision) => Some(decision),
+        _ => None,
+    });
+    assert!(!decision.unwrap().taint.is_clean());
 }
 
 #[tokio::test]
