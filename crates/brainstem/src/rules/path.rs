@@ -20,13 +20,21 @@ pub(crate) fn lead(path: &str, base: &str, root: Option<&str>) -> PathTarget {
     if path.starts_with('~') || path.contains(['\0', '$', '\n', '\r', '\\']) {
         return PathTarget::Unclear;
     }
-    if path.trim() != path {
+    if path.trim() != path || begins_elsewhere(path) {
         return PathTarget::Unclear;
     }
     if path.starts_with('/') {
         return absolute(path, root);
     }
     normalized(base.split('/').chain(path.split('/')))
+}
+
+/// Tells whether a path is the URL of a file, or begins with a drive: some read it as that, and others as the name of a folder.
+fn begins_elsewhere(path: &str) -> bool {
+    path.split_once(':').is_some_and(|(before, _)| {
+        let is_drive = before.len() == 1 && before.starts_with(|it: char| it.is_ascii_alphabetic());
+        is_drive || before.eq_ignore_ascii_case("file")
+    })
 }
 
 fn absolute(path: &str, root: Option<&str>) -> PathTarget {
@@ -124,6 +132,10 @@ mod tests {
             ("secret.txt ", PathTarget::Unclear),
             ("a\0b", PathTarget::Unclear),
             ("..\\x", PathTarget::Unclear),
+            ("file:///etc/passwd", PathTarget::Unclear),
+            ("FILE:/etc/passwd", PathTarget::Unclear),
+            ("C:/Windows/x", PathTarget::Unclear),
+            ("profile:x", inside("profile:x")),
         ] {
             assert_eq!(
                 lead(path, "", Some("/home/me/project/")),
