@@ -10,9 +10,12 @@ use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
 use crate::chat::state::{CallState, Origin};
 use crate::request::{
-    JsonWriter, MessageEncoder, answered_id, call_id, is_from, result_text, short_id, strict_id,
-    text_of, unsupported, write_user_content,
+    JsonWriter, MessageEncoder, answered_id, call_id, is_from, plain_name, result_text, short_id,
+    strict_id, text_of, unsupported, write_user_content,
 };
+
+/// The most bytes of a function's name.
+const LONGEST_NAME: usize = 64;
 
 /// What stands before a system message that is sent as a user message.
 const FROM_THE_SYSTEM: &str = "[System message] ";
@@ -263,7 +266,7 @@ fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut JsonWriter
         json.raw(r#"{"id":"#);
         json.string(&rules.taken_id(call_id(rules.dialect.provider, message, call)));
         json.raw(r#","type":"function","function":{"name":"#);
-        json.string(&call.name);
+        json.string(&plain_name(&call.name, LONGEST_NAME));
         json.raw(r#","arguments":"#);
         json.string(&arguments(&call.arguments, rules.dialect.arguments));
         json.raw("}");
@@ -304,4 +307,24 @@ fn arguments(written: &JsonText, form: Arguments) -> Cow<'_, str> {
 /// Tells whether a text is a JSON object that every parser takes: some refuse half of a surrogate pair.
 fn is_object(text: &str) -> bool {
     serde_json::from_str::<Object>(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_testkit::messages;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_server_takes_is_made_plain() {
+        let call = messages::calls([("c1", "multi_tool_use.parallel", "{}")]);
+        let rules = Rules::new(Dialect::standard("llama"), false, &[]);
+        let mut written = Vec::new();
+        let mut json = JsonWriter::new(&mut written);
+        rules.write(&call, &[], &mut json).unwrap();
+        let written: Value = serde_json::from_slice(&written).unwrap();
+        let name = &written["tool_calls"][0]["function"]["name"];
+        assert_eq!(name, "multi_tool_use_parallel");
+    }
 }
