@@ -13,11 +13,12 @@ use bytes::Bytes;
 use neuraxis_core::{LlmError, Message, ModelRef, ModelRequest};
 use neuraxis_wire::StrictTools;
 use neuraxis_wire::request::{
-    Delivery, JsonWriter, Prefix, PrefixCache, ToolDefinition, ToolsCache, check_named_tool,
+    Delivery, JsonWriter, Prefix, PrefixCache, ToolDefinition, ToolsCache, check_media,
+    check_named_tool,
 };
 
 pub(crate) use self::content::MEDIA;
-use self::content::write_text;
+use self::content::{has_form, write_text};
 use self::message::{Position, Rules};
 use self::settings::{Demand, Settings};
 use self::tool_schema::tool_schema;
@@ -81,6 +82,7 @@ impl Encoder {
             false => self.tools.encoded(&request.tools)?,
         };
         let messages = request.messages.messages();
+        check_media(messages, has_form)?;
         let rules = Rules {
             no_thinking_until,
             ..self.rules.clone()

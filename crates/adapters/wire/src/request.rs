@@ -17,8 +17,8 @@ use neuraxis_core::{
 };
 
 pub use self::content::{
-    is_from, is_web_address, left_out, result_text, text_of, unsupported, write_result_media,
-    write_user_content,
+    check_media, is_from, is_web_address, left_out, result_text, text_of, unsupported,
+    write_result_media, write_user_content,
 };
 pub(crate) use self::ids::strict_id;
 pub use self::ids::{answered_id, call_id, hashed_id, is_plain_name, plain_name, short_id};

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use neuraxis_core::{LlmError, MediaPart, MediaSource, MediaTypes, Part};
-use neuraxis_wire::request::{JsonWriter, hashed_id, is_plain_name, is_web_address, unsupported};
+use neuraxis_wire::request::{
+    JsonWriter, hashed_id, is_plain_name, is_web_address, left_out, unsupported,
+};
 
 /// What stands for a message of the user without anything that could be sent: an empty one is refused.
 const NOTHING_SAID: &str = "(nothing)";
@@ -17,6 +19,10 @@ pub(super) fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<()
     for part in parts {
         let is_written = match part {
             Part::Text(part) => write_text_unless_blank(&part.text, json),
+            Part::Media(part) if !has_form(part) => {
+                write_text([&*left_out(part)], json);
+                true
+            }
             Part::Media(part) => {
                 json.begin_item();
                 write_media(part, json)?;
@@ -59,13 +65,25 @@ pub(crate) const MEDIA: MediaTypes = MediaTypes::Only(&[
     "application/pdf",
 ]);
 
+/// Tells whether the protocol has a form for a media part.
+pub(super) fn has_form(part: &MediaPart) -> bool {
+    block_of(&part.media_type).is_some()
+}
+
+/// Returns the kind of block that media of a type are, and what the service calls the type.
+fn block_of(media_type: &str) -> Option<(&'static str, &str)> {
+    match media_type {
+        "image/jpg" => Some(("image", "image/jpeg")),
+        "image/jpeg" | "image/png" | "image/gif" | "image/webp" => Some(("image", media_type)),
+        "application/pdf" => Some(("document", media_type)),
+        _ => None,
+    }
+}
+
 /// Writes a media part as a block, as far as the protocol has a form for it.
 pub(super) fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
-    let (block, kind) = match part.media_type.as_str() {
-        "image/jpg" => ("image", "image/jpeg"),
-        kind @ ("image/jpeg" | "image/png" | "image/gif" | "image/webp") => ("image", kind),
-        kind @ "application/pdf" => ("document", kind),
-        other => return Err(unsupported(&format!("media of type {other}"))),
+    let Some((block, kind)) = block_of(&part.media_type) else {
+        return Err(unsupported(&format!("media of type {}", part.media_type)));
     };
     json.raw(r#"{"type":"#);
     json.string(block);

@@ -433,7 +433,8 @@ async fn images_and_documents_are_blocks() {
 }
 
 #[tokio::test]
-async fn media_that_the_protocol_has_no_form_for_is_refused_unsent() {
+async fn media_that_the_protocol_has_no_form_for_is_refused_unsent_and_left_out_of_what_came_before()
+ {
     let server = Loopback::start(answer).await;
     for (kind, source) in [
         ("audio/wav", MediaSource::Base64("aGk=".into())),
@@ -448,6 +449,13 @@ async fn media_that_the_protocol_has_no_form_for_is_refused_unsent() {
         assert_eq!(error.kind, LlmErrorKind::BadRequest, "{kind}");
     }
     assert!(server.seen().is_empty());
+    let mut later = media("audio/wav", MediaSource::Base64("aGk=".into()));
+    later.messages.push(Message::user("And now?"));
+    let later = body(&later, |_| {}).await;
+    assert_eq!(
+        later["messages"][0]["content"][1]["text"],
+        "[audio/wav, 2 bytes: left out, since this model does not take it]"
+    );
 }
 
 #[tokio::test]

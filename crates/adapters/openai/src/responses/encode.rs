@@ -8,12 +8,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use neuraxis_core::{LlmError, ModelRequest, ToolChoice};
 use neuraxis_wire::request::{
-    Delivery, JsonWriter, PrefixCache, RefusedReasoning, ToolDefinition, ToolsCache,
+    Delivery, JsonWriter, PrefixCache, RefusedReasoning, ToolDefinition, ToolsCache, check_media,
     check_named_tool, schema_of, write_schema,
 };
 use neuraxis_wire::{ParallelCalls, ReasoningEffort, Temperature};
 
-use self::item::Rules;
+use self::item::{Rules, has_form};
 use super::dialect::{EncryptedReasoning, ReasoningSummary, ResponsesDialect, Store};
 
 /// The fewest tokens that a reply may be limited to.
@@ -69,6 +69,10 @@ impl Encoder {
             self.tools.encoded(&request.tools)?
         };
         let messages = request.messages.messages();
+        let taken = self.dialect.media;
+        check_media(messages, |part| {
+            taken.refuses(&part.media_type) || has_form(part)
+        })?;
         let no_reasoning_until = self.refused.without_until(messages);
         let rules = self.rules.without_reasoning_until(no_reasoning_until);
         let prefix = self.prefixes.encoded(messages, &rules)?;

@@ -19,7 +19,7 @@ use crate::chat::dialect::{
 };
 use crate::chat::state::Origin;
 use crate::request::{
-    Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_named_tool,
+    Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_media, check_named_tool,
     push_schema_message, schema_of, write_schema,
 };
 use crate::settings::{ParallelCalls, ReasoningEffort, Temperature};
@@ -116,6 +116,9 @@ impl Encoder {
         };
         let messages = request.messages.messages();
         let rules = self.rules(messages);
+        check_media(messages, |part| {
+            rules.dialect.media.refuses(&part.media_type) || rules.has_form(part)
+        })?;
         let prefix = self.prefixes.encoded(messages, &rules)?;
         let encoded = prefix.bytes();
         let room = self.head.len() + encoded.len() + tools.len() + 128;

@@ -1,9 +1,11 @@
 //! What messages hold, as far as all protocols write it alike.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use neuraxis_core::{
-    AssistantMessage, LlmError, LlmErrorKind, MediaPart, MediaSource, MediaTypes, Part, ToolMessage,
+    AssistantMessage, LlmError, LlmErrorKind, MediaPart, MediaSource, MediaTypes, Message, Part,
+    ToolMessage,
 };
 
 use super::JsonWriter;
@@ -72,6 +74,27 @@ pub fn text_of(part: &Part) -> Option<&str> {
 pub fn is_from(provider: &str, message: &AssistantMessage) -> bool {
     let model = message.model.as_ref();
     model.is_some_and(|model| *model.provider == *provider)
+}
+
+/// Refuses a request whose last message of the user holds media that its protocol has no form for, unless the model spoke
+/// since. In earlier messages such media are left out: each later request of the conversation would fail.
+///
+/// # Errors
+///
+/// [`LlmErrorKind::BadRequest`].
+pub fn check_media(
+    messages: &[Arc<Message>],
+    has_form: impl Fn(&MediaPart) -> bool,
+) -> Result<(), LlmError> {
+    let unanswered = messages.iter().rev();
+    let mut unanswered =
+        unanswered.take_while(|message| !matches!(***message, Message::Assistant(_)));
+    let last = unanswered.find(|message| matches!(***message, Message::User { .. }));
+    let mut media = last.into_iter().flat_map(|message| message.media());
+    match media.find(|part| !has_form(part)) {
+        Some(part) => Err(unsupported(&format!("media of type {}", part.media_type))),
+        None => Ok(()),
+    }
 }
 
 /// Says in a message that a part is not in it.

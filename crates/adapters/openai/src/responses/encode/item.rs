@@ -102,7 +102,7 @@ impl MessageEncoder for Rules {
                 json.role("user");
                 let taken = self.dialect.media;
                 let media = |part: &MediaPart, json: &mut JsonWriter<'_>| {
-                    if taken.refuses(&part.media_type) {
+                    if taken.refuses(&part.media_type) || !has_form(part) {
                         write_input_text(&left_out(part), json);
                         return Ok(());
                     }
@@ -280,11 +280,16 @@ fn write_input_text(text: &str, json: &mut JsonWriter<'_>) {
     json.raw("}");
 }
 
+/// Tells whether this protocol has a form for a media part.
+pub(super) fn has_form(part: &MediaPart) -> bool {
+    part.media_type.starts_with("image/") || part.media_type == "application/pdf"
+}
+
 /// Writes a media part, as far as this protocol has a form for it.
 fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
     let kind = part.media_type.as_str();
     let is_image = kind.starts_with("image/");
-    if !is_image && kind != "application/pdf" {
+    if !has_form(part) {
         return Err(unsupported(&format!("media of type {kind}")));
     }
     match &part.source {

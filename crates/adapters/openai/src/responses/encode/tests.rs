@@ -450,6 +450,11 @@ fn media_is_written_as_far_as_the_protocol_has_a_form_for_it() {
             .unwrap_err();
         assert_eq!(error.kind, LlmErrorKind::BadRequest);
     }
+    let sound = media("audio/wav", data());
+    assert_eq!(
+        input(STANDARD, [sound, Message::user("And now?")])[0]["content"][1],
+        json!({"type": "input_text", "text": "[audio/wav, 3 bytes: left out, since this model does not take it]"})
+    );
 }
 
 #[test]

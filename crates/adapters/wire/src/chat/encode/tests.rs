@@ -483,7 +483,13 @@ fn media_is_written_as_far_as_the_protocol_has_a_form_for_it() {
         json!({"type": "input_audio", "input_audio": {"data": "QUJD", "format": "wav"}})
     );
     assert!(refused([media("image/png", url("file:///etc/passwd"))]).contains("not http(s)"));
-    assert!(refused([media("application/pdf", data())]).contains("application/pdf"));
+    let document = || media("application/pdf", data());
+    assert!(refused([document()]).contains("application/pdf"));
+    let later = messages_of(STANDARD, [document(), Message::user("And now?")]);
+    assert_eq!(
+        later[0]["content"][1]["text"],
+        "[application/pdf, 3 bytes: left out, since this model does not take it]"
+    );
     assert!(refused([media("audio/wav", url("https://x"))]).contains("audio/wav"));
 }
 
