@@ -41,7 +41,8 @@ const RULES: [ErrorRule; 13] = [
 /// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
 ///
 /// Where the service refuses what the model thought earlier in a conversation, since it was thought about another
-/// beginning, that conversation is sent without it, at once and from then on.
+/// beginning, that conversation is sent without it, at once and from then on. Where it refuses the form of a reply as too
+/// complex, the model is told the form in words, at once and from then on.
 #[derive(Debug)]
 pub struct AnthropicClient {
     endpoint: Endpoint,
@@ -116,16 +117,35 @@ impl AnthropicClient {
         let (body, thinking) = self.encoder.body(request, delivery, no_thinking_until)?;
         Ok((body, Decoder::new(self.info.model.clone(), thinking)))
     }
+
+    /// Takes note of what the service refuses and takes in another form, in which the request goes out again. `is_told` says
+    /// whether it went out with its form in words for that.
+    ///
+    /// # Errors
+    ///
+    /// Any other error, and a second refusal of the same.
+    fn learn(
+        &self,
+        error: LlmError,
+        request: &ModelRequest,
+        is_told: bool,
+    ) -> Result<(), LlmError> {
+        if !is_told && self.encoder.learn_form(&error, request) {
+            return Ok(());
+        }
+        self.refused.learn(error, request.messages.messages())
+    }
 }
 
 #[async_trait]
 impl LlmClient for AnthropicClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         let (answer, decoder) = loop {
+            let is_told = self.encoder.tells_refused_form(request);
             let (body, decoder) = self.exchange(request, Delivery::Whole)?;
             match self.endpoint.ask(&self.route, body, ctx).await {
                 Ok(answer) => break (answer, decoder),
-                Err(error) => self.refused.learn(error, request.messages.messages())?,
+                Err(error) => self.learn(error, request, is_told)?,
             }
         };
         decoder.whole(&answer, self.endpoint.errors())
@@ -137,11 +157,12 @@ impl LlmClient for AnthropicClient {
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
         loop {
+            let is_told = self.encoder.tells_refused_form(request);
             let (body, decoder) = self.exchange(request, Delivery::Streamed)?;
             let stream = self.endpoint.stream(&self.route, body, ctx, || decoder);
             match stream.await {
                 Ok(stream) => break Ok(stream),
-                Err(error) => self.refused.learn(error, request.messages.messages())?,
+                Err(error) => self.learn(error, request, is_told)?,
             }
         }
     }

@@ -114,6 +114,16 @@ impl Encoder {
         };
         Ok((body.into(), thinking))
     }
+
+    /// Tells whether the model is told the form of the reply because the service refused it.
+    pub(crate) fn tells_refused_form(&self, request: &ModelRequest) -> bool {
+        self.settings.refused_schemas.has(request)
+    }
+
+    /// Takes note of a service that refuses the form of a reply as too much; false if the error does not say so.
+    pub(crate) fn learn_form(&self, error: &LlmError, request: &ModelRequest) -> bool {
+        self.settings.refused_schemas.learn(error, request)
+    }
 }
 
 /// Writes what is encoded of a conversation, and marks the ends of the last messages of the user in it for the cache.

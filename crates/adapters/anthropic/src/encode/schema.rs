@@ -1,5 +1,9 @@
 //! Which schemas of a reply the service can hold a model to.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use neuraxis_core::{ContentHash, LlmError, LlmErrorKind, ModelRequest};
+use neuraxis_wire::request::schema_of;
 use neuraxis_wire::strict_schema;
 use serde_json::{Map, Value};
 
@@ -14,6 +18,53 @@ const REFUSED: [&str; 8] = [
     "maxItems",
     "pattern",
 ];
+
+/// Words by which the service refuses a schema that it would take if there were less of it, in lower case. How much it takes
+/// shows only then.
+const TOO_MUCH: [&str; 3] = [
+    "schema is too complex",
+    "compiled grammar is too large",
+    "too many parameters with union types",
+];
+
+/// How many schemas are remembered that the service refused.
+const MOST_REFUSED: usize = 64;
+
+/// The schemas of replies that the service refused as too much, of which the model is told in words.
+#[derive(Debug, Default)]
+pub(super) struct RefusedSchemas(Mutex<Vec<ContentHash>>);
+
+impl RefusedSchemas {
+    /// Tells whether the schema of a request is one of them.
+    pub(super) fn has(&self, request: &ModelRequest) -> bool {
+        let schema = schema_of(&request.reply_format);
+        schema.is_some_and(|(_, schema)| {
+            let refused = self.lock();
+            !refused.is_empty() && refused.contains(&ContentHash::of(schema.as_bytes()))
+        })
+    }
+
+    /// Takes note of an error that refuses the schema of a request; false if it does not.
+    pub(super) fn learn(&self, error: &LlmError, request: &ModelRequest) -> bool {
+        let said = error.message.to_ascii_lowercase();
+        let is_refusal = error.kind == LlmErrorKind::BadRequest
+            && TOO_MUCH.iter().any(|words| said.contains(words));
+        let (true, Some((name, schema))) = (is_refusal, schema_of(&request.reply_format)) else {
+            return false;
+        };
+        tracing::warn!(%error, name, "the service refuses the form of a reply: the model is told it in words");
+        let mut refused = self.lock();
+        if refused.len() >= MOST_REFUSED {
+            refused.remove(0);
+        }
+        refused.push(ContentHash::of(schema.as_bytes()));
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<ContentHash>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Returns the form of a schema that the service can hold a model to, or nothing if it has none
 /// (docs.claude.com/en/docs/build-with-claude/structured-outputs, "JSON Schema limitations").

@@ -10,7 +10,7 @@ use neuraxis_wire::request::{JsonWriter, schema_instruction, schema_of};
 
 use self::thinking::ThinkingMode;
 use super::message::Rules;
-use super::schema::native_schema;
+use super::schema::{RefusedSchemas, native_schema};
 use crate::config::{AnthropicConfig, Effort, LEAST_BUDGET, ShownThinking};
 use crate::model::ModelTraits;
 
@@ -37,6 +37,7 @@ pub(super) struct Settings {
     is_temperature_off: bool,
     can_be_forced: bool,
     one_call_at_a_time: bool,
+    pub(super) refused_schemas: RefusedSchemas,
     said_temperature: AtomicBool,
     said_choice: AtomicBool,
     said_budget: AtomicBool,
@@ -93,6 +94,7 @@ impl Settings {
             is_temperature_off: config.temperature == Some(Temperature::LeftOut),
             can_be_forced: config.forced_tool_choice.unwrap_or(traits.can_be_forced),
             one_call_at_a_time: config.parallel_tool_calls == Some(false),
+            refused_schemas: RefusedSchemas::default(),
             said_temperature: AtomicBool::new(false),
             said_choice: AtomicBool::new(false),
             said_budget: AtomicBool::new(false),
@@ -129,7 +131,7 @@ impl Settings {
             thinking,
             max_tokens,
             temperature: self.temperature(request, thinking),
-            schema: form_of(request, &mut said)?,
+            schema: self.form_of(request, &mut said)?,
             said,
         })
     }
@@ -233,6 +235,30 @@ impl Settings {
         }
     }
 
+    /// Returns the schema that the reply has to fit, where the service can hold the model to it. Where it cannot, the model is
+    /// told the schema.
+    fn form_of(
+        &self,
+        request: &ModelRequest,
+        said: &mut Vec<String>,
+    ) -> Result<Option<String>, LlmError> {
+        let Some((name, schema)) = schema_of(&request.reply_format) else {
+            return Ok(None);
+        };
+        if serde_json::from_str::<serde::de::IgnoredAny>(schema).is_err() {
+            let error = format!("the schema of the reply format {name} is not JSON");
+            return Err(LlmError::new(LlmErrorKind::BadRequest, error));
+        }
+        let native = match self.refused_schemas.has(request) {
+            true => None,
+            false => native_schema(schema),
+        };
+        if native.is_none() {
+            said.push(schema_instruction(name, schema));
+        }
+        Ok(native)
+    }
+
     /// Writes what a request asks for, as fields at the end of its body.
     pub(super) fn write(&self, demand: &Demand<'_>, json: &mut JsonWriter<'_>) {
         if let Some(choice) = demand.choice {
@@ -300,23 +326,6 @@ impl Settings {
         }
         json.raw("}");
     }
-}
-
-/// Returns the schema that the reply has to fit, where the service can hold the model to it. Where it cannot, the model is
-/// told the schema.
-fn form_of(request: &ModelRequest, said: &mut Vec<String>) -> Result<Option<String>, LlmError> {
-    let Some((name, schema)) = schema_of(&request.reply_format) else {
-        return Ok(None);
-    };
-    if serde_json::from_str::<serde::de::IgnoredAny>(schema).is_err() {
-        let error = format!("the schema of the reply format {name} is not JSON");
-        return Err(LlmError::new(LlmErrorKind::BadRequest, error));
-    }
-    let native = native_schema(schema);
-    if native.is_none() {
-        said.push(schema_instruction(name, schema));
-    }
-    Ok(native)
 }
 
 #[cfg(test)]

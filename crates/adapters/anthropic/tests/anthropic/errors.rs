@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{LlmErrorKind, TokenCount};
+use neuraxis_core::{JsonText, LlmErrorKind, ReplyFormat, TokenCount};
 use neuraxis_testkit::request;
 use serde_json::json;
 
 use crate::loopback::{Answer, Loopback};
-use crate::shapes::{message, named_events, pieces, redacted, streamed, text};
-use crate::{CANARY, both, client, stream};
+use crate::shapes::{answer, message, named_events, pieces, redacted, streamed, text};
+use crate::{CANARY, both, client, json, respond, stream};
 
 const fn server(status: u16) -> LlmErrorKind {
     LlmErrorKind::server(Some(status))
@@ -262,5 +262,38 @@ async fn an_error_in_place_of_a_message_is_what_it_says() {
         let error = error.unwrap_err();
         assert_eq!(error.kind, LlmErrorKind::server(None));
         assert!(error.message.contains("busy"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_form_of_replies_that_is_too_much_for_the_service_is_told_in_words_from_then_on() {
+    let schema =
+        r#"{"type":"object","properties":{"x":{"type":["string","null"]}},"required":["x"]}"#;
+    for said in [
+        "output_config.format.schema: Schema is too complex for compilation.",
+        "The compiled grammar is too large, which would cause performance issues.",
+        "Schemas contains too many parameters with union types (17 parameters).",
+    ] {
+        let error =
+            json!({"type": "error", "error": {"type": "invalid_request_error", "message": said}});
+        let error = error.to_string();
+        let server = Loopback::start(move |seen| match seen.body.contains("output_config") {
+            true => Answer::whole(400, "content-type: application/json", &error),
+            false => answer(seen),
+        })
+        .await;
+        let client = client(&server);
+        let mut request = request("hi");
+        request.reply_format = ReplyFormat::JsonSchema {
+            name: "x".into(),
+            schema: JsonText::from_text(schema),
+        };
+        respond(&client, &request).await.unwrap();
+        stream(&client, &request).await.unwrap();
+        let seen = server.seen();
+        assert_eq!(seen.len(), 3, "{said}");
+        let told = json(&seen[2]);
+        let words = told["messages"][0]["content"][1]["text"].as_str().unwrap();
+        assert!(words.contains(schema), "{words}");
     }
 }
