@@ -36,23 +36,30 @@ pub(crate) fn usage(
         cached: cached.or(field.map(|_| 0)),
         cache_written: said(|usage| usage.prompt_tokens_details?.cache_write_tokens),
     };
-    let completion = with_reasoning(counts);
-    TokenCounts {
-        completion,
-        ..counts
-    }
-    .usage(shares)
+    with_reasoning(counts).usage(shares)
 }
 
-/// Returns the tokens of the whole reply. Some servers, such as xAI's, count what was thought beside it: then more was
-/// thought than the whole is said to be, or the total is that of prompt, reply and thoughts.
-fn with_reasoning(counts: TokenCounts) -> Option<u64> {
-    let completion = counts.completion?;
-    let reasoning = counts.reasoning.unwrap_or(0);
-    let both = completion.saturating_add(reasoning);
-    let sum = counts.prompt.map(|prompt| prompt.saturating_add(both));
-    let is_beside = reasoning > completion || (sum.is_some() && sum == counts.total);
-    Some(if is_beside { both } else { completion })
+/// Counts what was thought as part of the reply. Some servers, such as xAI's, count it beside the reply: then more was thought
+/// than the whole is said to be, or the total is that of prompt, reply and thoughts. Gemini does not say how much was thought:
+/// it is what the total has besides, unless that is what was in the cache, which others leave out of the prompt.
+fn with_reasoning(counts: TokenCounts) -> TokenCounts {
+    let Some(completion) = counts.completion else {
+        return counts;
+    };
+    let sum = || counts.prompt?.checked_add(completion);
+    let more = counts.total.zip(sum());
+    let more = more.and_then(|(total, sum)| total.checked_sub(sum));
+    let beside = match counts.reasoning {
+        Some(thought) if thought > completion || more == Some(thought) => thought,
+        Some(_) => 0,
+        None if more == counts.cached => 0,
+        None => more.unwrap_or(0),
+    };
+    TokenCounts {
+        completion: Some(completion.saturating_add(beside)),
+        reasoning: counts.reasoning.or((beside > 0).then_some(beside)),
+        ..counts
+    }
 }
 
 #[cfg(test)]
@@ -166,6 +173,25 @@ mod tests {
             let usage = usage(Some(&field), None, TEXT);
             assert_eq!(usage.completion, TokenCount::measured(whole), "{total}");
             assert_eq!(usage.reasoning, TokenCount::measured(reasoning), "{total}");
+        }
+    }
+
+    #[test]
+    fn what_gemini_thought_is_what_its_total_has_besides() {
+        for (details, total, whole) in [
+            ("", 103, 94),
+            (r#","prompt_tokens_details":{"cached_tokens":8}"#, 103, 94),
+            // What was in the cache, of a server that leaves it out of the prompt.
+            (r#","prompt_tokens_details":{"cached_tokens":93}"#, 103, 1),
+            ("", 10, 1),
+            ("", 9, 1),
+        ] {
+            let field = field(&format!(
+                r#"{{"prompt_tokens":9,"completion_tokens":1,"total_tokens":{total}{details}}}"#
+            ));
+            let usage = usage(Some(&field), None, TEXT);
+            let counts = (usage.completion.tokens, usage.reasoning.tokens);
+            assert_eq!(counts, (whole, whole - 1), "{details} {total}");
         }
     }
 
