@@ -1,5 +1,6 @@
 //! The client of one model.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,16 @@ use neuraxis_wire::{
 };
 
 use crate::config::{Api, OpenAiConfig, OpenAiError};
-use crate::dialect::{PROVIDER, chat_dialect_for, media_types, responses_dialect_for};
+use crate::dialect::{PROVIDER, chat_dialect_for, media_types, responses_dialect_for, thinks};
 use crate::model::context_tokens;
 use crate::responses::ResponsesClient;
+
+/// The most tokens of a reply that leave no room to think: what is thought counts toward them, and an answer about a role or a
+/// summary would never be reached.
+const NO_ROOM_TO_THINK: u32 = 1_024;
+
+/// How many more are asked for then: GPT-5 thinks for more than a thousand before it answers in one sentence.
+const ROOM_TO_THINK: u32 = 4_096;
 
 /// What errors mean, besides what holds everywhere; the first rule that fits counts. The codes are those of OpenAI's guide to errors
 /// (platform.openai.com/docs/guides/error-codes) and of the errors of a response in its published API description; inside
@@ -57,6 +65,7 @@ pub struct OpenAiClient {
     protocol: Protocol,
     endpoint: Arc<Endpoint>,
     info: ModelInfo,
+    thinks: bool,
 }
 
 #[derive(Debug)]
@@ -96,6 +105,7 @@ impl OpenAiClient {
         info.context_tokens = config.context_tokens.or_else(known);
         info.media = media_types(&config);
         info.loads_within = Some(config.timeouts.loading);
+        let thinks = thinks(&config);
         let shared = Arc::clone(&endpoint);
         let protocol = match config.api {
             Api::Responses => {
@@ -113,6 +123,7 @@ impl OpenAiClient {
             protocol,
             endpoint,
             info,
+            thinks,
         })
     }
 
@@ -128,14 +139,28 @@ impl OpenAiClient {
     pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
         models(&self.endpoint, &models_route(&self.endpoint), within).await
     }
+
+    /// Returns a request that leaves the model room to think, if it does.
+    fn with_room<'a>(&self, request: &'a ModelRequest) -> Cow<'a, ModelRequest> {
+        match request.max_output_tokens {
+            Some(most) if self.thinks && most <= NO_ROOM_TO_THINK => {
+                // Messages, tools and schema are shared, not copied.
+                let mut roomy = request.clone();
+                roomy.max_output_tokens = Some(most + ROOM_TO_THINK);
+                Cow::Owned(roomy)
+            }
+            _ => Cow::Borrowed(request),
+        }
+    }
 }
 
 #[async_trait]
 impl LlmClient for OpenAiClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        let request = self.with_room(request);
         match &self.protocol {
-            Protocol::Responses(client) => client.respond(request, ctx).await,
-            Protocol::Chat(client) => client.respond(request, ctx).await,
+            Protocol::Responses(client) => client.respond(&request, ctx).await,
+            Protocol::Chat(client) => client.respond(&request, ctx).await,
         }
     }
 
@@ -144,9 +169,10 @@ impl LlmClient for OpenAiClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
+        let request = self.with_room(request);
         match &self.protocol {
-            Protocol::Responses(client) => client.stream(request, ctx).await,
-            Protocol::Chat(client) => client.stream(request, ctx).await,
+            Protocol::Responses(client) => client.stream(&request, ctx).await,
+            Protocol::Chat(client) => client.stream(&request, ctx).await,
         }
     }
 

@@ -64,6 +64,12 @@ pub(crate) fn responses_dialect_for(config: &OpenAiConfig) -> ResponsesDialect {
     }
 }
 
+/// Tells whether a model thinks before it answers, as far as its name tells.
+pub(crate) fn thinks(config: &OpenAiConfig) -> bool {
+    let is_told_not_to = config.reasoning_effort == Some(ReasoningEffort::None);
+    ModelTraits::of(&config.model).reasons && !is_told_not_to
+}
+
 /// Returns which media a model takes. What a name tells of a model is told by OpenAI's own service alone.
 pub(crate) fn media_types(config: &OpenAiConfig) -> MediaTypes {
     match config.is_first_hand() {

@@ -161,7 +161,7 @@ async fn other_servers_get_what_every_server_knows() {
 #[tokio::test]
 async fn the_field_that_limits_a_reply_is_the_one_that_is_configured() {
     let mut request = request("hi");
-    request.max_output_tokens = Some(256);
+    request.max_output_tokens = Some(2_048);
     for (model, field, expected, other) in [
         (
             "my-deployment",
@@ -181,8 +181,32 @@ async fn the_field_that_limits_a_reply_is_the_one_that_is_configured() {
             config.max_tokens_field = Some(field);
         })
         .await;
-        assert_eq!(body[expected], 256, "{model}");
+        assert_eq!(body[expected], 2_048, "{model}");
         assert_eq!(body.get(other), None, "{model}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_thinks_has_room_to_where_its_reply_is_to_be_short() {
+    let mut request = request("hi");
+    for (model, effort, asked, expected) in [
+        ("gpt-5.6", None, 16, 4_112),
+        ("o3", Some(ReasoningEffort::Low), 1_024, 5_120),
+        ("gpt-5.6", None, 1_025, 1_025),
+        ("gpt-5.6", Some(ReasoningEffort::None), 16, 16),
+        ("gpt-4.1", None, 16, 16),
+    ] {
+        request.max_output_tokens = Some(asked);
+        for api in crate::APIS {
+            let body = body(api, &request, |config| {
+                config.model = model.to_owned();
+                config.reasoning_effort = effort;
+            })
+            .await;
+            let fields = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
+            let most = fields.iter().find_map(|field| body.get(*field));
+            assert_eq!(most, Some(&Value::from(expected)), "{api:?} {model}");
+        }
     }
 }
 
