@@ -10,6 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::config::LlamaConfig;
 use crate::server::Server;
 
+/// Fewer tokens than these leave a model no room to think: what is thought counts toward them, and an answer about a role would
+/// never be reached.
+const ROOM_TO_THINK: u32 = 1_024;
+
+/// What the chat templates of many models take for a word not to think; others do not look at it.
+const NOT_TO_THINK: &str = r#"{"enable_thinking":false}"#;
+
 /// Where a llama-server puts what a model thinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -31,6 +38,7 @@ pub(crate) struct RequestShape {
     /// Of every request.
     always: ExtraFields,
     grammar: Option<String>,
+    is_llama_server: bool,
     said_format: AtomicBool,
 }
 
@@ -44,13 +52,19 @@ impl RequestShape {
         Self {
             always,
             grammar: config.grammar.clone().filter(|_| is_llama_server),
+            is_llama_server,
             said_format: AtomicBool::new(false),
         }
     }
 
     /// Returns what is sent for a request, and what is added to it.
     pub(crate) fn of<'a>(&self, request: &'a ModelRequest) -> (Cow<'a, ModelRequest>, ExtraFields) {
-        let extra = self.always.clone();
+        let mut extra = self.always.clone();
+        let most = request.max_output_tokens;
+        if self.is_llama_server && most.is_some_and(|most| most < ROOM_TO_THINK) {
+            let not_to = JsonText::from_text(NOT_TO_THINK);
+            extra = extra.with_json("chat_template_kwargs", &not_to);
+        }
         let ReplyFormat::JsonSchema { name, schema } = &request.reply_format else {
             let grammar = self.grammar.as_ref().filter(|_| request.tools.is_empty());
             let extra = match grammar {

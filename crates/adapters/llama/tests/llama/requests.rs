@@ -161,3 +161,22 @@ async fn grammar_and_reasoning_format_go_to_a_llama_server_where_it_takes_them()
         assert_eq!(body.get("reasoning_format"), None);
     }
 }
+
+#[tokio::test]
+async fn a_model_of_a_llama_server_is_not_to_think_where_its_reply_is_to_be_a_few_words() {
+    let mut request = request_of([Message::user("hi")]);
+    let not_to = json!({"enable_thinking": false});
+    for (server, most, expected) in [
+        (Server::LlamaServer, Some(16), Some(&not_to)),
+        (Server::LlamaServer, Some(1_024), None),
+        (Server::LlamaServer, None, None),
+        (Server::Ollama, Some(16), None),
+        // With the tokenizer of Mistral it refuses the field.
+        (Server::Vllm, Some(16), None),
+    ] {
+        request.max_output_tokens = most;
+        let body = sent(server, &request).await;
+        let said = body.get("chat_template_kwargs");
+        assert_eq!(said, expected, "{server:?} {most:?}");
+    }
+}
