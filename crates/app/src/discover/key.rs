@@ -43,8 +43,8 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
-    /// Other users of this machine can read the file.
-    #[error("other users can read {}; make it yours alone: chmod 600", path.display())]
+    /// Other users of this machine can read or change the file.
+    #[error("other users can read or change {}; make it yours alone: chmod 600", path.display())]
     Exposed {
         /// The file.
         path: PathBuf,
@@ -110,7 +110,7 @@ pub(crate) fn in_variable(variable: &str, environment: &Environment) -> Option<S
     environment.filled(variable).map(Secret::new)
 }
 
-/// Reads a key from a file that nobody else may read.
+/// Reads a key from a file that nobody else may read but a group.
 pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
     let unreadable = |source| KeyError::Unreadable {
         path: path.to_owned(),
@@ -136,10 +136,11 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
     }
 }
 
+/// Tells whether others may read or change a file. A group may read it, as Kubernetes lets one read its secrets (`fsGroup`).
 #[cfg(unix)]
 fn is_exposed(metadata: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    metadata.permissions().mode() & 0o044 != 0
+    metadata.permissions().mode() & 0o027 != 0
 }
 
 #[cfg(not(unix))]
@@ -217,15 +218,22 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_others_can_read_is_refused() {
+    fn a_file_that_others_can_read_is_refused_and_one_that_a_group_reads_is_not() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::new(folder.path());
         let file = folder.path().join("key");
         fs::write(&file, "sk-canary").unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-        let error = of(&model(None, Some(Path::new("key"))), &environment).unwrap_err();
-        assert!(matches!(error, KeyError::Exposed { .. }), "{error}");
-        assert!(!error.to_string().contains("canary"));
+        let read = |mode| {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            of(&model(None, Some(Path::new("key"))), &environment)
+        };
+        for mode in [0o644, 0o604, 0o660] {
+            let error = read(mode).unwrap_err();
+            assert!(matches!(error, KeyError::Exposed { .. }), "{mode:o}: {error}");
+            assert!(!error.to_string().contains("canary"));
+        }
+        // As a secret of Kubernetes is mounted.
+        assert!(matches!(read(0o440), Ok((Some(_), _))));
     }
 }
