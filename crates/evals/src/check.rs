@@ -277,9 +277,14 @@ impl Check {
         }
     }
 
-    /// Tells whether it is about how a run ended, so that a failed run can be what is wanted.
+    /// Tells whether it is about how a run ended, so that a run without an answer can be what is wanted.
     pub(crate) const fn is_about_the_end(&self) -> bool {
         matches!(self.0, Kind::Finish(_))
+    }
+
+    /// Tells whether it wants a run to end so.
+    pub(crate) fn wants_the_end(&self, end: &FinishReason) -> bool {
+        matches!(&self.0, Kind::Finish(name) if name == end.name())
     }
 }
 

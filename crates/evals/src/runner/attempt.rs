@@ -41,15 +41,19 @@ impl Evals {
         };
         let seen = Seen::of(&records).redacted_by(&self.redact);
         let mut attempt = Attempt::of(number, &seen);
-        if !case.checks.iter().any(Check::is_about_the_end) {
-            if let Some(trouble) = seen.trouble() {
-                attempt.verdict = Verdict::Error;
-                attempt.error = Some(trouble);
-                return attempt;
-            }
-            if let Some(failure) = no_answer(&seen) {
-                attempt.add(failure);
-            }
+        let mut checks = case.checks.iter();
+        let is_wanted = |end| checks.any(|check| check.wants_the_end(end));
+        if !seen.view.finish().is_some_and(is_wanted)
+            && let Some(trouble) = seen.trouble()
+        {
+            attempt.verdict = Verdict::Error;
+            attempt.error = Some(trouble);
+            return attempt;
+        }
+        if !case.checks.iter().any(Check::is_about_the_end)
+            && let Some(failure) = no_answer(&seen)
+        {
+            attempt.add(failure);
         }
         for check in &case.checks {
             let found = match check.rubric() {

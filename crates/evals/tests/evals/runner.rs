@@ -94,6 +94,15 @@ async fn a_run_that_should_fail_can_be_wanted() {
     assert!(report.passed(), "{report}");
 }
 
+#[tokio::test]
+async fn a_failing_provider_is_an_error_where_a_check_wants_the_run_to_end_otherwise() {
+    let failing = ScriptedModel::new().then(LlmError::new(LlmErrorKind::Unauthorized, "no"));
+    let wanted = neuraxis_core::FinishReason::Stop;
+    let case = Case::new("a", "Hello").check(Check::finish_reason(&wanted));
+    let report = run(failing, case).await;
+    assert_eq!(report.cases[0].status, CaseStatus::Error, "{report}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_done_when_it_is_stopped_is_kept_and_the_rest_is_not_run() {
     let model = ScriptedModel::answering(|request| -> Script {
