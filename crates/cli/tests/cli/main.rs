@@ -19,6 +19,7 @@ mod diagnosis;
 #[cfg(unix)]
 mod documents;
 mod eval;
+mod eval_results;
 mod everyday;
 mod first_contact;
 mod formats;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::MicroUsd;
 use neuraxis::core::log::describe::counted;
-use neuraxis::evals::{CaseReport, CaseStatus, Comparison, Report, Shift};
+use neuraxis::evals::{CaseReport, CaseStatus, Comparison, Report, Shift, Verdict};
 use unicode_width::UnicodeWidthStr;
 
 use crate::harmless::one_line;
@@ -42,8 +42,11 @@ pub(super) fn in_text(report: &Report, comparison: Option<&Comparison>) -> Strin
         for reason in case.reasons() {
             text.push_str(&format!("        {}\n", one_line(&reason)));
         }
+        // Those of attempts that passed show nothing of why.
+        let mut bad = case.attempts.iter();
+        let bad = bad.find(|attempt| attempt.verdict != Verdict::Passed);
         if case.status != CaseStatus::Passed
-            && let Some(run) = case.attempts.iter().find_map(|attempt| attempt.run_id)
+            && let Some(run) = bad.and_then(|attempt| attempt.run_id)
         {
             text.push_str(&format!("        {} runs show {run}\n", neuraxis()));
         }
