@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::machine::Done;
+use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 
 #[test]
@@ -26,4 +26,32 @@ fn under_a_case_that_did_not_pass_stands_a_run_that_did_not() {
     let run = attempts[1]["run_id"].as_str().unwrap();
     let line = format!("runs show {run}\n");
     assert!(done.stdout.contains(&line), "{}", done.stdout);
+}
+
+#[test]
+fn results_are_clean_and_can_be_compared_with_whatever_a_pattern_matches() {
+    let case =
+        "[[case]]\nname = 'of CUST-17'\nmessage = 'Hello'\ncheck = [{ exact = 'CUST-17' }]\n";
+    let patterns = "[telemetry]\nredact = ['CUST-\\d+', '\\d{4}-\\d{2}-\\d{2}']\n";
+    let machine = Machine::new()
+        .with_file(
+            "neuraxis.toml",
+            format!("[models.reasoning]\nprovider = 'offline'\n{patterns}"),
+        )
+        .with_file("evals.toml", case);
+    let eval = ["eval", "evals.toml"];
+    let written = ["--out", "now.json", "--junit", "now.xml"];
+    let table = machine.run([&eval[..], &written].concat()).stdout_of(1);
+    let read = |name: &str| fs::read_to_string(machine.path(name)).unwrap();
+    for text in [table, read("now.json"), read("now.xml")] {
+        assert!(text.contains("of [redacted]"), "{text}");
+        assert!(!text.contains("CUST-17"), "{text}");
+    }
+    let compare = ["--compare", "now.json", "--format", "json"];
+    let compared = machine.run([&eval[..], &compare].concat()).stdout_of(0);
+    let report: Value = serde_json::from_str(&compared).unwrap();
+    assert_eq!(
+        report["comparison"]["still_failing"],
+        serde_json::json!(["of [redacted]"])
+    );
 }

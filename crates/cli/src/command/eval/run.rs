@@ -76,13 +76,15 @@ impl Run {
         let left_out = self.choose(&path, &mut file.cases)?;
         self.refuse_approvals(&file.cases)?;
         let mut before = self.compare.as_deref().map(earlier).transpose()?;
+        let loaded = setup.load()?;
+        let secrets = secrets_of(&loaded.config, &loaded.environment);
         if let Some(before) = &mut before {
-            // What was not chosen is not gone.
+            // What was not chosen is not gone. Names were written without secrets.
+            let left_out = left_out.iter().map(|name| secrets.text(name).into_owned());
+            let left_out: Vec<String> = left_out.collect();
             let is_chosen = |case: &CaseReport| !left_out.contains(&case.name);
             before.cases.retain(is_chosen);
         }
-        let loaded = setup.load()?;
-        let secrets = secrets_of(&loaded.config, &loaded.environment);
         let redactor = secrets.clone();
         let files = (self.out.as_deref(), self.junit.as_deref());
         let mut results = Results::begin(secrets, &path, files)?;
@@ -124,6 +126,8 @@ impl Run {
             }
         });
         let report = report.await;
+        // As the earlier ones were written, and as these are written and shown.
+        let report = results.clean(&report);
         progress.hide();
         let closed = engines.close().await;
         // What was paid for is shown, though a file cannot take it.
@@ -184,7 +188,7 @@ impl Run {
         let mut output = Output::new();
         match self.format {
             ObjectFormat::Text => {
-                let text = table::in_text(&results.clean(report), comparison);
+                let text = table::in_text(report, comparison);
                 output.painted(&results.without_keys(&text))?;
             }
             ObjectFormat::Json => output.line(&results.in_json(report, comparison))?,
