@@ -674,12 +674,21 @@ fn a_list_of_cases_is_not_added_to() {
         .run(["ask", "--session", "s", "What time is it?"])
         .stdout_of(0);
     let run = &machine.runs("s")[0];
-    let complaint = machine.run(["eval", "add", "list.toml", run]).complaint(2);
+    let add = [
+        "eval",
+        "add",
+        "list.toml",
+        run,
+        "--cassette",
+        "its.cassette",
+    ];
+    let complaint = machine.run(add).complaint(2);
     assert!(
         complaint.contains("hint: write its cases as [[case]]"),
         "{complaint}"
     );
     assert_eq!(fs::read_to_string(machine.path("list.toml")).unwrap(), list);
+    assert!(!machine.path("its.cassette").exists());
 }
 
 #[test]

@@ -69,6 +69,8 @@ pub(super) struct Add {
 struct Made {
     run: RunId,
     case: Case,
+    /// What answers in place of the models, if the case is to have that.
+    recording: Option<Cassette>,
     /// What a person should know who edits it, a line each.
     notes: Vec<String>,
 }
@@ -102,6 +104,11 @@ impl Add {
             let error = anyhow::Error::new(error).context(format!("cannot add to {file}"));
             CommandError::usage(error).hint("write its cases as [[case]], not as one list")
         })?;
+        // Not before the case can be added: what is there is not replaced by another attempt.
+        if let (Some(recording), Some(its_file)) = (&made.recording, &self.cassette) {
+            let folder = self.file.parent().unwrap_or_else(|| Path::new(""));
+            save_recording(recording, &folder.join(its_file), secrets.clone())?;
+        }
         write(&destination, &secrets.without_patterns().text(&text))?;
         let (name, checks) = (one_line(&case.name), case.checks.len() as u64);
         let checks = counted(checks, "check");
@@ -111,7 +118,7 @@ impl Add {
         Ok(())
     }
 
-    /// Makes the case, and its recording if it is to have one.
+    /// Makes the case, and its recording if it is to have one. Nothing is written.
     async fn make(
         &self,
         sessions: &Sessions,
@@ -133,7 +140,12 @@ impl Add {
         if self.stored {
             case = case.stored(run);
             (case.message, case.history) = (String::new(), Vec::new());
-            return Ok(Made { run, case, notes });
+            return Ok(Made {
+                run,
+                case,
+                recording: None,
+                notes,
+            });
         }
         let decision = view.decision();
         case.role = decision.and_then(|it| named_role(&case, it, &loaded.config));
@@ -143,18 +155,22 @@ impl Add {
                 "Models read more in it, which a case does not hold: {left_out}"
             ));
         }
+        let mut recording = None;
         if let Some(file) = &self.cassette {
             if let Some(left_out) = left_out {
                 return Err(unlike(run, &left_out));
             }
-            let made = Cassette::from_records(history, &records, redactor.clone());
+            let made = Cassette::from_records(history, &records, redactor);
             let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
-            let made = made.map_err(CommandError::failed)?;
-            let folder = self.file.parent().unwrap_or_else(|| Path::new(""));
-            save_recording(&made, &folder.join(file), redactor)?;
+            recording = Some(made.map_err(CommandError::failed)?);
             case.source = Source::Cassette(file.clone());
         }
-        Ok(Made { run, case, notes })
+        Ok(Made {
+            run,
+            case,
+            recording,
+            notes,
+        })
     }
 
     /// Returns the names of the cases that the file holds already.
