@@ -174,6 +174,8 @@ impl CaseTable {
     /// Returns a case as it is written; `None` if it holds what TOML cannot say.
     pub(crate) fn of(case: &Case) -> Option<Self> {
         let default = Case::new("", "");
+        // What it leaves out, the [defaults] of a file that it is added to would say.
+        let begins_a_run = case.begins_a_run();
         let (mut cassette, mut run, mut log) = (None, None, None);
         match &case.source {
             Source::Models => {}
@@ -189,8 +191,9 @@ impl CaseTable {
         Some(Self {
             name: Some(case.name.clone()),
             message: Some(case.message.clone()).filter(|text| !text.is_empty()),
-            channel: Some(case.channel.clone()).filter(|channel| *channel != default.channel),
-            mode: Some(case.mode.clone()).filter(|mode| *mode != default.mode),
+            channel: Some(case.channel.clone())
+                .filter(|channel| begins_a_run || *channel != default.channel),
+            mode: Some(case.mode.clone()).filter(|mode| begins_a_run || *mode != default.mode),
             agent: case.agent.clone(),
             role: case.role.clone(),
             plan: case.plan.clone(),

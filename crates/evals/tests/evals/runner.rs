@@ -331,7 +331,12 @@ async fn a_run_becomes_a_case_that_passes_when_it_goes_the_same_way() {
         Said::Assistant("Noted.".to_owned()),
     ];
     assert_eq!(case.history, said);
-    insta::assert_snapshot!(case.to_toml().unwrap());
+    let written = case.to_toml().unwrap();
+    insta::assert_snapshot!(written);
+    let defaults = "[defaults]\nchannel = 'code_task'\nmode = 'conservative'\n";
+    let file = EvalFile::from_toml(&format!("{defaults}{written}")).unwrap();
+    let read = &file.cases[0];
+    assert_eq!((&read.channel, &read.mode), (&case.channel, &case.mode));
 
     let again = ScriptedModel::new()
         .then(reply::calls([("weather", r#"{"city":"Delft"}"#)]))
