@@ -188,7 +188,8 @@ pub async fn discover(config: &Config, environment: &Environment) -> Discovery {
     if config.models().is_empty() {
         found::find(config.discovery(), environment).await
     } else {
-        let secrets = secrets(config, environment);
-        configured::all(config.models(), environment, &secrets)
+        let known = secrets(config, environment);
+        let redactor = secrets_of(config, environment);
+        configured::all(config.models(), environment, &known, redactor)
     }
 }

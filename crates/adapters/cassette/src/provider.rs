@@ -1,7 +1,7 @@
 //! A recording as a provider that a configuration can name.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::LlmError;
@@ -15,22 +15,32 @@ use crate::{Cassette, CassetteClient, CassetteConfig, CassetteError, Redactor};
 /// The recordings that one configuration replays. Roles that name the same one share it: which exchanges were played is
 /// known to all.
 #[derive(Debug, Default)]
-pub struct OpenCassettes(Mutex<Vec<(CassetteConfig, Cassette)>>);
+pub struct OpenCassettes {
+    open: Mutex<Vec<(CassetteConfig, Cassette)>>,
+    redactor: OnceLock<Redactor>,
+}
 
 impl OpenCassettes {
+    /// Lets recordings that are opened from here on take out of requests what this does, besides the secrets that their
+    /// context names: recordings were made without it, and would answer no request that holds it. Of several the first counts.
+    pub fn redact(&self, redactor: Redactor) {
+        let _ = self.redactor.set(redactor);
+    }
+
     /// Returns them all, in the order in which they were opened.
     #[must_use]
     pub fn all(&self) -> Vec<Cassette> {
-        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.iter().map(|(_, cassette)| cassette.clone()).collect()
     }
 
     fn open(&self, config: CassetteConfig, secrets: &[Secret]) -> Result<Cassette, CassetteError> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, cassette)) = open.iter().find(|(other, _)| *other == config) {
             return Ok(cassette.clone());
         }
-        let redactor = Redactor::new(secrets.iter().map(Secret::expose));
+        let besides = self.redactor.get().cloned().unwrap_or_default();
+        let redactor = Redactor::new(secrets.iter().map(Secret::expose)).and(besides);
         let cassette = Cassette::open(&config, redactor)?;
         open.push((config, cassette.clone()));
         Ok(cassette)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use neuraxis_cassette::OpenCassettes;
+use neuraxis_cassette::{OpenCassettes, Redactor};
 use neuraxis_core::Role;
 use neuraxis_ports::{ConnectContext, Secret, Shared};
 
@@ -13,13 +13,16 @@ use crate::config::ModelConfig;
 use crate::config::secret::{HIDDEN, may_be_key, shown_variable, without_secrets};
 use crate::environment::Environment;
 
-/// Connects each role. What is wrong with one is no matter for the others. `secrets` are all that are known.
+/// Connects each role. What is wrong with one is no matter for the others. `secrets` are all that are known, and `redactor`
+/// takes out more than these where recordings are written.
 pub(super) fn all(
     models: &BTreeMap<Role, ModelConfig>,
     environment: &Environment,
     secrets: &[Secret],
+    redactor: Redactor,
 ) -> Discovery {
     let shared = Shared::default();
+    shared.get::<OpenCassettes>().redact(redactor);
     let connect = |(role, model): (&Role, &ModelConfig)| {
         let endpoint = endpoint(role, model, environment, secrets, &shared);
         (role.clone(), endpoint)

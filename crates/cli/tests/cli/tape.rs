@@ -210,6 +210,25 @@ fn a_recording_can_stand_behind_a_role() {
 }
 
 #[test]
+fn a_recording_behind_a_role_answers_a_question_that_a_pattern_matches() {
+    let model = Scripted::start([Turn::Says(&["A customer."])]);
+    let machine = model.machine();
+    let telemetry = "[telemetry]\nredact = ['CUST-\\d+']\n";
+    let models = fs::read_to_string(machine.path("neuraxis.toml")).unwrap();
+    let machine = machine.with_file("neuraxis.toml", format!("{models}{telemetry}"));
+    let question = "Who is CUST-17?";
+    let mut ask = machine.command(["ask", "--record", "it.cassette", question]);
+    let done = ask.env("MY_KEY", "my-canary-key").output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let recording = fs::read_to_string(machine.path("it.cassette")).unwrap();
+    assert!(!recording.contains("CUST-17"), "{recording}");
+    let behind = "[models.reasoning]\nprovider = 'cassette'\nfile = 'it.cassette'\n";
+    let machine = machine.with_file("neuraxis.toml", format!("{behind}{telemetry}"));
+    let answer = machine.run(["ask", question]).stdout_of(0);
+    assert_eq!(answer, "A customer.\n");
+}
+
+#[test]
 fn flags_that_contradict_each_other_are_wrong_usage() {
     for flags in [
         &["--record", "a", "--replay", "b"][..],
