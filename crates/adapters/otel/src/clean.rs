@@ -27,6 +27,10 @@ pub(crate) fn clean(redact: &Redact, span: &mut SpanData) {
     }
     clean_all(redact, &mut span.attributes);
     for event in &mut span.events.events {
+        // An event of `tracing` has its message there.
+        if let Cow::Owned(name) = redact.text(&event.name) {
+            event.name = name.into();
+        }
         clean_all(redact, &mut event.attributes);
     }
     if let Status::Error { description } = &mut span.status
@@ -128,6 +132,11 @@ fn beginning(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use opentelemetry::InstrumentationScope;
+    use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind};
+    use opentelemetry_sdk::trace::{SpanEvents, SpanLinks};
     use serde_json::{Value, json};
 
     use super::*;
@@ -144,6 +153,32 @@ mod tests {
         let mut attributes = [KeyValue::new(names::ARGUMENTS, text.to_owned())];
         clean_all(redact, &mut attributes);
         attributes[0].value.as_str().into_owned()
+    }
+
+    #[test]
+    fn a_secret_in_the_message_of_an_event_is_taken_out() {
+        let mut events = SpanEvents::default();
+        let said = "sent canary-0123456789 along";
+        events
+            .events
+            .push(Event::new(said, UNIX_EPOCH, Vec::new(), 0));
+        let mut span = SpanData {
+            span_context: SpanContext::empty_context(),
+            parent_span_id: SpanId::INVALID,
+            parent_span_is_remote: false,
+            span_kind: SpanKind::Internal,
+            name: "job".into(),
+            start_time: UNIX_EPOCH,
+            end_time: UNIX_EPOCH,
+            attributes: Vec::new(),
+            dropped_attributes_count: 0,
+            events,
+            links: SpanLinks::default(),
+            status: Status::Unset,
+            instrumentation_scope: InstrumentationScope::builder("test").build(),
+        };
+        clean(&without_canaries(), &mut span);
+        assert_eq!(span.events.events[0].name, "sent [redacted] along");
     }
 
     #[test]
