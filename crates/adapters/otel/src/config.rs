@@ -162,7 +162,10 @@ impl OtlpConfig {
         let shared = self.endpoint.as_ref().map(|base| match protocol {
             Protocol::Grpc => base.to_string(),
             Protocol::HttpProtobuf => {
-                format!("{}/{path}", base.as_str().trim_end_matches('/'))
+                let mut whole = base.clone();
+                // A query stays behind it.
+                whole.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
+                whole.to_string()
             }
         });
         let own = own.as_ref().map(Url::to_string);
@@ -278,5 +281,31 @@ impl Default for Redact {
 impl fmt::Debug for Redact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Redact")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_signal_stands_behind_that_of_the_endpoint_and_before_its_query() {
+        for (endpoint, expected) in [
+            ("http://h:4318", "http://h:4318/v1/traces"),
+            ("http://h/otlp/", "http://h/otlp/v1/traces"),
+            (
+                "https://h/a%20b?key=c/d",
+                "https://h/a%20b/v1/traces?key=c/d",
+            ),
+        ] {
+            let mut config = OtlpConfig {
+                endpoint: Some(endpoint.parse().unwrap()),
+                ..OtlpConfig::default()
+            };
+            let target = |config: &OtlpConfig| config.target(Signal::Traces).endpoint.unwrap();
+            assert_eq!(target(&config), expected);
+            config.protocol = Protocol::Grpc;
+            assert_eq!(target(&config), config.endpoint.unwrap().as_str());
+        }
     }
 }
