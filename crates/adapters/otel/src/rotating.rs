@@ -1,7 +1,7 @@
 //! A file that is followed by another once it is long enough. Several processes may append to it at a time, such as commands
 //! beside a server: each may rotate it under the others, and none loses a line by that.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -55,6 +55,11 @@ impl Rotating {
     /// Appends whole lines. Where no new file can be begun, as in a folder that others own, this one goes on: what is too long
     /// is better than what is lost. It is tried again after as many bytes as a file should have.
     pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if !self.is_in_place() {
+            self.file = None;
+        }
+        // What it has by now is known once it is open.
+        self.file()?;
         let more = u64::try_from(lines.len()).unwrap_or(u64::MAX);
         if self.bytes > 0 && self.bytes.saturating_add(more) > self.most {
             let max_bytes = self.rotation.max_bytes;
@@ -96,6 +101,18 @@ impl Rotating {
         Ok(self.file.insert(file))
     }
 
+    /// Tells whether the open file still has its name. Somebody may have moved or removed it, or another process may have
+    /// begun a new one: what is written to it then is found by nobody, or goes with the oldest.
+    fn is_in_place(&self) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        match fs::metadata(&self.path) {
+            Ok(found) => file.metadata().is_ok_and(|open| is_same(&open, &found)),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
     /// Makes room for a new file. The oldest goes.
     fn rotate(&mut self) -> io::Result<()> {
         self.file = None;
@@ -120,6 +137,18 @@ impl Rotating {
         }
         PathBuf::from(name)
     }
+}
+
+#[cfg(unix)]
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Elsewhere nothing tells two files apart that have had the same name.
+#[cfg(not(unix))]
+const fn is_same(_: &Metadata, _: &Metadata) -> bool {
+    true
 }
 
 #[cfg(test)]
@@ -191,6 +220,19 @@ mod tests {
             found,
             expected.map(|(name, count)| (name.to_owned(), count))
         );
+    }
+
+    #[test]
+    fn a_file_that_somebody_moved_away_is_followed_by_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traces.jsonl");
+        let mut rotating = Rotating::open(&path, Rotation::default()).unwrap();
+        let line = format!("{}\n", "x".repeat(99));
+        rotating.append(line.as_bytes()).unwrap();
+        fs::rename(&path, folder.path().join("kept.jsonl")).unwrap();
+        rotating.append(line.as_bytes()).unwrap();
+        let expected = ["kept.jsonl", "traces.jsonl"].map(|name| (name.to_owned(), 1));
+        assert_eq!(lines(folder.path()), expected);
     }
 
     #[test]
