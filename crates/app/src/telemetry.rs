@@ -29,9 +29,17 @@ const PROBE: Duration = Duration::from_secs(5);
 /// Where traces and metrics of runs go: nowhere, or to one or several places. Cloning shares them.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
-    otlp: Option<(Otel, String)>,
+    otlp: Option<Otlp>,
     lines: Option<JsonLines>,
     content: bool,
+}
+
+/// What sends spans and metrics, and where they go.
+#[derive(Debug, Clone)]
+struct Otlp {
+    otel: Otel,
+    place: String,
+    metrics_place: String,
 }
 
 /// One of the places that traces go to.
@@ -82,11 +90,15 @@ impl Telemetry {
         let otlp = match otlp(config, environment, &redact)? {
             None => None,
             Some(otlp) => {
-                let started = Otel::start(&otlp).map_err(|error| TelemetryError::Otlp {
+                let otel = Otel::start(&otlp).map_err(|error| TelemetryError::Otlp {
                     at: config.origin_around("telemetry.otlp.endpoint"),
                     what: error.to_string(),
                 })?;
-                Some((started, shown(&otlp, environment)))
+                Some(Otlp {
+                    otel,
+                    place: shown(&otlp, environment),
+                    metrics_place: shown_metrics(&otlp, environment),
+                })
             }
         };
         let lines = said.json_lines.as_ref().map(|section| {
@@ -113,7 +125,7 @@ impl Telemetry {
     /// Lets an engine tell these places what its runs do.
     #[must_use]
     pub fn attach(&self, mut builder: OrchestratorBuilder) -> OrchestratorBuilder {
-        if let Some((otel, _)) = &self.otlp {
+        if let Some(Otlp { otel, .. }) = &self.otlp {
             builder = builder.trace_sink(otel.sink());
         }
         if let Some(lines) = &self.lines {
@@ -124,7 +136,7 @@ impl Telemetry {
 
     /// Says which models and MCP servers an engine uses from here on: spans name them.
     pub(crate) fn know(&self, endpoints: Endpoints) {
-        if let Some((otel, _)) = &self.otlp {
+        if let Some(Otlp { otel, .. }) = &self.otlp {
             otel.know(endpoints);
         }
     }
@@ -135,13 +147,12 @@ impl Telemetry {
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
     {
-        let (otel, _) = self.otlp.as_ref()?;
-        neuraxis_otel::layer(otel)
+        neuraxis_otel::layer(&self.otlp.as_ref()?.otel)
     }
 
     /// Notes how many calls in the store wait for a person.
     pub fn note_waiting(&self, approvals: u64) {
-        if let Some((otel, _)) = &self.otlp {
+        if let Some(Otlp { otel, .. }) = &self.otlp {
             otel.note_waiting(approvals);
         }
     }
@@ -149,15 +160,16 @@ impl Telemetry {
     /// Returns where traces go, with what became of them so far.
     #[must_use]
     pub fn destinations(&self) -> Vec<TraceDestination> {
-        let otlp = self.otlp.iter().flat_map(|(otel, place)| {
-            let of = |sink, delivery| TraceDestination {
+        let otlp = self.otlp.iter().flat_map(|otlp| {
+            let of = |sink, place: &String, delivery| TraceDestination {
                 sink,
                 place: place.clone(),
                 delivery,
             };
+            let (spans, metrics) = (otlp.otel.delivery(), otlp.otel.metric_delivery());
             [
-                of("otlp", otel.delivery()),
-                of("otlp_metrics", otel.metric_delivery()),
+                of("otlp", &otlp.place, spans),
+                of("otlp_metrics", &otlp.metrics_place, metrics),
             ]
         });
         let lines = self.lines.as_ref().map(|lines| TraceDestination {
@@ -177,10 +189,10 @@ impl Telemetry {
     pub async fn close_within(&self, within: Duration) -> Vec<String> {
         let within = within.min(LAST_SPANS);
         let sent = async {
-            let (otel, place) = self.otlp.as_ref()?;
-            let (spans, metrics) = otel.close(within).await;
-            let metrics = lost("batches of metrics", place, metrics);
-            Some([lost("spans", place, spans), metrics])
+            let otlp = self.otlp.as_ref()?;
+            let (spans, metrics) = otlp.otel.close(within).await;
+            let metrics = lost("batches of metrics", &otlp.metrics_place, metrics);
+            Some([lost("spans", &otlp.place, spans), metrics])
         };
         let written = async {
             let lines = self.lines.clone()?;
@@ -232,6 +244,12 @@ fn shown(otlp: &OtlpConfig, environment: &Environment) -> String {
         otlp.metrics_protocol
     };
     format!("{endpoint} ({})", own.unwrap_or(otlp.protocol))
+}
+
+fn shown_metrics(otlp: &OtlpConfig, environment: &Environment) -> String {
+    let endpoint = otlp.shown_metrics_endpoint(|name| environment.text(name).map(str::to_owned));
+    let protocol = otlp.metrics_protocol.unwrap_or(otlp.protocol);
+    format!("{endpoint} ({protocol})")
 }
 
 fn lost(what: &str, place: &str, delivery: Delivery) -> Option<String> {

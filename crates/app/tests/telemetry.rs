@@ -109,3 +109,30 @@ async fn traces_name_the_models_of_the_engine_in_use_whichever_others_were_built
     assert!(receiver.holds("invoke_agent"), "nothing was traced");
     assert!(!receiver.holds("gpt-other"));
 }
+
+#[tokio::test]
+async fn what_is_told_of_lost_metrics_names_where_metrics_go() {
+    let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start());
+    let spans = format!("http://127.0.0.1:{}/v1/traces", receiver.port);
+    // Nobody listens there.
+    let metrics = "http://127.0.0.1:9/v1/metrics";
+    let surroundings = Environment::new(folder.path())
+        .with_variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &spans)
+        .with_variable("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", metrics);
+    let file = folder.path().join("config.toml");
+    let text = "[models.reasoning]\nprovider = 'offline'\n[store]\nurl = 'memory:'\n";
+    std::fs::write(&file, text).unwrap();
+    let config = Config::load(&surroundings, &Sources::default().with_file(&file)).unwrap();
+    let app = App::builder(&config, &surroundings).build().await.unwrap();
+    let session = "s".parse().unwrap();
+    let (mode, channel) = (Mode::MODERATE, Channel::CHAT);
+    let asked = app
+        .orchestrator
+        .handle_user_request(&session, "What time is it?", mode, channel);
+    asked.await.unwrap();
+    app.orchestrator.shutdown().await;
+    let told = app.close().await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    let expected = format!("batches of metrics were not delivered to {metrics} ");
+    assert!(told[0].contains(&expected), "{told:?}");
+}

@@ -127,28 +127,52 @@ impl Default for OtlpConfig {
 }
 
 impl OtlpConfig {
-    /// Returns where spans go, without what may be secret in it.
+    /// Returns where spans go, or metrics where no spans are sent, without what may be secret in it.
     #[must_use]
     pub fn shown_endpoint(&self, variable: impl Fn(&str) -> Option<String>) -> String {
-        let of_variable = || {
-            [
+        match self.traces {
+            true => self.shown(Signal::Traces, variable),
+            false => self.shown(Signal::Metrics, variable),
+        }
+    }
+
+    /// Returns where metrics go, without what may be secret in it.
+    #[must_use]
+    pub fn shown_metrics_endpoint(&self, variable: impl Fn(&str) -> Option<String>) -> String {
+        self.shown(Signal::Metrics, variable)
+    }
+
+    fn shown(&self, signal: Signal, variable: impl Fn(&str) -> Option<String>) -> String {
+        let (own, name, protocol) = match signal {
+            Signal::Traces => (
+                &self.traces_endpoint,
                 "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-                "OTEL_EXPORTER_OTLP_ENDPOINT",
-            ]
-            .into_iter()
-            .find_map(|name| variable(name).filter(|value| !value.is_empty()))
-            .and_then(|value| value.parse().ok())
+                self.traces_protocol,
+            ),
+            Signal::Metrics => (
+                &self.metrics_endpoint,
+                "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+                self.metrics_protocol,
+            ),
         };
-        let endpoint = self.traces_endpoint.as_ref().or(self.endpoint.as_ref());
-        let metrics = self.metrics_endpoint.as_ref().filter(|_| !self.traces);
-        match metrics.or(endpoint).cloned().or_else(of_variable) {
+        let of_variable = || {
+            [name, "OTEL_EXPORTER_OTLP_ENDPOINT"]
+                .into_iter()
+                .find_map(|name| variable(name).filter(|value| !value.is_empty()))
+                .and_then(|value| value.parse().ok())
+        };
+        let endpoint = own.as_ref().or(self.endpoint.as_ref());
+        match endpoint.cloned().or_else(of_variable) {
             Some(url) => {
                 let port = url.port_or_known_default();
                 let port = port.map(|port| format!(":{port}")).unwrap_or_default();
                 let host = url.host_str().unwrap_or_default();
                 format!("{}://{host}{port}{}", url.scheme(), url.path())
             }
-            None => self.protocol.usual_endpoint().to_owned(),
+            None => protocol
+                .unwrap_or(self.protocol)
+                .usual_endpoint()
+                .to_owned(),
         }
     }
 
