@@ -247,8 +247,11 @@ impl Recording {
                 file: self.path.clone(),
             });
         }
-        let written = state.file.write_all(lines.as_bytes());
-        written.map_err(|source| io_error(&self.path, "write", source))?;
+        if let Err(source) = state.file.write_all(lines.as_bytes()) {
+            // A part of an exchange would have a replay refuse those before it, too.
+            let _ = state.file.set_len(state.bytes);
+            return Err(io_error(&self.path, "write", source));
+        }
         state.bytes = bytes;
         state.exchanges = state.exchanges.saturating_add(1);
         Ok(())

@@ -228,6 +228,21 @@ fn a_recording_behind_a_role_answers_a_question_that_a_pattern_matches() {
     assert_eq!(answer, "A customer.\n");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_recording_that_the_disk_cannot_take_ends_before_the_exchange_that_does_not_fit() {
+    let machine = offline();
+    let script = "trap '' XFSZ; ulimit -f 4; \
+                  exec \"$0\" ask --set store.url=memory: --record it.cassette 'What time is it?'";
+    let output = machine.shell(script).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("it.cassette"), "{told}");
+    let recording = fs::read_to_string(machine.path("it.cassette")).unwrap();
+    assert!(recording.starts_with("{\"cassette\":"), "{recording}");
+    assert_eq!(recording.lines().count(), 1, "{recording}");
+    assert!(recording.ends_with('\n'), "{recording}");
+}
+
 #[test]
 fn flags_that_contradict_each_other_are_wrong_usage() {
     for flags in [
