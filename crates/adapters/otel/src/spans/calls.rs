@@ -57,7 +57,7 @@ impl RunSpans {
             Some(open) => (open.began, open.failures, open.cost),
             None => (before(record.at, call.duration), Vec::new(), None),
         };
-        let mut attributes = self.of_model_call(record, call.attempt);
+        let mut attributes = self.of_model_call(record, call.attempt, call.purpose);
         let role = &call.served_by;
         let model = self.endpoints.asked(role, None, Some(&call.reply.model));
         let name = self.of_asked(role, call.purpose, model, &mut attributes);
@@ -107,7 +107,7 @@ impl RunSpans {
             return None;
         }
         let open = self.models.remove(&failed.effect_id)?;
-        let mut attributes = self.of_model_call(record, failed.attempt);
+        let mut attributes = self.of_model_call(record, failed.attempt, failed.purpose);
         let role = &failed.served_by;
         let model = self.endpoints.asked(role, failed.model.as_deref(), None);
         let name = self.of_asked(role, failed.purpose, model, &mut attributes);
@@ -132,11 +132,13 @@ impl RunSpans {
         Some(span)
     }
 
-    fn of_model_call(&self, record: &Record, attempt: Attempt) -> Vec<KeyValue> {
+    fn of_model_call(&self, record: &Record, attempt: Attempt, purpose: Purpose) -> Vec<KeyValue> {
         let mut attributes = identity(&self.run_name, record.agent, self.conversation.as_ref());
         attributes.push(KeyValue::new(names::OPERATION, "chat"));
         attributes.push(KeyValue::new(names::ATTEMPTS, i64::from(attempt.0)));
-        if let Some(spec) = self.spec_of(record.agent) {
+        // These are asked with settings of their own, which no record holds.
+        let has_own = matches!(purpose, Purpose::Compaction | Purpose::Routing);
+        if let Some(spec) = self.spec_of(record.agent).filter(|_| !has_own) {
             let temperature = spec.temperature;
             attributes
                 .extend(temperature.map(|it| KeyValue::new(names::TEMPERATURE, as_written(it))));
@@ -321,7 +323,33 @@ fn as_written(number: f32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_core::{RecordBody, RunId};
+    use neuraxis_ports::Ids as _;
+    use neuraxis_testkit::{CountingIds, RunLog};
+    use opentelemetry::InstrumentationScope;
+
     use super::*;
+
+    #[test]
+    fn a_call_that_is_asked_with_settings_of_its_own_is_not_told_with_those_of_its_agent() {
+        let run = RunId(CountingIds::default().new_id());
+        let mut log = RunLog::new(run, "s".parse().unwrap());
+        let mut started = Arc::unwrap_or_clone(log.started("Hello"));
+        if let RecordBody::RunStarted(started) = &mut started.body {
+            Arc::make_mut(&mut started.spec).root.temperature = Some(0.7);
+        }
+        let scope = InstrumentationScope::builder("test").build();
+        let mut spans = RunSpans::new(scope, run, None, Arc::default());
+        let started = Arc::new(started);
+        spans.record(&started);
+        let is_told = |purpose| {
+            let attributes = spans.of_model_call(&started, Attempt(1), purpose);
+            let mut keys = attributes.iter().map(|it| it.key.as_str());
+            keys.any(|key| key == names::TEMPERATURE)
+        };
+        assert!(is_told(Purpose::Turn) && is_told(Purpose::SelfCheck));
+        assert!(!is_told(Purpose::Compaction) && !is_told(Purpose::Routing));
+    }
 
     #[test]
     fn a_temperature_is_told_as_it_was_written() {
