@@ -195,7 +195,8 @@ impl LineBuilder<'_> {
     }
 
     fn text(&mut self, text: &str) {
-        let text = self.volatile.replaced(text, self.how);
+        let clean = self.comparison.redactor.each_line(text);
+        let text = self.volatile.replaced(&clean, self.how);
         // Split at `\n` alone: a text's `\r` counts.
         let lines = text.split('\n').map(|line| format!("| {line}"));
         self.lines.extend(lines);

@@ -121,6 +121,16 @@ impl Redactor {
         Cow::Owned(edited(clean.as_deref().unwrap_or(text), &matches))
     }
 
+    /// Returns a clean text without what is found in its lines alone, as a recording holds it, which has each on a line of its
+    /// own: patterns search a part of JSON as prose.
+    pub(crate) fn each_line<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.patterns.is_empty() || !text.contains('\n') {
+            return Cow::Borrowed(text);
+        }
+        let lines = text.split_inclusive('\n').map(|line| self.text(line));
+        Cow::Owned(lines.collect())
+    }
+
     /// Returns JSON without the secrets that its strings hold, each searched alone. Its keys and numbers stay, and so does what
     /// stands behind a key that is said to hold a word of the format: a secret may be one, too.
     pub(crate) fn values<'a>(&self, json: &'a str, is_word: impl Fn(&str) -> bool) -> Cow<'a, str> {

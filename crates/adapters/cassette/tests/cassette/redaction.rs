@@ -135,6 +135,24 @@ async fn a_request_with_its_secret_finds_its_recording() {
 }
 
 #[tokio::test]
+async fn a_text_that_is_json_on_several_lines_finds_its_recording_though_a_pattern_matches_a_line()
+{
+    let pattern = regex::Regex::new(r"\d{5}").unwrap();
+    let redactor = Redactor::default().with_patterns([pattern]);
+    let options = RecordingOptions::new(START).redactor(redactor.clone());
+    let tape = Tape::new();
+    let model = ScriptedModel::new().then(reply::text("seen"));
+    let (recording, client) = tape.record_with(model, options);
+    // In the whole, which is JSON, a number that is so short stays; in a line it does not.
+    let request = request_of([Message::user("{\n  \"zip\": 12345\n}")]);
+    client.respond(&request, &call_context()).await.unwrap();
+    recording.finish().unwrap();
+    let cassette = Cassette::open(&tape.config(), redactor).unwrap();
+    let client = cassette.client(Role::REASONING);
+    client.respond(&request, &call_context()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_secret_that_is_a_word_of_the_format_leaves_a_file_that_is_read() {
     let year = START.to_string()[..4].to_owned();
     let words = [
