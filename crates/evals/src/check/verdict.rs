@@ -11,6 +11,9 @@ use crate::seen::Seen;
 /// How many faults of an answer against a schema a message names.
 const MAX_FAULTS: usize = 3;
 
+/// The most characters of one of them.
+const MAX_FAULT_CHARS: usize = 200;
+
 impl Check {
     /// Looks at a run. A check that needs a judge passes here.
     ///
@@ -77,9 +80,16 @@ fn fits(schema: &Schema, seen: &Seen) -> Result<(), String> {
     let faults = schema.validator.iter_errors(&answer).take(MAX_FAULTS);
     let faults = faults.map(|fault| {
         let place = fault.instance_path().to_string();
+        let told = fault.to_string();
+        // It quotes what is there before it says what is wrong with it.
+        let told = match told.chars().nth(MAX_FAULT_CHARS) {
+            Some(_) => fault.masked().to_string(),
+            None => told,
+        };
+        let told = seen.shown(&told, MAX_FAULT_CHARS);
         match place.as_str() {
-            "" => fault.to_string(),
-            place => format!("at {place}: {fault}"),
+            "" => told,
+            place => format!("at {place}: {told}"),
         }
     });
     match faults.collect::<Vec<_>>() {
