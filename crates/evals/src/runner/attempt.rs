@@ -18,6 +18,9 @@ use crate::judge::{Judge, Judgment};
 use crate::report::{Attempt, CheckReport, JudgeUsage, Verdict};
 use crate::seen::Seen;
 
+/// The most characters of a judge's reason that a report keeps; its run has all of it.
+const MAX_REASON_CHARS: usize = 1_000;
+
 /// Why a run was cancelled, as it stands on record.
 const STOPPED: &str = "the eval was stopped";
 
@@ -128,7 +131,7 @@ impl Evals {
         CheckReport {
             check: check.to_string(),
             verdict,
-            message: Some(message),
+            message: Some(seen.shown(&message, MAX_REASON_CHARS)),
             judge_run,
             judge_usage,
         }

@@ -24,7 +24,8 @@ async fn judged(judgment: impl Fn() -> Script + Send + Sync + 'static) -> Report
         .build()
         .unwrap();
     let case = Case::new("a", "Hello?").check(Check::judge("It greets."));
-    Evals::new(&orchestrator).run(&[case]).await
+    let evals = Evals::new(&orchestrator).redact(|text| text.replace("canary", "[redacted]"));
+    evals.run(&[case]).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,6 +43,15 @@ async fn a_judge_passes_or_fails_with_its_reason() {
         assert!(check.judge_run.is_some(), "its run can be looked at");
         assert_ne!(check.judge_run, report.cases[0].attempts[0].run_id);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_reason_of_a_judge_is_without_what_is_taken_out_of_reports() {
+    let judgment =
+        || -> Script { reply::text(r#"{"reason":"It says canary.","passed":false}"#).into() };
+    let report = judged(judgment).await;
+    let message = found(&report)[0].message.as_deref();
+    assert_eq!(message, Some("It says [redacted]."));
 }
 
 #[tokio::test(start_paused = true)]
