@@ -229,7 +229,7 @@ impl CountedMetrics {
     pub(crate) fn new(config: &OtlpConfig) -> Result<(Self, Arc<Tally>), StartError> {
         let tally = Arc::new(Tally::default());
         let exporter = Self {
-            inner: metric_exporter(config)?,
+            inner: metric_exporter(config, RetryPolicy::default())?,
             tally: Arc::clone(&tally),
             redact: config.redact.clone(),
         };

@@ -34,12 +34,19 @@ pub(crate) fn span_exporter(
     built.map_err(|error| StartError::Exporter(config.redact.text(&error.to_string()).into_owned()))
 }
 
-pub(crate) fn metric_exporter(config: &OtlpConfig) -> Result<MetricExporter, StartError> {
+pub(crate) fn metric_exporter(
+    config: &OtlpConfig,
+    retries: RetryPolicy,
+) -> Result<MetricExporter, StartError> {
     let target = config.target(Signal::Metrics);
     let builder = MetricExporter::builder();
     let built = match target.protocol {
-        Protocol::HttpProtobuf => over_http(builder.with_http(), &target, Signal::Metrics)?.build(),
-        Protocol::Grpc => over_grpc(builder.with_tonic(), &target).build(),
+        Protocol::HttpProtobuf => over_http(builder.with_http(), &target, Signal::Metrics)?
+            .with_retry_policy(retries)
+            .build(),
+        Protocol::Grpc => over_grpc(builder.with_tonic(), &target)
+            .with_retry_policy(retries)
+            .build(),
     };
     built.map_err(|error| StartError::Exporter(config.redact.text(&error.to_string()).into_owned()))
 }
@@ -116,7 +123,7 @@ pub async fn probe(config: OtlpConfig, within: Duration) -> Result<(), String> {
     let redact = config.redact.clone();
     let runtime = tokio::runtime::Handle::current();
     let asked = tokio::task::spawn_blocking(move || {
-        // A client over HTTP blocks, so that its answer is there at once.
+        // A client over HTTP blocks, so that its answer is there at once; one that tries again would wait for its runtime.
         let answer = |signal, sent: BoxFuture<'_, OTelSdkResult>| {
             let sent = match config.target(signal).protocol {
                 Protocol::Grpc => runtime.block_on(sent),
@@ -131,7 +138,8 @@ pub async fn probe(config: OtlpConfig, within: Duration) -> Result<(), String> {
             answer(Signal::Traces, Box::pin(sent))?;
         }
         if config.metrics && !config.traces {
-            let exporter = metric_exporter(&config).map_err(|error| error.to_string())?;
+            let exporter = metric_exporter(&config, RetryPolicy::disabled());
+            let exporter = exporter.map_err(|error| error.to_string())?;
             let nothing = ResourceMetrics::default();
             let sent = PushMetricExporter::export(&exporter, &nothing);
             answer(Signal::Metrics, Box::pin(sent))?;
@@ -168,6 +176,20 @@ mod tests {
         assert_eq!(of(Signal::Traces, &[]), 10_000);
         let wrong = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "soon");
         assert_eq!(of(Signal::Traces, &[all, wrong]), 2_000);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_endpoint_that_is_not_there_takes_neither_spans_nor_metrics() {
+        for traces in [true, false] {
+            let config = OtlpConfig {
+                traces,
+                // Nobody listens there.
+                endpoint: Some("http://127.0.0.1:9".parse().unwrap()),
+                ..OtlpConfig::default()
+            };
+            let found = probe(config, Duration::from_secs(30)).await;
+            assert!(found.is_err(), "traces: {traces}");
+        }
     }
 
     #[test]
