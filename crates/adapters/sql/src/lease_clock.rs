@@ -10,8 +10,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How far the clocks may go apart between two looks before the database's one counts as set.
-const TOLERANCE: Duration = Duration::from_millis(500);
+/// How far the clocks may go apart between two looks before the database's one counts as set, in milliseconds.
+const TOLERANCE_MILLIS: i64 = 500;
 
 /// What is known of the database's clock.
 #[derive(Debug)]
@@ -88,15 +88,17 @@ impl Look {
     /// Tells whether the clock was set between this look and a later one.
     fn is_apart_from(self, later: Self) -> bool {
         let passed = later.now.saturating_sub(self.now);
-        let least = later.asked.saturating_duration_since(self.answered);
-        let most = later.answered.saturating_duration_since(self.asked);
-        passed < millis(least) - millis(TOLERANCE) || passed > millis(most) + millis(TOLERANCE)
+        let least = millis(self.answered, later.asked) - TOLERANCE_MILLIS;
+        let most = millis(self.asked, later.answered) + TOLERANCE_MILLIS;
+        passed < least || passed > most
     }
 }
 
-fn millis(duration: Duration) -> i64 {
+/// Returns how long after one moment another one was; below 0 if it was before, as where two looks overlap.
+fn millis(from: Instant, to: Instant) -> i64 {
     // So far within bounds that a tolerance may be added.
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2)
+    let whole = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 2);
+    whole(to.saturating_duration_since(from)) - whole(from.saturating_duration_since(to))
 }
 
 #[cfg(test)]
@@ -184,5 +186,21 @@ mod tests {
         world.looks(21_000, -20_000);
         let look = world.looks(30_000, -20_000);
         assert!(!world.is_held(look.now - 1, look));
+    }
+
+    /// Such as one that waited for the row of a run after it was told the time, or many runs that are read.
+    #[test]
+    fn a_look_that_is_heard_after_one_that_began_later_is_no_jump() {
+        let world = World::new();
+        let quick = world.looks(10_000, 0);
+        let slow = Look {
+            asked: world.began,
+            answered: world.began + Duration::from_secs(20),
+            now: 1_000_000_000,
+        };
+        world.clock.hear(slow);
+        assert!(!world.is_held(quick.now - 1, quick));
+        let later = world.looks(21_000, 0);
+        assert!(!world.is_held(later.now - 1, later));
     }
 }
