@@ -4,7 +4,7 @@ use neuraxis_testkit::Postgres;
 use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
 
-use super::{history, records, usage};
+use super::{history, records, stats, usage};
 use crate::config::SqlConfig;
 use crate::database::{Database, Dialect};
 use crate::link::{Link, Value, values};
@@ -83,6 +83,16 @@ async fn what_a_day_used_is_found_by_when_runs_ended() {
 async fn what_a_day_used_is_found_by_when_runs_ended_on_a_server() {
     let (_server, mut link) = on_server().await;
     finds_the_runs_of_a_day(Dialect::Postgres, &mut link).await;
+}
+
+/// With each page all runs of the owner would be read, and sorted.
+#[tokio::test]
+async fn a_page_of_an_owners_runs_is_found_by_when_they_began() {
+    let (_folder, mut link) = in_file().await;
+    let sql = stats::select("AND sessions.owner = $3");
+    let plan = plan(Dialect::Sqlite, &mut link, &sql, values![0, 0, "ann"]).await;
+    assert!(plan.contains("runs_by_start"), "{plan}");
+    assert!(!plan.contains("ORDER BY"), "{plan}");
 }
 
 #[tokio::test]
