@@ -4,7 +4,7 @@ use neuraxis_testkit::Postgres;
 use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
 
-use super::{history, records, stats, usage};
+use super::{history, records, runs, stats, usage};
 use crate::config::SqlConfig;
 use crate::database::{Database, Dialect};
 use crate::link::{Link, Value, values};
@@ -93,6 +93,15 @@ async fn a_page_of_an_owners_runs_is_found_by_when_they_began() {
     let plan = plan(Dialect::Sqlite, &mut link, &sql, values![0, 0, "ann"]).await;
     assert!(plan.contains("runs_by_start"), "{plan}");
     assert!(!plan.contains("ORDER BY"), "{plan}");
+}
+
+/// A server asks for them every half minute.
+#[tokio::test]
+async fn runs_that_have_not_ended_are_found_without_those_that_have() {
+    let (_folder, mut link) = in_file().await;
+    let sql = runs::select_unended(Dialect::Sqlite);
+    let plan = plan(Dialect::Sqlite, &mut link, &sql, &[]).await;
+    assert!(plan.contains("runs_at_work"), "{plan}");
 }
 
 #[tokio::test]

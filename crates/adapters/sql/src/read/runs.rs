@@ -117,13 +117,15 @@ pub(crate) async fn unfinished(
     link: &mut Link,
     database: &Database,
 ) -> Result<Vec<RunSummary>, Failure> {
-    let sql = format!(
-        "{} WHERE ended_at IS NULL ORDER BY runs.key",
-        select(database.dialect)
-    );
-    let mut runs = summaries(link, database, sql, &[]).await?;
+    let mut runs = summaries(link, database, select_unended(database.dialect), &[]).await?;
     runs.retain(|run| run.leased_until.is_none());
+    runs.sort_by_key(|run| run.run_id);
     Ok(runs)
+}
+
+/// Returns the statement that finds the runs that have not ended, in no order: in that of their keys SQLite would read all runs.
+pub(super) fn select_unended(dialect: Dialect) -> String {
+    format!("{} WHERE ended_at IS NULL", select(dialect))
 }
 
 /// Returns those of them that can go on at once. Runs that wait, which may be many, are not read: the index `runs_due` leaves them
