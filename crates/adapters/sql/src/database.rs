@@ -163,7 +163,6 @@ impl Database {
     }
 
     /// Returns how long an answer is waited for.
-    #[cfg(feature = "postgres")]
     pub(crate) const fn patience(&self) -> Duration {
         self.patience
     }

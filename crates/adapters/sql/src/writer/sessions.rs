@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_core::log::Carried;
 use neuraxis_core::{JsonText, Record, SessionId};
@@ -32,6 +33,9 @@ const BYTES: &str = "runs.bytes + (SELECT coalesce(sum(outputs.bytes), 0) FROM o
 
 /// How many pages of a file are given back to the disk at a time: about 4 MB.
 const FREED_AT_ONCE: usize = 1_000;
+
+/// How long those who read a file are waited for before its log is emptied: all who want to write wait as long.
+const READERS: Duration = Duration::from_millis(100);
 
 /// Takes a permission of a session back, given by its number.
 const TAKE_BACK: &str =
@@ -173,7 +177,7 @@ impl Task {
             .any(|work| matches!(work, Work::Act(Act::Delete(..) | Act::Prune(_))));
         if deleted && self.database.dialect == Dialect::Sqlite {
             self.free_pages(link).await;
-            empty_log(link).await;
+            self.empty_log(link).await;
         }
     }
 
@@ -185,7 +189,7 @@ impl Task {
         };
         self.free_pages(&mut link).await;
         if !self.has_free_pages {
-            empty_log(&mut link).await;
+            self.empty_log(&mut link).await;
         }
         self.link = Some(link);
     }
@@ -196,11 +200,25 @@ impl Task {
         // A row for each page.
         self.has_free_pages = freed.len() == FREED_AT_ONCE;
     }
+
+    /// Brings the file up to date with the log beside it, and empties that, unless somebody keeps reading what stands there.
+    async fn empty_log(&self, link: &mut Link) {
+        let patience = self.database.patience();
+        let emptied = async {
+            wait_for_locks(link, patience.min(READERS)).await?;
+            let emptied = link.rows("PRAGMA wal_checkpoint(TRUNCATE)", &[]).await;
+            wait_for_locks(link, patience).await?;
+            emptied
+        };
+        tidied(emptied.await);
+    }
 }
 
-/// Brings the file up to date with the log beside it, and empties that.
-async fn empty_log(link: &mut Link) {
-    tidied(link.rows("PRAGMA wal_checkpoint(TRUNCATE)", &[]).await);
+/// Sets how long a lock of a file is waited for.
+async fn wait_for_locks(link: &mut Link, longest: Duration) -> Result<(), Error> {
+    let millis = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX);
+    let sql = format!("PRAGMA busy_timeout = {millis}");
+    link.rows(AssertSqlSafe(sql), &[]).await.map(drop)
 }
 
 fn tidied(rows: Result<Vec<Row>, Error>) -> Vec<Row> {
@@ -297,8 +315,6 @@ fn fitting(weighed: &[(i64, i64)], most: i64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use neuraxis_ports::RunBounds;
     use neuraxis_testkit::START;
 

@@ -7,11 +7,11 @@ use neuraxis_core::{Cancelled, InboxEntry, InboxInput, InputId};
 use neuraxis_ports::{RunLog as _, RunStart, Session, SessionIndex as _, StoreError};
 use neuraxis_sql::SqlConfig;
 use neuraxis_testkit::{CountingIds, RunLog, START};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection, SqliteConnection};
 use tokio::time::timeout;
 
 use crate::support::{
-    Busy, config_in, id, on_both, open, server_config, store_in_file, store_on_server,
+    Busy, config_in, file_config, id, on_both, open, server_config, store_in_file, store_on_server,
 };
 
 on_both! {
@@ -244,6 +244,33 @@ async fn the_room_of_a_long_session_is_given_back_to_the_disk() {
     while std::fs::metadata(&file).unwrap().len() > 1_000_000 {
         assert!(began.elapsed() < Duration::from_secs(20), "it stays");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Such as whoever makes a copy of it. A lock is waited for as before, each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_those_who_read_a_file_while_sessions_are_deleted() {
+    let mut config = file_config();
+    config.patience = Duration::from_secs(60);
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    let mut other = SqliteConnection::connect(&config.url).await.unwrap();
+    for number in [2, 3] {
+        let mut old = Busy::new(&store, number).await;
+        old.finish(&store).await.unwrap();
+        for sql in ["BEGIN", "SELECT count(*) FROM sessions"] {
+            sqlx::query(sql).execute(&mut other).await.unwrap();
+        }
+        let deleted = timeout(Duration::from_secs(20), store.delete_session(&old.session));
+        assert_eq!(deleted.await.unwrap(), Ok(()));
+        for sql in ["COMMIT", "BEGIN IMMEDIATE"] {
+            sqlx::query(sql).execute(&mut other).await.unwrap();
+        }
+        let mut warned = pin!(busy.warn(&store, "slow"));
+        let at_once = timeout(Duration::from_millis(500), &mut warned).await;
+        assert!(at_once.is_err(), "the lock is not waited for");
+        sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+        warned.await.unwrap();
     }
 }
 
