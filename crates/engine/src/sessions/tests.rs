@@ -5,7 +5,7 @@ use std::time::Duration;
 use neuraxis_core::SessionId;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, Session, SessionIndex as _, StoreError};
+use neuraxis_ports::{RunBounds, RunLog as _, Session, SessionIndex as _, StoreError};
 use neuraxis_testkit::{CountingIds, FailingStore, Fault, RunLog, StoreOperation};
 
 use super::import::keep;
@@ -115,6 +115,30 @@ async fn a_session_that_the_store_has_is_completed_and_a_longer_or_another_one_i
     }
     imported(&there, &archived(&longer).await).await.unwrap();
     assert_eq!(archived(&there).await, archived(&longer).await);
+}
+
+/// The step that found no room was kept with the end of its run, and an import knows nothing of steps.
+#[tokio::test]
+async fn a_run_that_became_as_long_as_it_may_be_is_imported() {
+    let bounded = || {
+        MemoryStore::new().bounded(RunBounds {
+            max_bytes: 3_000_000,
+            ..RunBounds::default()
+        })
+    };
+    let store = Arc::new(bounded());
+    let session = Session::new(id(), Timestamp::UNIX_EPOCH);
+    store.create_session(&session).await.unwrap();
+    let run = CountingIds::nth_run(1);
+    let lease = store.begin_run(&id(), run).await.unwrap();
+    let mut log = RunLog::new(run, id());
+    let first = [log.started("Hello?"), log.warned(&"x".repeat(2_500_000))];
+    store.commit(&lease, &first).await.unwrap();
+    let last = [log.warned(&"x".repeat(1_200_000)), log.failed("too long")];
+    store.commit(&lease, &last).await.unwrap();
+    let (archive, there) = (archived(&store).await, Arc::new(bounded()));
+    imported(&there, &archive).await.unwrap();
+    assert_eq!(archived(&there).await, archive);
 }
 
 #[tokio::test]

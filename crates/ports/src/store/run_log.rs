@@ -88,7 +88,8 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError::Stale`] if the lease is no longer valid or the records do not follow the last ones kept;
-    /// [`StoreError::RunTooLarge`] if the run is as long as it may be and does not end with these records.
+    /// [`StoreError::RunTooLarge`] if the run is as long as it may be and does not end with these records: one that is
+    /// [imported](RunStart::imported) may take the room for its end before.
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError>;
 
     /// Returns the records of a run after the given one, in order.

@@ -163,6 +163,7 @@ impl Task {
     fn begun<'a>(&self, new: &NewRun<'a>, token: i64) -> Result<Begun<'a>, StoreError> {
         let lease = self.lease(&new.beginning.start, token);
         let mut state = RunState::new(0, &lease, new.head);
+        state.imported = new.beginning.start.imported;
         if let Some(after) = new.after {
             state.keep_records(new.session_key, after);
         }

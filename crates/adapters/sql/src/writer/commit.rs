@@ -121,8 +121,7 @@ impl Task {
                 Err(stale().into())
             };
         }
-        step.added_to(before)
-            .check(&bounds, lease.run, step.ending)?;
+        state.check_size(step, &bounds)?;
         state.take(step, &bounds);
         Ok(Some(Next::taken(place, step, state, before.records)?))
     }

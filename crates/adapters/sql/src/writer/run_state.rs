@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::{ContentHash, Record, SessionId};
-use neuraxis_ports::{ChainHead, RunBounds, RunLease, RunSize, StoreError};
+use neuraxis_ports::{ChainHead, Ending, RunBounds, RunLease, RunSize, StoreError};
 use sqlx::AssertSqlSafe;
 
 use super::Task;
@@ -20,6 +20,8 @@ pub(super) struct RunState {
     pub(super) head: ChainHead,
     pub(super) size: RunSize,
     pub(super) session: SessionId,
+    /// Whether its records come from elsewhere.
+    pub(super) imported: bool,
     /// What its records say in a few words.
     pub(super) summary: LogSummary,
     /// Its records, where those are all here and another run came before it.
@@ -46,6 +48,7 @@ impl RunState {
             head,
             size: RunSize::default(),
             session: lease.session.clone(),
+            imported: false,
             summary: LogSummary::default(),
             kept: None,
         }
@@ -74,6 +77,16 @@ impl RunState {
             bytes: self.size.bytes,
             records: kept.records,
         })
+    }
+
+    /// Checks that the run has room for a step. What comes from elsewhere may have taken the room for its end there.
+    pub(super) fn check_size(&self, step: &Step, bounds: &RunBounds) -> Result<(), StoreError> {
+        let ending = match self.imported {
+            true => Ending::Ends,
+            false => step.ending,
+        };
+        let size = step.added_to(self.size);
+        size.check(bounds, step.lease.run, ending)
     }
 
     /// Takes a step that is the next one.
@@ -127,7 +140,7 @@ impl Task {
             return Ok(());
         }
         let key = self.leased(link, lease).await?;
-        let sql = "SELECT chain_records, chain, records, bytes, summary FROM runs WHERE key = $1";
+        let sql = "SELECT chain_records, chain, records, bytes, summary, imported FROM runs WHERE key = $1";
         let row = link.row(sql, values![key]).await?;
         let row = row.ok_or(StoreError::Stale(lease.run))?;
         let head = ChainHead::new(row.int(0)?.cast_unsigned(), row.hash(1)?);
@@ -138,6 +151,7 @@ impl Task {
         };
         let summary = row.maybe_json(4, &format!("the summary of run {}", lease.run))?;
         state.summary = summary.unwrap_or_default();
+        state.imported = row.int(5)? != 0;
         self.runs.insert(lease.run, state);
         Ok(())
     }

@@ -1,11 +1,14 @@
 //! A run is bounded in bytes as well as in records.
 
-use neuraxis_ports::{RunBounds, SessionIndex as _, StoreError};
+use neuraxis_ports::{RunBounds, RunLog as _, RunStart, SessionIndex as _, StoreError};
 use neuraxis_sql::SqlConfig;
 
 use crate::support::{Busy, on_both, open, records};
 
-on_both! { a_run_of_too_many_bytes_takes_nothing_but_its_end }
+on_both! {
+    a_run_of_too_many_bytes_takes_nothing_but_its_end
+    an_imported_run_may_take_the_room_for_its_end_before
+}
 
 async fn a_run_of_too_many_bytes_takes_nothing_but_its_end(mut config: SqlConfig) {
     config.bounds = RunBounds {
@@ -23,6 +26,29 @@ async fn a_run_of_too_many_bytes_takes_nothing_but_its_end(mut config: SqlConfig
     );
     // What was refused changed nothing, also not in what the store thinks of the run.
     busy.warn(&store, "short").await.unwrap();
+    busy.finish(&store).await.unwrap();
+    assert_eq!(records(&store, busy.run()).await, busy.records);
+    assert!(store.verify(&busy.session, None).await.is_ok());
+}
+
+/// Where it comes from it was one step.
+async fn an_imported_run_may_take_the_room_for_its_end_before(mut config: SqlConfig) {
+    config.bounds = RunBounds {
+        max_bytes: 100_000,
+        ..RunBounds::default()
+    };
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    let start = RunStart::new(busy.session.clone(), busy.run()).imported();
+    busy.lease = store.begin(&start).await.unwrap();
+    let long = "x".repeat(60_000);
+    busy.warn(&store, &long).await.unwrap();
+    busy.warn(&store, &long).await.unwrap();
+    let refused = busy.warn(&store, &long).await;
+    assert!(
+        matches!(refused, Err(StoreError::RunTooLarge { records: 4, .. })),
+        "{refused:?}"
+    );
     busy.finish(&store).await.unwrap();
     assert_eq!(records(&store, busy.run()).await, busy.records);
     assert!(store.verify(&busy.session, None).await.is_ok());
