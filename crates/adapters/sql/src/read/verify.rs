@@ -44,7 +44,9 @@ pub(crate) async fn contents(link: &mut Link, dialect: Dialect) -> Result<Conten
 async fn connections(link: &mut Link) -> Result<Connections, Failure> {
     let most = "SELECT CAST(current_setting('max_connections') AS BIGINT) \
                 - CAST(current_setting('superuser_reserved_connections') AS BIGINT)";
-    let in_use = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
+    // What those of other roles are is told to few: they have a user and a database, which processes of the server's own lack.
+    let in_use = "SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL \
+                  AND coalesce(backend_type, 'client backend') = 'client backend'";
     Ok(Connections {
         most: count(link, most).await?,
         in_use: count(link, in_use).await?,

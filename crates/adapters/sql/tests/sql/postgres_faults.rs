@@ -204,7 +204,10 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
     sqlx::query(grant).execute(&mut raw).await.unwrap();
     busy.finish(&store).await.unwrap();
     assert!(store.verify(&busy.session, None).await.is_ok());
-    store.check().await.unwrap();
+    let found = store.check().await.unwrap().connections.unwrap();
+    let all = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
+    let all: (i64,) = sqlx::query_as(all).fetch_one(&mut raw).await.unwrap();
+    assert_eq!(found.in_use, all.0.unsigned_abs(), "those of others count");
     store.delete_session(&busy.session).await.unwrap();
 }
 
