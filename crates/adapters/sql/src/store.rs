@@ -368,14 +368,17 @@ impl SessionIndex for SqlStore {
 
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         let mut pruned = 0;
-        self.0.histories.forget(|_| true);
         loop {
             // A page at a time, so that others may write in between.
             match self
                 .act("prune", Act::Prune(before.as_microsecond()))
                 .await?
             {
-                Done::Counted(count) if count > 0 => pruned += count,
+                Done::Counted(count) if count > 0 => {
+                    pruned += count;
+                    // Which ones went is not told.
+                    self.0.histories.forget(|_| true);
+                }
                 _ => return Ok(pruned),
             }
         }
