@@ -64,6 +64,17 @@ impl From<ConnectError> for Failed {
     }
 }
 
+/// Ends a connection when it is dropped: one that is given up, such as one whose tools cannot be had, would stay otherwise.
+struct EndOnDrop(Option<RunningServiceCancellationToken>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            connection.cancel();
+        }
+    }
+}
+
 /// A server that answers.
 pub(crate) struct Connection {
     pub(crate) peer: Peer<RoleClient>,
@@ -73,7 +84,7 @@ pub(crate) struct Connection {
     pub(crate) program: Option<String>,
     pub(crate) era: Era,
     pub(crate) last_words: LastWords,
-    ending: RunningServiceCancellationToken,
+    ending: EndOnDrop,
     ended: CancellationToken,
     /// Hears of changes until it is dropped.
     listener: Option<AbortOnDropHandle<()>>,
@@ -203,7 +214,7 @@ impl Connection {
             let listening = listen(peer.clone(), changed);
             AbortOnDropHandle::new(tokio::spawn(listening))
         });
-        let ending = service.cancellation_token();
+        let ending = EndOnDrop(Some(service.cancellation_token()));
         let ended = CancellationToken::new();
         let ends = ended.clone().drop_guard();
         tokio::spawn(async move {
@@ -287,7 +298,7 @@ impl Connection {
     /// Ends the connection, and the process that it is to.
     pub(crate) async fn close(mut self) {
         drop(self.listener.take());
-        self.ending.cancel();
+        drop(self.ending);
         // A connection that does not end is left to itself: its process ends.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended.cancelled()).await;
         if let Some(process) = self.process {

@@ -343,6 +343,31 @@ async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
 }
 
 #[tokio::test]
+async fn a_connection_whose_tools_cannot_be_had_is_ended() {
+    let service = serve(|asked| match method(asked) {
+        "initialize" => Reply {
+            // Behind the content type stands the header that names a session of the protocol.
+            content_type: "application/json\r\nmcp-session-id: one",
+            ..usual(asked)
+        },
+        "tools/list" => {
+            let error = json!({"code": -32603, "message": "busy"});
+            Reply::json(json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
+        }
+        _ => usual(asked),
+    })
+    .await;
+    let server = start(service.config());
+    let why = server.ready().await.unwrap_err();
+    assert!(why.contains("busy"), "{why}");
+    until("its session is ended", || {
+        let heard = service.heard.lock().unwrap();
+        heard.iter().any(|asked| *asked == "DELETE")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_subscription_that_breaks_off_is_made_anew_and_what_changed_meanwhile_is_seen() {
     let subscriptions = AtomicUsize::new(0);
     let service = serve(move |asked| match method(asked) {

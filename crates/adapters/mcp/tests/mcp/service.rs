@@ -24,7 +24,7 @@ pub(crate) struct Reply {
 /// A service, until it is dropped.
 pub(crate) struct Service {
     pub(crate) port: u16,
-    /// What it was asked.
+    /// What it was asked; of a request other than POST its method.
     pub(crate) heard: Arc<Mutex<Vec<Value>>>,
     _stop: DropGuard,
 }
@@ -155,7 +155,11 @@ async fn talk(
         return;
     };
     let reply = match head.starts_with("POST") {
-        false => Reply::of("405 Method Not Allowed", "text/plain", ""),
+        false => {
+            let method = head.split(' ').next().unwrap_or_default();
+            heard.lock().unwrap().push(method.into());
+            Reply::of("405 Method Not Allowed", "text/plain", "")
+        }
         true => {
             let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
             heard.lock().unwrap().push(asked.clone());
