@@ -50,7 +50,6 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
     let mut failures = Failures::none();
     let mut has_stood = false;
     loop {
-        let since = Instant::now();
         let opened = tokio::select! {
             opened = open(&shared, &mut era) => opened,
             () = stop.cancelled() => break,
@@ -59,10 +58,15 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
             Ok(connection) => {
                 era = connection.era;
                 has_stood = true;
-                match attend(&shared, connection, &stop).await {
-                    Some(why) => why,
-                    None => break,
+                let since = Instant::now();
+                let Some(why) = attend(&shared, connection, &stop).await else {
+                    break;
+                };
+                // How long it was waited for does not count.
+                if since.elapsed() >= STABLE_AFTER {
+                    failures = Failures::none();
                 }
+                why
             }
             Err(error) => {
                 let why = shared.redacted(&error.to_string());
@@ -76,9 +80,6 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
                 why
             }
         };
-        if since.elapsed() >= STABLE_AFTER {
-            failures = Failures::none();
-        }
         failures.count += 1;
         if failures.count == 1 || failures.count == MAX_FAILURES {
             shared.failed(&why);

@@ -1,5 +1,7 @@
 //! Servers that say what cannot be: each costs its own tools at the most, and is told of.
 
+use std::time::Duration;
+
 use neuraxis_ports::{Persistence, ToolSource};
 
 use crate::support::{call, names, notices, ready, script, start, until};
@@ -219,6 +221,20 @@ async fn a_server_of_versions_that_are_not_spoken_is_told_which_are() {
         why.ends_with("(2024-11-05 to 2026-07-28), but: 1999-01-01"),
         "{why}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_tried_less_and_less_often_though_each_try_takes_long() {
+    let mut config = script("begin() { :; }");
+    // Longer than a connection has to stand for the pauses to begin anew.
+    config.start_timeout = Duration::from_secs(40);
+    let server = start(config);
+    let mut told = 0;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        told += server.take_notices().len();
+    }
+    assert_eq!(told, 2, "the first time, and when its tools are withdrawn");
 }
 
 #[tokio::test]
