@@ -29,8 +29,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The most lines of a server's standard error that go to the log, of each start of it.
 const MAX_LINES: u32 = 1_000;
 
-/// The most bytes of such a line.
-const MAX_LINE: usize = 2_048;
+/// The most bytes that are kept of such a line: so many that the secrets in it are whole.
+const MAX_LINE: usize = 64 * 1024;
 
 /// A server that was started.
 #[derive(Debug)]

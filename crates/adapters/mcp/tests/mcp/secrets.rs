@@ -12,11 +12,15 @@ use crate::service::{Reply, answer, serve, usual};
 use crate::support::{call, call_in, notices, ready, script, start, tool};
 
 fn with_key(acts: &str) -> McpServerConfig {
+    with_this_key("k-canary-123", acts)
+}
+
+fn with_this_key(key: &str, acts: &str) -> McpServerConfig {
     let mut config = script(acts);
     let Reach::Stdio(program) = &mut config.reach else {
         unreachable!()
     };
-    let key = Secret::new("k-canary-123");
+    let key = Secret::new(key);
     program.env.insert("SHOP_KEY".to_owned(), key);
     config
 }
@@ -71,6 +75,15 @@ async fn nor_in_why_it_ends_or_in_what_it_asks_a_person() {
     let asked = format!("{:?}", approver.questions());
     assert!(asked.contains("Is [redacted] yours?"), "{asked}");
     assert!(!asked.contains("canary"), "{asked}");
+}
+
+#[tokio::test]
+async fn nor_the_beginning_of_a_long_one() {
+    let telling = r#"echo "error: bad key $SHOP_KEY" >&2; exit 1"#;
+    let server = start(with_this_key(&"k-canary-123".repeat(300), telling));
+    let why = server.ready().await.unwrap_err();
+    assert!(why.contains("error: bad key [redacted]"), "{why}");
+    assert!(!why.contains("canary"), "{why}");
 }
 
 #[tokio::test]
