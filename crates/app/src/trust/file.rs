@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::private_file::{Links, make_folder, open_regular};
 
 /// The most bytes of the file.
-const MAX_BYTES: u64 = 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// How long is waited for others who change the file, which takes each of them milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -13,7 +13,8 @@ use super::{Environment, TrustError};
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "mcp-tools.toml";
 
-/// How many servers are remembered. Beyond that the oldest answers are forgotten.
+/// How many servers are remembered, as far as the file has room for their tools. Beyond that the oldest answers are
+/// forgotten.
 const MAX_SERVERS: usize = 200;
 
 /// The accepted definitions, as they are kept. Each change reads them anew and writes them at once, and no other change of
@@ -74,8 +75,14 @@ impl PinFile {
         change(&mut pinned);
         let too_many = pinned.servers.len().saturating_sub(MAX_SERVERS);
         pinned.servers.drain(..too_many);
-        let text = toml::to_string(&pinned).map_err(|_| self.damaged())?;
-        file::write(&self.file, &text)
+        loop {
+            let text = toml::to_string(&pinned).map_err(|_| self.damaged())?;
+            // Of a larger file nothing would be read any more.
+            if text.len() as u64 <= file::MAX_BYTES || pinned.servers.len() <= 1 {
+                return file::write(&self.file, &text);
+            }
+            pinned.servers.remove(0);
+        }
     }
 
     fn damaged(&self) -> TrustError {
@@ -157,6 +164,20 @@ mod tests {
         let mut left: Vec<_> = entries.map(|it| it.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, [".mcp-tools.toml.lock", "mcp-tools.toml"]);
+    }
+
+    #[test]
+    fn the_file_never_grows_larger_than_what_is_read_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = pins(folder.path());
+        let hash = ContentHash::of(b"1");
+        let tools = Accepted::from([("t".repeat(100 * 1024), hash)]);
+        for number in 0..12 {
+            let name = format!("shop-{number}");
+            file.accept(&name, hash, tools.clone()).unwrap();
+        }
+        assert_eq!(file.accepted("shop-0", hash), Ok(None));
+        assert_eq!(file.accepted("shop-11", hash), Ok(Some(tools)));
     }
 
     #[test]
