@@ -31,7 +31,7 @@ use crate::text::one_line;
 const MAX_PAGES: usize = 100;
 
 /// The most tools of a server, with those that are none.
-const MAX_TOOLS: usize = 1_000;
+pub(crate) const MAX_TOOLS: usize = 1_000;
 
 /// How long the end of a connection may take, before its process is ended in another way.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

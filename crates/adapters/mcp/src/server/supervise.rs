@@ -9,7 +9,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::{Seen, Shared, Standing, State, lock};
-use crate::connection::{Connection, Era};
+use crate::connection::{Connection, Era, MAX_TOOLS};
 use crate::definition::{self, Definition};
 use crate::error::ConnectError;
 use crate::handler::Handler;
@@ -258,7 +258,8 @@ fn standings(
         let standing = match accepted.get(&*definition.remote) {
             Some(hash) if *hash == definition.hash => Standing::Offered,
             Some(_) => Standing::Changed,
-            None if is_first_use => {
+            // A server could name others for ever.
+            None if is_first_use && accepted.len() < MAX_TOOLS => {
                 accepted.insert(definition.remote.to_string(), definition.hash);
                 Standing::Offered
             }

@@ -213,6 +213,21 @@ async fn a_definition_that_changes_is_not_offered_until_it_is_accepted() {
 }
 
 #[tokio::test]
+async fn of_a_server_that_names_others_again_and_again_no_more_is_accepted_than_it_may_have() {
+    let changing = r#"n=0
+        list() { n=$((n+1))
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"look","inputSchema":{}}' "$id"
+        i=0; while [ $i -lt 600 ]; do printf ',{"name":"t%s_%s","inputSchema":{}}' $n $i; i=$((i+1)); done
+        printf ']}}\n'; }
+        call() { text ok; changed; }"#;
+    let server = ready(script(changing)).await;
+    assert_eq!(names(&server).len(), 601);
+    assert!(call(&server, "shop__look", "{}").await.is_ok());
+    until("the change is seen", || names(&server).len() == 400).await;
+    assert!(notices(&server).contains("new tools that were not accepted"));
+}
+
+#[tokio::test]
 async fn a_server_of_versions_that_are_not_spoken_is_told_which_are() {
     let future = r#"begin() { answer '{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"s","version":"1"}}'; }"#;
     let server = start(script(future));
