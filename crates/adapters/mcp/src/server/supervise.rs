@@ -238,7 +238,7 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), Co
     seen.definitions = definitions;
     seen.left_out = unusable;
     shared.publish(&seen.definitions);
-    tell(shared, &seen);
+    tell(shared, &mut seen);
     Ok(())
 }
 
@@ -275,11 +275,12 @@ fn standings(
     Ok((definitions, is_first_use))
 }
 
-/// Tells of what is not offered.
-fn tell(shared: &Shared, seen: &Seen) {
+/// Tells of what is not offered, unless that was told of the list before.
+fn tell(shared: &Shared, seen: &mut Seen) {
     let server = || Arc::clone(&shared.config.name);
+    let mut notices = Vec::new();
     if !seen.left_out.is_empty() {
-        shared.notices.tell(ServerNotice::LeftOut {
+        notices.push(ServerNotice::LeftOut {
             server: server(),
             tools: seen.left_out.iter().take(NAMED).cloned().collect(),
             count: seen.left_out.len(),
@@ -293,12 +294,16 @@ fn tell(shared: &Shared, seen: &Seen) {
     };
     let (changed, new) = (of(Standing::Changed), of(Standing::New));
     if !changed.is_empty() || !new.is_empty() {
-        shared.notices.tell(ServerNotice::NotAccepted {
+        notices.push(ServerNotice::NotAccepted {
             server: server(),
             changed,
             new,
         });
     }
+    for notice in notices.iter().filter(|it| !seen.told.contains(it)) {
+        shared.notices.tell(notice.clone());
+    }
+    seen.told = notices;
 }
 
 impl Shared {

@@ -228,6 +228,18 @@ async fn of_a_server_that_names_others_again_and_again_no_more_is_accepted_than_
 }
 
 #[tokio::test]
+async fn what_is_wrong_with_a_list_is_told_once_however_often_the_server_says_that_it_changed() {
+    let telling = r#"n=0
+        list() { n=$((n+1)); answer '{"tools":[{"name":"look","inputSchema":{}},{"name":"t'$n'","inputSchema":{}},{"name":"bad","inputSchema":7}]}'; }
+        call() { text ok; changed; }"#;
+    let server = ready(script(telling)).await;
+    assert!(notices(&server).contains("1 left out: bad"));
+    assert!(call(&server, "shop__look", "{}").await.is_ok());
+    until("the change is seen", || names(&server)[1] == "shop__t2").await;
+    assert_eq!(notices(&server), "");
+}
+
+#[tokio::test]
 async fn a_server_of_versions_that_are_not_spoken_is_told_which_are() {
     let future = r#"begin() { answer '{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"s","version":"1"}}'; }"#;
     let server = start(script(future));
