@@ -52,7 +52,12 @@ impl TransportFault {
                 answers("it does not allow that with this token".to_owned())
             }
             StreamableHttpError::HttpStatus(error) => {
-                answers(format!("it answered with the status {}", error.status))
+                let said = format!("it answered with the status {}", error.status);
+                match error.status {
+                    // So a proxy answers in place of a service that was asked and takes long, too.
+                    500.. => unread(said),
+                    _ => answers(said),
+                }
             }
             StreamableHttpError::UnexpectedServerResponse(said) => {
                 match said.strip_prefix("HTTP ") {

@@ -152,12 +152,13 @@ async fn an_answer_that_is_none_fails_its_call_alone() {
 
 #[tokio::test]
 async fn a_call_whose_answer_cannot_be_read_is_not_said_to_have_done_nothing() {
-    for (content_type, body) in [
-        ("application/json", "{\"jso"),
-        ("text/html", "<p>Booked.</p>"),
+    for (status, content_type, body) in [
+        ("200 OK", "application/json", "{\"jso"),
+        ("200 OK", "text/html", "<p>Booked.</p>"),
+        ("504 Gateway Timeout", "text/html", "<p>It takes long.</p>"),
     ] {
         let service = serve(move |asked| match method(asked) {
-            "tools/call" => Reply::of("200 OK", content_type, body),
+            "tools/call" => Reply::of(status, content_type, body),
             _ => usual(asked),
         })
         .await;
