@@ -19,7 +19,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::calls::Calls;
@@ -35,6 +35,12 @@ const MAX_MESSAGES: u32 = 1_000;
 /// What a question is asked by.
 pub(crate) const ELICITATION: &str = "elicitation/create";
 
+/// How many things a server may ask at once.
+pub(crate) const MAX_QUESTIONS: usize = 10;
+
+/// What a server does that asks more.
+pub(crate) const TOO_MANY_QUESTIONS: &str = "asks too many things at once";
+
 /// How long a server may take to say that it knows which messages are wanted.
 const LEVEL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -46,6 +52,8 @@ pub(crate) struct Handler {
     pub(crate) changed: Arc<Notify>,
     pub(crate) notices: Notices,
     messages: AtomicU32,
+    /// Room for questions that are not answered yet.
+    questions: Semaphore,
 }
 
 impl Handler {
@@ -55,10 +63,16 @@ impl Handler {
             changed,
             notices,
             messages: AtomicU32::new(0),
+            questions: Semaphore::new(MAX_QUESTIONS),
         }
     }
 
     async fn answer(&self, params: Value, given_up: &CancellationToken) -> ElicitResult {
+        let Ok(_room) = self.questions.try_acquire() else {
+            self.notices
+                .misbehaves(format!("it {TOO_MANY_QUESTIONS}: declined"));
+            return ElicitResult::new(ElicitationAction::Decline);
+        };
         tokio::select! {
             answer = ask(&self.notices, self.calls.person(), &params) => answer,
             () = given_up.cancelled() => ElicitResult::new(ElicitationAction::Cancel),

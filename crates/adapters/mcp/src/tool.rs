@@ -26,9 +26,6 @@ use crate::server::Shared;
 /// How often a server may ask back within a call.
 const MAX_ROUNDS: usize = 10;
 
-/// How many things it may ask at once.
-const MAX_QUESTIONS: usize = 10;
-
 /// What a server did whose answer cannot be read.
 const NO_RESULT: &str = "answered something that is no result of a tool";
 
@@ -127,8 +124,8 @@ impl McpTool {
         ctx: &ToolContext,
     ) -> Result<CallToolRequestParams, ToolError> {
         let requests = asks.input_requests.unwrap_or_default();
-        if requests.len() > MAX_QUESTIONS {
-            return Err(self.error("asks too many things at once"));
+        if requests.len() > handler::MAX_QUESTIONS {
+            return Err(self.error(handler::TOO_MANY_QUESTIONS));
         }
         let mut responses = InputResponses::new();
         for (id, request) in requests {

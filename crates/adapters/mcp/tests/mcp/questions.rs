@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::JsonText;
+use neuraxis_core::{AskApproval, JsonText};
 use neuraxis_mcp::McpServer;
-use neuraxis_ports::{FieldKind, Person, QuestionReply, ToolContext};
+use neuraxis_ports::{
+    Approver, ApproverReply, FieldKind, Person, Question, QuestionReply, ToolContext, TurnContext,
+    async_trait,
+};
 use neuraxis_testkit::{ScriptedApprover, tool_context};
 
 use crate::support::{call_in, notices, ready, script};
@@ -127,6 +130,42 @@ async fn a_question_whose_schema_is_too_large_is_declined_with_a_notice() {
         let told = notices(&server);
         assert!(told.contains("bytes, more than 65536: declined"), "{told}");
     }
+}
+
+/// Somebody who never answers.
+#[derive(Debug)]
+struct Away;
+
+#[async_trait]
+impl Approver for Away {
+    async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
+        ApproverReply::Later
+    }
+
+    async fn answer(&self, _: &Question) -> QuestionReply {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn more_questions_than_ten_at_once_are_declined_with_a_notice() {
+    let many = r#"call() { mine=$id; i=0
+        while [ $i -lt 11 ]; do i=$((i+1))
+            printf '{"jsonrpc":"2.0","id":"q%s","method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{}}}}\n' $i
+        done
+        IFS= read -r line
+        id=$mine; text "$(printf %s "$line" | tr -d '"\\')"; }"#;
+    let server = ready(script(many)).await;
+    let mut ctx = tool_context();
+    ctx.person = Person::behind(Arc::new(Away));
+    let output = call_in(&server, "shop__look", "{}", ctx).await.unwrap();
+    let heard = output.value.as_text();
+    assert!(heard.contains("action:decline"), "{heard}");
+    let told = notices(&server);
+    assert!(
+        told.contains("it asks too many things at once: declined"),
+        "{told}"
+    );
 }
 
 #[tokio::test]
