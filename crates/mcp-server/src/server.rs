@@ -29,9 +29,9 @@ use crate::offers::{Choice, Offers};
 use crate::request_state::RequestStates;
 use crate::sessions;
 
-/// How long a client may use the list of tools before it asks again, in milliseconds: it is the same as long as the process
-/// lives.
-const TOOLS_TTL_MS: u64 = 3_600_000;
+/// How long a client may use the list of tools before it asks again, in milliseconds: a server may read its configuration anew
+/// meanwhile, and tells nobody of it.
+const TOOLS_TTL_MS: u64 = 60_000;
 
 /// What a client tells its model of this server.
 const INSTRUCTIONS: &str = "Each tool hands a task to an agent, which works on it by itself under the rules of this \
