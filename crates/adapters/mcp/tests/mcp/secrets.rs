@@ -87,6 +87,19 @@ async fn nor_the_beginning_of_a_long_one() {
 }
 
 #[tokio::test]
+async fn nor_a_line_of_one_that_has_several() {
+    let key = format!(
+        "-----BEGIN KEY-----\n{}\n-----END KEY-----",
+        "k-canary-123".repeat(5)
+    );
+    let telling = r#"printf '%s\n' "$SHOP_KEY" >&2; exit 1"#;
+    let server = start(with_this_key(&key, telling));
+    let why = server.ready().await.unwrap_err();
+    assert!(why.contains("/ [redacted] /"), "{why}");
+    assert!(!why.contains("canary"), "{why}");
+}
+
+#[tokio::test]
 async fn nor_a_token_or_a_header_of_a_service_in_what_it_answers() {
     let telling = |asked: &Value| -> Reply {
         let said = "t-canary-123 h-canary-123";
