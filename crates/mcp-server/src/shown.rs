@@ -14,8 +14,7 @@ const MARGIN: &str = "    ";
 
 /// Writes somebody's words as one line of bounded length.
 pub(crate) fn words(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = escaped(&words.join(" "));
+    let line = line(text);
     match line.char_indices().nth(MAX_WORDS_CHARS) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
@@ -25,6 +24,17 @@ pub(crate) fn words(text: &str) -> String {
 /// Writes somebody's words as a line of their own, indented.
 pub(crate) fn quoted(text: &str) -> String {
     format!("{MARGIN}{}", words(text))
+}
+
+/// Writes somebody's lines one by one, indented and whole: a person answers what they say.
+pub(crate) fn quoted_lines(text: &str) -> String {
+    let lines = text.lines().map(|it| format!("{MARGIN}{}", line(it)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    escaped(&words.join(" "))
 }
 
 /// Lays JSON out on indented lines. Every value is there, in its order, also one whose key comes twice; letters that were

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::runtime::Handle;
 
 use super::QUESTION;
-use crate::shown::{quoted, words};
+use crate::shown::{quoted_lines, words};
 
 /// The person at the client of a call, for as long as the call is under way.
 #[derive(Debug)]
@@ -110,11 +110,10 @@ fn reply(answer: ElicitResult) -> QuestionReply {
 
 /// Writes a question as a form; none if it has no form that a client could show.
 pub(super) fn form(question: &Question) -> Option<ElicitRequestParams> {
-    let lines = question.message.lines().map(quoted);
     let message = format!(
         "{} asks you, in the middle of a tool call of an agent of Neuraxis:\n\n{}\n\nWhat you answer goes to it.",
         words(&question.from),
-        lines.collect::<Vec<_>>().join("\n"),
+        quoted_lines(&question.message),
     );
     let fields = question.fields.iter();
     let properties: Map<String, Value> = fields
@@ -237,6 +236,19 @@ mod tests {
             "{properties}"
         );
         assert_eq!(properties["f5"]["type"], "array");
+    }
+
+    #[test]
+    fn a_long_question_is_put_whole() {
+        let question = Question::new("shop", format!("Which one?\n{}Or none?", "x ".repeat(900)));
+        let form = form(&question);
+        let Some(ElicitRequestParams::FormElicitationParams { message, .. }) = form else {
+            panic!("it is a form")
+        };
+        assert!(
+            message.contains("x Or none?\n\nWhat you answer"),
+            "{message}"
+        );
     }
 
     #[test]
