@@ -14,6 +14,7 @@ use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer,
     RunningService, RunningServiceCancellationToken, ServiceError,
 };
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -254,8 +255,12 @@ impl Connection {
                 }
                 ServerResult::CustomResult(page) => {
                     let page = page.0;
-                    let listed = page.get("tools").and_then(|it| it.as_array());
-                    let listed = listed.ok_or(ServiceError::UnexpectedResponse)?;
+                    let listed: &[Value] = match page.get("tools") {
+                        Some(Value::Array(listed)) => listed,
+                        // So programs in Go write an empty list.
+                        Some(Value::Null) => &[],
+                        _ => return Err(ServiceError::UnexpectedResponse),
+                    };
                     // One more than there may be tells that there are too many.
                     let left = MAX_TOOLS.saturating_sub(tools.len() + left_out.len());
                     for tool in listed.iter().take(left + 1) {
@@ -314,7 +319,7 @@ fn rest(why: String) -> LeftOut {
     }
 }
 
-fn no_tool(tool: &serde_json::Value, error: &serde_json::Error) -> LeftOut {
+fn no_tool(tool: &Value, error: &serde_json::Error) -> LeftOut {
     let name = tool.get("name").and_then(|name| name.as_str());
     LeftOut {
         tool: one_line(name.unwrap_or("(without a name)"), 64),

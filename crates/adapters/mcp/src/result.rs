@@ -42,6 +42,8 @@ pub(crate) fn in_blocks(mut answer: Value) -> Option<CallToolResult> {
     let blocks = match content.take() {
         Value::Array(blocks) => blocks.into_iter().map(known).collect(),
         text @ Value::String(_) => vec![known(text)],
+        // So programs in Go write an empty list.
+        Value::Null => Vec::new(),
         _ => return None,
     };
     *content = Value::Array(blocks);
@@ -296,6 +298,8 @@ mod tests {
         );
         let failed = read(json!({"content": [{"type": "video"}], "isError": true}));
         assert_eq!(failed.unwrap().unwrap_err().message, UNKNOWN);
+        let empty = read(json!({"content": null})).unwrap().unwrap();
+        assert_eq!(empty.value.as_text(), "");
         for none in [json!({"content": 7}), json!({"tools": []}), json!(7)] {
             assert!(in_blocks(none.clone()).is_none(), "{none}");
         }

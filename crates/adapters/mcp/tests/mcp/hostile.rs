@@ -228,6 +228,16 @@ async fn of_a_server_that_names_others_again_and_again_no_more_is_accepted_than_
 }
 
 #[tokio::test]
+async fn null_is_an_empty_list_as_programs_in_go_write_it() {
+    let server = ready(script(r#"list() { answer '{"tools":null}'; }"#)).await;
+    assert!(server.tools().is_empty());
+    let empty = r#"call() { answer '{"content":null}'; }"#;
+    let server = ready(script(empty)).await;
+    let output = call(&server, "shop__look", "{}").await.unwrap();
+    assert_eq!(output.value.as_text(), "");
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_list_is_told_once_however_often_the_server_says_that_it_changed() {
     let telling = r#"n=0
         list() { n=$((n+1)); answer '{"tools":[{"name":"look","inputSchema":{}},{"name":"t'$n'","inputSchema":{}},{"name":"bad","inputSchema":7}]}'; }
