@@ -9,6 +9,9 @@ use crate::secrets::Secrets;
 /// The most notices that are kept.
 const MAX_NOTICES: usize = 20;
 
+/// How many tools of each kind a notice names.
+const MAX_NAMED: usize = 10;
+
 /// What a user should know of a server. Its text is a sentence without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -97,7 +100,7 @@ impl fmt::Display for ServerNotice {
             } => {
                 write!(f, "MCP server {server}")?;
                 if !changed.is_empty() {
-                    let names = changed.join(", ");
+                    let names = named(changed);
                     write!(
                         f,
                         " changed what these tools are since they were accepted: {names}"
@@ -112,7 +115,7 @@ impl fmt::Display for ServerNotice {
                     write!(
                         f,
                         "{joint} new tools that were not accepted: {}",
-                        new.join(", ")
+                        named(new)
                     )?;
                 }
                 write!(
@@ -126,6 +129,16 @@ impl fmt::Display for ServerNotice {
                 "MCP server {server}: what was accepted of its tools cannot be known, so that none is offered: {why}"
             ),
         }
+    }
+}
+
+/// Joins names, of many the first ones.
+fn named(names: &[String]) -> String {
+    let first: Vec<&str> = names.iter().take(MAX_NAMED).map(String::as_str).collect();
+    let first = first.join(", ");
+    match names.len().saturating_sub(MAX_NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 
@@ -165,5 +178,23 @@ impl Notices {
     /// Returns what was told, and forgets it.
     pub(crate) fn take(&self) -> Vec<ServerNotice> {
         std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_tools_the_first_are_named() {
+        let names = |many: usize| (1..=many).map(|number| format!("t{number}")).collect();
+        let notice = ServerNotice::NotAccepted {
+            server: "shop".into(),
+            changed: names(2),
+            new: names(1_000),
+        };
+        let told = notice.to_string();
+        assert!(told.contains("accepted: t1, t2; it has"), "{told}");
+        assert!(told.contains("t9, t10 and 990 more; they"), "{told}");
     }
 }
