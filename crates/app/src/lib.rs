@@ -70,7 +70,7 @@ pub use instructions::{InstructionFile, holds_instructions, instruction_files, i
 pub use mcp::start_mcp_server;
 pub use model_choice::{ModelChoice, UnknownModel, choose_model};
 pub use neuraxis_cassette::Redactor;
-pub use neuraxis_mcp::{McpServer, ReportedTool, ServerReport, Standing};
+pub use neuraxis_mcp::{McpServer, ReportedTool, ServerNotice, ServerReport, Standing};
 pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
 pub use neuraxis_restate::{AdminError, Registered, Restate, Worker, WorkerError};
 pub use neuraxis_sql::{Contents, OpenError};

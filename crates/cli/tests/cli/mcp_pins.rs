@@ -71,3 +71,13 @@ fn what_one_process_accepts_is_not_lost_to_another_that_accepts_at_the_same_time
         fs::remove_file(pins(&machine)).unwrap();
     }
 }
+
+#[test]
+fn where_it_is_not_known_what_was_accepted_a_server_is_not_said_to_have_no_tools() {
+    let machine = machine().with_private("data/neuraxis/mcp-tools.toml", "servers = 1\n");
+    for command in ["test", "trust"] {
+        let complaint = machine.run(["mcp", command, "shop0"]).complaint(1);
+        let why = "mcp-tools.toml does not hold what you trust; remove it";
+        assert!(complaint.contains(why), "{complaint}");
+    }
+}

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use neuraxis::core::ToolSpec;
-use neuraxis_app::{Config, McpServer, ReportedTool, ServerReport, Standing, start_mcp_server};
+use neuraxis_app::{
+    Config, McpServer, ReportedTool, ServerNotice, ServerReport, Standing, start_mcp_server,
+};
 use tokio::time::timeout;
 
 use crate::error::CommandError;
@@ -44,16 +46,27 @@ pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServ
     let usual = section.map_or(Duration::ZERO, |section| section.start_timeout);
     let ready = ready(&server, name, usual).await;
     progress.hide();
-    match ready {
+    let looked_at = match ready {
+        Ok(()) => accepted_is_known(&server),
+        Err(why) => Err(format!(
+            "MCP server {name} is not connected: {}",
+            one_line(&why)
+        )),
+    };
+    match looked_at {
         Ok(()) => Ok(server),
         Err(why) => {
             server.shutdown().await;
-            let why = one_line(&why);
-            Err(CommandError::failed(anyhow!(
-                "MCP server {name} is not connected: {why}"
-            )))
+            Err(CommandError::failed(anyhow!(why)))
         }
     }
+}
+
+/// Says why it is not known what of a server was accepted, if so: it offers nothing then, like one that has no tools.
+fn accepted_is_known(server: &McpServer) -> Result<(), String> {
+    let mut notices = server.take_notices().into_iter();
+    let unknown = notices.find(|it| matches!(it, ServerNotice::NoPins { .. }));
+    unknown.map_or(Ok(()), |notice| Err(notice.to_string()))
 }
 
 /// Waits until a server is connected. Whoever looks at it alone may wait longer than a run would, since a program that is
