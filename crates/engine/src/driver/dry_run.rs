@@ -1,12 +1,11 @@
 //! Leaves out what nobody has to decide about: calls that could only fail, such as a patch that does not fit.
 
-use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use neuraxis_core::{CallToVet, ToolCallId, ToolClass, Vetting};
 
 use crate::catalog::ToolCatalog;
+use crate::driver::answered;
 
 /// How long a tool may look at a call. One that takes longer is asked about: it finds out by itself when it runs.
 const MAX_TIME: Duration = Duration::from_secs(5);
@@ -52,14 +51,15 @@ pub(super) async fn dry_run(
         let Ok(tool) = catalog.check(&call.name, &call.arguments) else {
             continue;
         };
-        let looked = AssertUnwindSafe(tool.dry_run(&call.arguments)).catch_unwind();
+        // Asked within it: a tool may panic before there is anything to wait for.
+        let looked = answered(async { tool.dry_run(&call.arguments).await });
         match tokio::time::timeout(MAX_TIME, looked).await {
-            Ok(Ok(Err(error))) => {
+            Ok(Some(Err(error))) => {
                 let message = error.message;
                 *vetting = Vetting::Invalid { message };
             }
-            Ok(Ok(Ok(()))) => {}
-            Ok(Err(_)) | Err(_) => {
+            Ok(Some(Ok(()))) => {}
+            Ok(None) | Err(_) => {
                 tracing::warn!(call = %call.tool_call_id, "a call cannot be tried out before somebody is asked about it");
             }
         }

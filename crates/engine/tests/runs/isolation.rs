@@ -1,5 +1,6 @@
 //! What a misbehaving tool can do to its run, in a task of its own and in the run's.
 
+use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use neuraxis_core::{JsonText, RunStatus, ToolFailure, ToolOutput, ToolSpec};
 use neuraxis_engine::{Delivery, Event};
 use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError, async_trait};
-use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{Heard, builder, hear, policy, request, with_tools};
 
@@ -70,6 +71,50 @@ async fn a_tool_that_panics_takes_only_its_own_call_with_it() {
         );
         assert_eq!(heard.result.reply, "went on");
     }
+}
+
+/// A tool that panics as it is asked to try a call out, before there is anything to wait for: so does a closure that looks first
+/// and returns what is ready.
+#[derive(Debug)]
+struct Hasty(ToolSpec);
+
+#[async_trait]
+impl Tool for Hasty {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn dry_run<'tool, 'arguments, 'call>(
+        &'tool self,
+        _: &'arguments JsonText,
+    ) -> Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'call>>
+    where
+        'tool: 'call,
+        'arguments: 'call,
+        Self: 'call,
+    {
+        unreachable!("boom")
+    }
+
+    async fn call(&self, _: JsonText, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::new(JsonText::from_text("1")))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_when_it_is_to_try_a_call_out_is_asked_about_as_any_other() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pay", "{}")]))
+        .then(reply::text("went on"));
+    let orchestrator = builder(model)
+        .tool(Arc::new(Hasty(spec("pay").build())))
+        .approver(Arc::new(ScriptedApprover::new().approve()))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.results()[0].failure, None);
+    assert_eq!(heard.result.reply, "went on");
 }
 
 #[tokio::test(start_paused = true)]
