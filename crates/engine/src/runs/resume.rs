@@ -361,6 +361,10 @@ impl Runs {
             decision: Some(run.decision),
             offered_now: Some(run.in_force.tools),
         };
+        // Nobody would wait for it any more, and it would be ended in place of being left.
+        if self.parts.engine.is_shutting_down() {
+            return Err(ResumeError::ShuttingDown);
+        }
         let ready = restored.ready(&self.parts.engine, &run.history, records)?;
         Ok((scope, ready))
     }

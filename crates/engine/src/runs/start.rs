@@ -162,6 +162,10 @@ impl Runs {
         request: &UserRequest,
     ) -> Result<Option<RunHandle>, RequestError> {
         let engine = &self.parts.engine;
+        // The store and the models were asked since it was looked at last, and nobody would wait for this run any more.
+        if engine.is_shutting_down() {
+            return Err(RequestError::ShuttingDown);
+        }
         let trace = engine.trace_of(spec.run_id, request.trace.clone());
         Arc::make_mut(&mut spec).trace = trace;
         let scope = scope_of(&spec, request);

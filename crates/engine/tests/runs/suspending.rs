@@ -4,17 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{FinishReason, RunStatus, Seq, ToolFailure, ToolResult};
-use neuraxis_engine::{Orchestrator, RequestError, UuidV7};
+use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _};
-use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore};
+use neuraxis_testkit::{
+    Act, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
+};
 use tokio::time::Instant;
 
-use crate::support::{builder, request, session};
+use crate::support::{builder, failing_store, request, session};
 
 const GRACE: Duration = Duration::from_secs(5);
 
-fn engine(store: &Arc<MemoryStore>, model: ScriptedModel, tool: ScriptedTool) -> Orchestrator {
+fn engine(
+    store: &Arc<impl SessionStore>,
+    model: ScriptedModel,
+    tool: ScriptedTool,
+) -> Orchestrator {
     let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
     builder.tool(Arc::new(tool)).build().unwrap()
 }
@@ -145,4 +151,49 @@ async fn what_is_kept_nowhere_is_cancelled_and_new_requests_are_refused_from_the
         executing.await.unwrap().finish_reason,
         FinishReason::Cancelled
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_the_store_keeps_waiting_meanwhile_begins_no_run() {
+    let store = failing_store();
+    let orchestrator = engine(&store, after(0), unused());
+    orchestrator.handle(request("hello")).await.unwrap();
+    let late = Fault::AnswerLate(Duration::from_secs(1));
+    store.fail_next(StoreOperation::Standing, late);
+    let asking = tokio::spawn({
+        let orchestrator = orchestrator.clone();
+        async move { orchestrator.handle(request("go")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(orchestrator.suspend(GRACE).await.is_empty());
+    let refused = asking.await.unwrap().unwrap_err();
+    assert!(matches!(refused, RequestError::ShuttingDown), "{refused:?}");
+    assert_eq!(store.runs(&session()).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_just_being_taken_up_is_left_as_it_is() {
+    let store = failing_store();
+    let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
+    let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());
+    let first = engine(&store, model, hanging);
+    let (handle, _) = first.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let run = handle.run_id();
+    assert_eq!(first.suspend(Duration::ZERO).await, [run]);
+    let before = store.records(run, Seq(0)).await.unwrap();
+
+    let next = engine(&store, after(0), unused());
+    let late = Fault::AnswerLate(Duration::from_secs(1));
+    store.fail_next(StoreOperation::Inbox, late);
+    let taking_up = tokio::spawn({
+        let runs = next.runs();
+        async move { runs.resume(run, Vec::new()).await }
+    });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(next.suspend(GRACE).await.is_empty());
+    let refused = taking_up.await.unwrap().unwrap_err();
+    assert!(matches!(refused, ResumeError::ShuttingDown), "{refused:?}");
+    assert_eq!(store.records(run, Seq(0)).await.unwrap(), before);
+    assert_eq!(store.run(run).await.unwrap().leased_until, None);
 }
