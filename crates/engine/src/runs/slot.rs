@@ -12,10 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{InboxEntry, InputId, Record, RunId, SessionId};
 use neuraxis_ports::{LongOutput, RunLease, SessionStore, StoreError};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use crate::orchestrator::Parts;
 use crate::run_handle::RunHandle;
@@ -380,7 +382,7 @@ impl Drop for RunSlot {
             return;
         };
         let (lease, unheard) = (self.lease.lease.clone(), self.unheard);
-        self.parts.engine.tasks.spawn(async move {
+        after_drop(&self.parts.engine.tasks, async move {
             let abandoned = claim.parts.store.abandon_run(&lease).await;
             match abandoned {
                 Err(StoreError::Stale(_)) => {
@@ -392,6 +394,14 @@ impl Drop for RunSlot {
                 Ok(()) => {}
             }
         });
+    }
+}
+
+/// Does what is left to be done of something that was dropped, in a task of its own. Outside of a runtime nothing is: who looks for
+/// left runs finds it once its lease has run out.
+pub(super) fn after_drop(tasks: &TaskTracker, work: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = Handle::try_current() {
+        tasks.spawn_on(work, &runtime);
     }
 }
 

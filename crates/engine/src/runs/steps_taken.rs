@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::lease_wait::LeaseWait;
 use super::resume::Prepared;
+use super::slot::after_drop;
 use super::{HeldRun, ResumeError, Runs, Taker};
 use crate::driver::{Driver, Standing};
 
@@ -21,7 +22,7 @@ use crate::driver::{Driver, Standing};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A run that was taken up and goes on while somebody asks for its next step. Dropped, it is left as it is on record, free to be
-/// taken up at once.
+/// taken up at once; outside of a runtime, once its lease has run out.
 #[must_use = "dropped, the run is left again"]
 pub struct SteppedRun {
     run_id: RunId,
@@ -186,7 +187,7 @@ impl std::fmt::Debug for SteppedRun {
 impl Drop for SteppedRun {
     fn drop(&mut self) {
         if let Some(driver) = self.driver.take() {
-            self.tasks.spawn(driver.leave());
+            after_drop(&self.tasks, driver.leave());
         }
     }
 }

@@ -7,9 +7,11 @@ use neuraxis_core::{Record, RunId, RunStatus, Seq, ToolFailure, ToolResult};
 use neuraxis_engine::{NoResult, OrchestratorResult, ResumeError, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
-use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
+use neuraxis_testkit::{
+    Act, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
+};
 
-use crate::support::{builder, process, request, results, session};
+use crate::support::{builder, failing_store, process, request, results, session};
 
 /// What survives: the store, and the world that models and tools change.
 struct World {
@@ -286,4 +288,31 @@ fn a_process_that_lost_its_run_to_another_can_write_no_more() {
     });
     let history = process().block_on(world.store.history(&session())).unwrap();
     assert_eq!(history.messages().last().unwrap().text(), "taken over");
+}
+
+#[test]
+fn a_request_may_be_given_up_outside_of_the_runtime_in_which_its_run_was_beginning() {
+    use StoreOperation::{BeginRun, Standing};
+    // Before it is leased, and after.
+    for operation in [BeginRun, Standing] {
+        let store = failing_store();
+        let model = ScriptedModel::always(reply::text("ok"));
+        let orchestrator = builder(model).store(store.clone()).build().unwrap();
+        let process = process();
+        let runs = orchestrator.runs();
+        let made = runs.new_session(Some(session()));
+        process.block_on(made).unwrap();
+        if operation == Standing {
+            store.fail_next(Standing, Fault::AnswerLate(Duration::ZERO));
+        }
+        store.fail_next(operation, Fault::Hang);
+        let mut asking = Box::pin(orchestrator.handle(request("first")));
+        let patience = seconds(1);
+        let asked = async { tokio::time::timeout(patience, &mut asking).await };
+        assert!(process.block_on(asked).is_err());
+        drop(asking);
+        let other = UserRequest::new("other".parse().unwrap(), "second");
+        let second = process.block_on(orchestrator.handle(other));
+        assert_eq!(second.unwrap().reply, "ok", "{operation:?}");
+    }
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use super::lease::{HeldLease, Moment};
-use super::{ActiveRun, RunSlot, note_unended};
+use super::{ActiveRun, RunSlot, after_drop, note_unended};
 use crate::orchestrator::Parts;
 use crate::runs::{ResumeError, Runs};
 use crate::store_retry::{retried, retried_after};
@@ -167,7 +167,7 @@ impl Drop for Leasing {
             return;
         }
         let leased = std::mem::replace(&mut self.leased, Fuse::terminated());
-        self.tasks.spawn(async move { drop(leased.await) });
+        after_drop(&self.tasks, async move { drop(leased.await) });
     }
 }
 
