@@ -90,8 +90,14 @@ fn check(function: &ItemFn) -> syn::Result<()> {
 /// Returns the doc comment as one text.
 fn description(function: &ItemFn) -> syn::Result<String> {
     let lines = function.attrs.iter().filter_map(doc_line);
-    let lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
-    let text = lines.join("\n").trim().to_owned();
+    // A space stands behind the slashes; what else a line begins with says how it belongs to those before, as in a list.
+    let lines = lines.map(|line| {
+        line.strip_prefix(' ')
+            .unwrap_or(&line)
+            .trim_end()
+            .to_owned()
+    });
+    let text = lines.collect::<Vec<_>>().join("\n").trim().to_owned();
     if text.is_empty() {
         let message = "a tool needs a description, by which the model knows when to call it: write a doc comment (`///`) above \
             the function";

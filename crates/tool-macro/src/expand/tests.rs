@@ -105,3 +105,17 @@ fn doc_comments_of_parameters_go_to_the_schema_and_not_to_the_function() {
     assert!(expanded.contains(&field.to_string()), "{expanded}");
     assert!(expanded.contains("\"Tells the weather.\""), "{expanded}");
 }
+
+#[test]
+fn the_lines_of_a_description_stand_as_far_in_as_they_were_written() {
+    let function = quote! {
+        /// Runs steps, such as
+        ///
+        /// - steps:
+        ///     - name: build
+        async fn run(steps: String) {}
+    };
+    let expanded = expand(TokenStream::new(), function).unwrap().to_string();
+    let text = r#""Runs steps, such as\n\n- steps:\n    - name: build""#;
+    assert!(expanded.contains(text), "{expanded}");
+}
