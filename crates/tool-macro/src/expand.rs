@@ -77,7 +77,8 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result
 fn check(function: &ItemFn) -> syn::Result<()> {
     let signature = &function.sig;
     if signature.asyncness.is_none() {
-        let message = "a tool is made of an async function: write `async fn`";
+        let message = "a tool is made of an async function: write `async fn`, or give one that blocks its thread to \
+            `FunctionTool::blocking`";
         return Err(syn::Error::new_spanned(signature.fn_token, message));
     }
     if !signature.generics.params.is_empty() {

@@ -3,7 +3,9 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, FnArg, Meta, Pat, PatIdent, PatType, Token, Type};
+use syn::{
+    Attribute, FnArg, GenericArgument, Meta, Pat, PatIdent, PatType, PathArguments, Token, Type,
+};
 
 /// The parameters of a function, in its order.
 pub(crate) struct Parameters {
@@ -77,8 +79,8 @@ fn name_of(pattern: &Pat) -> syn::Result<Ident> {
             ..
         }) => Ok(ident.clone()),
         other => {
-            let message =
-                "a parameter of a tool needs a name: it is what the model calls the argument";
+            let message = "a parameter of a tool needs a name: it is what the model calls the argument; a `ToolContext` that is not \
+                used can be left out";
             Err(syn::Error::new_spanned(other, message))
         }
     }
@@ -121,13 +123,29 @@ fn is_context(ty: &Type) -> bool {
 
 fn check_type(ty: &Type) -> syn::Result<()> {
     let message = match ty {
-        Type::Reference(_) => {
-            "an argument of a tool owns its value: write `String` for `&str`, `Vec<T>` for `&[T]`"
-        }
         Type::ImplTrait(_) => {
             "an argument of a tool needs a type of its own, from which its schema is derived"
+        }
+        ty if is_borrowed(ty) => {
+            "an argument of a tool owns its value: write `String` for `&str`, `Vec<T>` for `&[T]`, and `ToolContext` for \
+             `&ToolContext`"
         }
         _ => return Ok(()),
     };
     Err(syn::Error::new_spanned(ty, message))
+}
+
+/// Tells whether a value of a type is borrowed, or anything that it holds, as in `Option<&str>`.
+fn is_borrowed(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(_) => true,
+        Type::Path(path) => path.path.segments.iter().any(|segment| {
+            let PathArguments::AngleBracketed(generics) = &segment.arguments else {
+                return false;
+            };
+            let mut held = generics.args.iter();
+            held.any(|held| matches!(held, GenericArgument::Type(ty) if is_borrowed(ty)))
+        }),
+        _ => false,
+    }
 }

@@ -16,7 +16,7 @@ fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
                 /** D. */
                 fn f() {}
             ),
-            "write `async fn`",
+            "write `async fn`, or give one that blocks",
         ),
         (
             quote!(
@@ -82,6 +82,22 @@ fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
     let name = Ident::new(&name, proc_macro2::Span::call_site());
     let error = refused(quote!(/** D. */ async fn #name() {}));
     assert!(error.contains("cannot name a tool"), "{error}");
+}
+
+#[test]
+fn what_is_borrowed_or_has_no_name_is_refused_with_what_to_write() {
+    let table = [
+        (quote!(city: Option<&str>), "write `String` for `&str`"),
+        (
+            quote!(ctx: &ToolContext),
+            "`ToolContext` for `&ToolContext`",
+        ),
+        (quote!(_: ToolContext), "can be left out"),
+    ];
+    for (parameter, expected) in table {
+        let error = refused(quote!(/** D. */ async fn f(#parameter) {}));
+        assert!(error.contains(expected), "{parameter}: {error}");
+    }
 }
 
 #[test]
