@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{ModelRef, Record, ToolClass, ToolSpec};
-use neuraxis_ports::{Clock, Ids, LlmClient, ModelInfo, Tool, TraceSink};
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{ModelRef, Record, SessionId, ToolClass, ToolSpec};
+use neuraxis_ports::{
+    Clock, Ids, LlmClient, ModelInfo, Session, SessionIndex, StoreError, Tool, TraceSink,
+};
 use neuraxis_testkit::{
     CountingIds, RunLog, START, call_context, messages, mock, reply, request, spec,
 };
@@ -82,4 +85,18 @@ async fn every_mock_stands_for_its_port() {
     let mut ids = mock::MockIds::new();
     ids.expect_new_id().returning(|| CountingIds::nth(7));
     assert_eq!(Ids::new_id(&ids), CountingIds::nth(7));
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_since_it_was_listed_is_not_idle_and_hides_no_other() {
+    let ids = ["gone", "old"].map(|id| -> SessionId { id.parse().unwrap() });
+    let mut store = mock::MockSessionStore::new();
+    let listed = ids.clone().map(|id| Session::new(id, START)).to_vec();
+    store.expect_sessions().return_once(|_| Ok(listed));
+    store.expect_runs().returning(|id| match id.as_str() {
+        "gone" => Err(StoreError::NoSuchSession(id.clone())),
+        _ => Ok(Vec::new()),
+    });
+    let idle = store.idle(Timestamp::MAX, 10).await;
+    assert_eq!(idle.unwrap(), ids[1..]);
 }

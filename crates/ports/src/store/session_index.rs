@@ -86,9 +86,13 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
             if session.created_at >= before {
                 continue;
             }
-            let runs = self.runs(&session.id).await?;
-            if runs.iter().all(|run| run.ended_before(before)) {
-                idle.push(session.id);
+            match self.runs(&session.id).await {
+                Ok(runs) if runs.iter().all(|run| run.ended_before(before)) => {
+                    idle.push(session.id);
+                }
+                // It is in use, or was deleted since it was listed.
+                Ok(_) | Err(StoreError::NoSuchSession(_)) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(idle)
