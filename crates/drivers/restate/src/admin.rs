@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::config::{ConfigFault, RestateConfig, client};
+use crate::config::{ConfigFault, RestateConfig, client, without_secrets};
 use crate::deployment::{Deployment, Deployments, Discovered, FIRST, Service};
 use crate::object::OBJECT;
 
@@ -49,7 +49,7 @@ pub enum AdminError {
     /// It does not answer.
     #[error("Restate does not answer at {url} ({key})")]
     Unreachable {
-        /// Where it was asked.
+        /// Where it was asked, without user and password.
         url: String,
         /// The configuration key that says so.
         key: &'static str,
@@ -60,7 +60,7 @@ pub enum AdminError {
     /// It answers with a status that is none of success.
     #[error("Restate refuses at {url}: {status}: {said}")]
     Refused {
-        /// Where it was asked.
+        /// Where it was asked, without user and password.
         url: String,
         /// The status.
         status: u16,
@@ -159,7 +159,7 @@ impl Restate {
         match self.reaches(&registered.address).await? {
             true => Ok(registered),
             false => Err(AdminError::NoneAnswers {
-                address: registered.address,
+                address: without_secrets(&registered.address),
             }),
         }
     }
@@ -237,7 +237,7 @@ async fn read<T: DeserializeOwned>(asked: RequestBuilder, url: &Url) -> Result<T
 async fn understood<T: DeserializeOwned>(answer: Response, url: &Url) -> Result<T, AdminError> {
     let read = answer.json().await;
     read.map_err(|source| AdminError::Unreachable {
-        url: url.to_string(),
+        url: without_secrets(url.as_str()),
         key: ADMIN,
         source,
     })
@@ -249,7 +249,7 @@ async fn accepted(
     key: &'static str,
 ) -> Result<Response, AdminError> {
     let answer = answer.map_err(|source| AdminError::Unreachable {
-        url: url.to_string(),
+        url: without_secrets(url.as_str()),
         key,
         source,
     })?;
@@ -258,8 +258,26 @@ async fn accepted(
         return Ok(answer);
     }
     Err(AdminError::Refused {
-        url: url.to_string(),
+        url: without_secrets(url.as_str()),
         status: status.as_u16(),
         said: answer.text().await.unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_password_of_an_address_stands_in_an_error() {
+        let config = RestateConfig {
+            admin: "http://me:hunter2@127.0.0.1:1".to_owned(),
+            ..RestateConfig::default()
+        };
+        let restate = Restate::new(&config).unwrap();
+        let error = restate.workers().await.unwrap_err();
+        let text = format!("{error}: {error:?}");
+        let told = "http://***@127.0.0.1:1/services/NeuraxisSession";
+        assert!(text.contains(told) && !text.contains("hunter2"), "{text}");
+    }
 }

@@ -63,7 +63,7 @@ pub enum ConfigFault {
     Address {
         /// The key, such as `ingress`.
         key: &'static str,
-        /// The value that is configured.
+        /// The value that is configured, without user, password and query.
         value: String,
         /// What it could say.
         example: &'static str,
@@ -139,9 +139,22 @@ fn address(key: &'static str, value: &str, example: &'static str) -> Result<Url,
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     url.ok_or_else(|| ConfigFault::Address {
         key,
-        value: value.to_owned(),
+        value: without_secrets(value),
         example,
     })
+}
+
+/// Returns an address as it may be told, whether it is one or not: without user, password and query.
+pub(crate) fn without_secrets(address: &str) -> String {
+    let (before, host) = address.rsplit_once('@').unwrap_or(("", address));
+    let host = host.split(['?', '#']).next().unwrap_or_default();
+    let scheme = before.split_once("://").map(|(scheme, _)| scheme);
+    let is_scheme = |scheme: &&str| scheme.bytes().all(|byte| byte.is_ascii_alphabetic());
+    match scheme.filter(is_scheme) {
+        Some(scheme) => format!("{scheme}://***@{host}"),
+        None if before.is_empty() => host.to_owned(),
+        None => format!("***@{host}"),
+    }
 }
 
 #[cfg(test)]
@@ -160,6 +173,22 @@ mod tests {
             fault,
             "driver.restate.admin: \"localhost:9070\" is no address: expected one such as http://127.0.0.1:9070"
         );
+    }
+
+    #[test]
+    fn neither_user_nor_password_nor_query_of_an_address_is_told() {
+        for (address, told) in [
+            ("http://127.0.0.1:9070", "http://127.0.0.1:9070"),
+            ("http://me:hunter2@host:9070/a", "http://***@host:9070/a"),
+            ("htp://me:hunt@er2@host", "htp://***@host"),
+            ("me:hunt://er2@host:9070", "***@host:9070"),
+            ("https://host/a?token=hunter2", "https://host/a"),
+        ] {
+            assert_eq!(without_secrets(address), told);
+        }
+        let fault = address("admin", "me:hunter2@host", "http://127.0.0.1:9070");
+        let fault = fault.unwrap_err().to_string();
+        assert!(fault.contains("\"***@host\" is no address"), "{fault}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::admin::{AdminError, Registered, Restate};
+use crate::config::without_secrets;
 use crate::deployment::Deployment;
 
 /// The pause before a worker that could not be registered tries again, doubled each time.
@@ -80,14 +81,16 @@ impl Registration {
 
     /// Registers a worker that starts. False if that has to be tried again: behind a balancer another build may have answered.
     async fn begin(&self) -> Result<bool, AdminError> {
+        let address = without_secrets(&self.address);
         match self.find().await? {
             Finding::Here => {
-                tracing::info!(address = self.address, "registered with Restate already");
+                tracing::info!(address, "registered with Restate already");
                 return Ok(true);
             }
             Finding::Younger(by) => {
                 if self.restate.reaches(&by).await? {
-                    tracing::info!(address = self.address, by, "new runs go to younger workers");
+                    let by = without_secrets(&by);
+                    tracing::info!(address, by, "new runs go to younger workers");
                     return Ok(true);
                 }
             }
@@ -120,10 +123,11 @@ impl Registration {
     async fn register(&self) -> Result<bool, AdminError> {
         let found = self.restate.register(&self.address).await?;
         let is_ours = found == self.build;
+        let address = without_secrets(&self.address);
         match is_ours {
-            true => tracing::info!(address = self.address, "registered with Restate"),
+            true => tracing::info!(address, "registered with Restate"),
             false => tracing::info!(
-                address = self.address,
+                address,
                 found,
                 "registered with Restate, and a worker of another build answered it"
             ),
