@@ -320,9 +320,10 @@ fn without_secrets_of_addresses(text: &str) -> String {
         let (address, behind) = after.split_at(after.find(is_end).unwrap_or(after.len()));
         // A sentence or a bracket may end right behind an address.
         let bare = address.trim_end_matches([')', ']', '}', '.', ',', ';', ':']);
-        let (place, is_cut) = match bare.find(['?', '#']) {
-            Some(at) => (bare.get(..at).unwrap_or_default(), true),
-            None => (bare, false),
+        let place = behind_unescaped(bare);
+        let (place, is_cut) = match place.find(['?', '#']) {
+            Some(at) => (place.get(..at).unwrap_or_default(), true),
+            None => (place, false),
         };
         let host = place.find('/').unwrap_or(place.len());
         let (authority, path) = place.split_at(host);
@@ -340,6 +341,19 @@ fn without_secrets_of_addresses(text: &str) -> String {
     }
     shown.push_str(rest);
     shown
+}
+
+/// Returns what stands behind a password that was not escaped and holds what else ends a host: no number stands before that then, as
+/// a port would.
+fn behind_unescaped(address: &str) -> &str {
+    let end = address.find(['/', '?', '#']).unwrap_or(address.len());
+    let authority = address.get(..end).unwrap_or_default();
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+    if is_port || authority.contains('@') || authority.starts_with('[') {
+        return address;
+    }
+    address.rsplit_once('@').map_or(address, |(_, host)| host)
 }
 
 /// Makes `?` work for whoever calls a tool by hand, as tests do.
@@ -381,6 +395,14 @@ mod tests {
             (
                 "no postgres://me:p@canary@db:5432/nx, or \"http://a/#canary\".",
                 "no postgres://db:5432/nx, or \"http://a/…\".",
+            ),
+            (
+                "no postgres://me:can/ary@db/nx, no redis://me:can?ary@db:6379.",
+                "no postgres://db/nx, no redis://db:6379.",
+            ),
+            (
+                "no http://[::1]/@a and no http://host:80/@a",
+                "no http://[::1]/@a and no http://host:80/@a",
             ),
             (
                 "see https://example.org/@a/b: 3 of ://",
