@@ -1,8 +1,8 @@
 //! The ports of Neuraxis: what the engine needs from the outside, as small object-safe traits.
 //!
 //! **For** writing an adapter (implement one trait) or an embedding (bring your own). Each trait's documentation states
-//! who repeats a failed call, what cancelling does and what order can be relied on; `neuraxis-testkit` has a fake and a
-//! mock of each, and a conformance suite that an adapter has to pass.
+//! who repeats a failed call, what cancelling does and what order can be relied on; `neuraxis-testkit` has fakes and mocks
+//! of most of them, and the conformance suites that adapters have to pass.
 //!
 //! **Not for** behavior: there is no implementation here but of trivial defaults.
 //!

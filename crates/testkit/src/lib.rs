@@ -2,11 +2,11 @@
 //!
 //! **For** tests, as a dev-dependency:
 //!
-//! - a fake of each port that behaves as told and remembers what it saw: [`ScriptedModel`], [`ScriptedTool`], [`AskingTool`],
+//! - fakes of most ports that behave as told and remember what they saw: [`ScriptedModel`], [`ScriptedTool`], [`AskingTool`],
 //!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`ScriptedAdvisor`],
 //!   [`ScriptedRunner`], [`ScriptedToolHook`], [`ScriptedModelHook`], [`ScriptedSearch`], [`VirtualClock`],
 //!   [`CountingIds`];
-//! - a mock of each port, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
+//! - mocks of the same ports, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
 //! - a web site on loopback that answers as a test says, [`WebSite`];
@@ -17,7 +17,7 @@
 //! - a port that stays free for a server that is killed and started again, [`FreePort`];
 //! - the checks of what a fault leaves behind, [`Aftermath`];
 //! - the blocks of code that documents show, to be run as they stand, [`documents`];
-//! - the suite that every implementation of a port must pass, in [`conformance`].
+//! - the suites that implementations of ports must pass, in [`conformance`].
 //!
 //! **Not for** production: what is wrong with a test is told by a panic. The crate also turns on tokio's `test-util`,
 //! so that tests can pause time instead of sleeping.

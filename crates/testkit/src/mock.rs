@@ -1,4 +1,4 @@
-//! A `mockall` mock of each port, for tests whose claim is which calls are made and in which order.
+//! A `mockall` mock of each port that has a fake, for tests whose claim is which calls are made and in which order.
 //!
 //! Not for the rest: where only the result matters, the fakes of this crate read better.
 
