@@ -104,9 +104,17 @@ impl CallBuffer {
         let Some((_, length)) = lengths.get_mut(known) else {
             return;
         };
-        if matches!(kind, LiveText::ToolOutput { .. }) && *length >= MAX_TOOL_OUTPUT {
-            return;
-        }
+        let more = match kind {
+            LiveText::ToolOutput { .. } => {
+                let room = MAX_TOOL_OUTPUT.saturating_sub(*length);
+                let kept = more.get(..more.floor_char_boundary(room));
+                match kept.filter(|kept| !kept.is_empty()) {
+                    Some(kept) => kept,
+                    None => return,
+                }
+            }
+            _ => more,
+        };
         match items.last_mut() {
             Some(Item {
                 attempt: last,
@@ -358,5 +366,34 @@ impl LiveText {
                 text,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::ToolCallId;
+    use neuraxis_testkit::CountingIds;
+
+    use super::*;
+
+    #[test]
+    fn no_more_of_what_a_tool_prints_is_kept_than_there_is_room_for_be_it_in_one_piece() {
+        let (run_id, attempt, block) = (CountingIds::nth_run(1), Attempt(1), BlockIndex(0));
+        let buffer = CallBuffer::new(LiveCall {
+            effect_id: EffectId {
+                run: run_id,
+                number: 1,
+            },
+            content_index: ContentIndex(0),
+            run_id,
+            agent: AgentId::ROOT,
+        });
+        for text in ["x", "é".repeat(MAX_TOOL_OUTPUT).as_str(), "é"] {
+            let tool_call_id = ToolCallId::from_text("call_1");
+            buffer.text(attempt, block, LiveText::ToolOutput { tool_call_id }, text);
+        }
+        let kept = buffer.whole(attempt, block);
+        assert_eq!(kept.len(), MAX_TOOL_OUTPUT - 1, "no half of a letter");
+        assert_eq!(buffer.length(attempt, block), kept.len());
     }
 }
