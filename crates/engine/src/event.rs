@@ -50,7 +50,7 @@ impl Events {
         Self::new(self.filter(move |event| ready(event.is_after(last))))
     }
 
-    /// Returns the next event, or `None` once the run has ended.
+    /// Returns the next event, or `None` once the run has ended, however often it is asked then.
     ///
     /// # Cancel safety
     ///

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use neuraxis_core::{EffectId, LiveBody, LiveEvent, Record, RunId, Seq};
 use neuraxis_ports::StoreError;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -53,13 +53,12 @@ impl Runs {
         if let Reached::No = self.parts.active.reach(run) {
             attached.look().await?;
         }
-        Ok(Events::new(stream::unfold(
-            attached,
-            |mut attached| async move {
-                let event = attached.next().await?;
-                Some((event, attached))
-            },
-        )))
+        let events = stream::unfold(attached, |mut attached| async move {
+            let event = attached.next().await?;
+            Some((event, attached))
+        });
+        // Whoever asks once more after the end is told of it again.
+        Ok(Events::new(events.fuse()))
     }
 }
 

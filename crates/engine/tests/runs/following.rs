@@ -57,6 +57,17 @@ async fn a_run_of_another_process_is_followed_by_its_records_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_asks_again_after_the_end_hears_of_it_again() {
+    let orchestrator = engine(&Arc::new(MemoryStore::new()), slow());
+    let run = orchestrator.handle(request("go")).await.unwrap().run_id;
+    let attached = orchestrator.runs().attach(run, Seq(0)).await;
+    let mut events = attached.unwrap();
+    while events.next().await.is_some() {}
+    assert_eq!(events.next().await, None);
+    assert_eq!(events.text_stream().next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_was_left_is_followed_on_once_somebody_takes_it_up() {
     let store = Arc::new(MemoryStore::new());
     let (first, next) = (engine(&store, slow()), engine(&store, slow()));
