@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long workers may take until they are asked what they offer. One that stalls never answers.
 const ALIVE_WITHIN: Duration = Duration::from_secs(3);
 
+/// How much of what Restate says about a refusal is told, in characters.
+const MAX_SAID: usize = 300;
+
 /// The key of the configuration that says where the admin API is.
 const ADMIN: &str = "driver.restate.admin";
 
@@ -64,7 +67,7 @@ pub enum AdminError {
         url: String,
         /// The status.
         status: u16,
-        /// The text of its answer.
+        /// The text of its answer, at most 300 characters of it.
         said: String,
     },
     /// No worker was ever registered.
@@ -260,13 +263,36 @@ async fn accepted(
     Err(AdminError::Refused {
         url: without_secrets(url.as_str()),
         status: status.as_u16(),
-        said: answer.text().await.unwrap_or_default(),
+        said: said(answer).await,
     })
+}
+
+/// Returns the beginning of what an answer says: it may be the page of another server.
+pub(crate) async fn said(answer: Response) -> String {
+    let said = answer.text().await.unwrap_or_default();
+    said.chars().take(MAX_SAID).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_testkit::{WebAnswer, WebRequest, WebSite};
+
     use super::*;
+
+    #[tokio::test]
+    async fn of_the_page_of_another_server_the_beginning_is_told() {
+        let page = |_: &WebRequest| WebAnswer::page("x".repeat(10_000)).with_status(403);
+        let config = RestateConfig {
+            admin: WebSite::start(page).await.url("/"),
+            ..RestateConfig::default()
+        };
+        let restate = Restate::new(&config).unwrap();
+        let error = restate.workers().await.unwrap_err();
+        assert!(
+            matches!(&error, AdminError::Refused { status: 403, said, .. } if said.len() == 300),
+            "{error}"
+        );
+    }
 
     #[tokio::test]
     async fn no_password_of_an_address_stands_in_an_error() {

@@ -7,15 +7,12 @@ use neuraxis_ports::{DispatchError, RunDispatcher, async_trait};
 use reqwest::{Client, RequestBuilder, Response, Url};
 use serde::Deserialize;
 
-use crate::admin::at;
+use crate::admin::{at, said};
 use crate::config::{ConfigFault, RestateConfig, client};
 use crate::object::{OBJECT, Posted, Ticket};
 
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How much of what Restate says about a refusal is told.
-const MAX_SAID: usize = 300;
 
 /// Has runs driven by the workers that are registered with Restate.
 ///
@@ -91,8 +88,7 @@ async fn answered(request: RequestBuilder) -> Result<Response, DispatchError> {
     if status.is_success() {
         return Ok(answer);
     }
-    let said = answer.text().await.unwrap_or_default();
-    let said: String = said.chars().take(MAX_SAID).collect();
+    let said = said(answer).await;
     Err(DispatchError::new(match status.as_u16() {
         404 => format!("Restate knows no worker: start `neuraxis-server worker` ({said})"),
         _ => format!("Restate's ingress answered {status}: {said}"),
