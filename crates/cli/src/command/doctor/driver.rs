@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use neuraxis_app::{AdminError, Config, DriverKind, Restate};
+use neuraxis_app::{AdminError, Config, DriverKind, Restate, shown_setting};
 
 use super::Requests;
 use super::check::{Check, Outcome};
@@ -35,10 +35,13 @@ pub(super) async fn check(config: &Config, requests: Requests) -> Option<Check> 
         Ok(workers) => {
             let detail = format!(
                 "Restate answers, and reaches workers at {} ({}, revision {})",
-                workers.address, workers.deployment, workers.revision
+                shown(&workers.address),
+                workers.deployment,
+                workers.revision
             );
             match config.driver().restate.advertised() {
                 Some(own) if !is_same(&own, &workers.address) => {
+                    let own = shown(&own);
                     let detail = format!("{detail}; this configuration's would be at {own}");
                     Check::here(NAME, Outcome::Warning, detail).fix(
                         "start neuraxis-server worker with this configuration; new runs go to the youngest address that answers",
@@ -66,4 +69,20 @@ pub(super) async fn check(config: &Config, requests: Requests) -> Option<Check> 
 /// Tells whether two addresses are one: Restate writes a slash behind those without a path.
 fn is_same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+/// Returns the address of workers as it may be shown: without a password.
+fn shown(address: &str) -> String {
+    shown_setting("driver.restate.advertise", address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_of_an_address_of_workers_is_shown() {
+        assert_eq!(shown("http://me:hunter2@host:9080"), "http://***@host:9080");
+        assert_eq!(shown("http://host:9080/"), "http://host:9080/");
+    }
 }
