@@ -5,8 +5,10 @@
 
 mod sameness;
 
+use std::sync::Arc;
+
 use neuraxis_core::log::LogSummary;
-use neuraxis_core::{IdempotencyKey, RunStatus, Seq};
+use neuraxis_core::{IdempotencyKey, Record, RunStatus, Seq};
 use neuraxis_ports::{RunFilter, RunSummary, StoreError};
 
 use crate::request::{RequestError, UserRequest};
@@ -129,7 +131,7 @@ impl Runs {
             let handle = self.stored_run(session, run.run_id, records);
             return Ok(found(handle.await?));
         }
-        if let Some(found) = self.is_driven(&now).await? {
+        if let Some(found) = self.is_driven(&now, &records).await? {
             return Ok(found);
         }
         let runs = self.with_context(request.context.clone());
@@ -143,8 +145,12 @@ impl Runs {
         }
     }
 
-    /// Tells what it means that somebody drives a run that was seen so; `None` if nobody does.
-    async fn is_driven(&self, seen: &RunSummary) -> Result<Option<KeyedRun>, RequestError> {
+    /// Tells what it means that somebody drives a run that was seen so, with these records; `None` if nobody does.
+    async fn is_driven(
+        &self,
+        seen: &RunSummary,
+        records: &[Arc<Record>],
+    ) -> Result<Option<KeyedRun>, RequestError> {
         let (session, run) = (seen.session.clone(), seen.run_id);
         let now = match self.parts.store.run(run).await {
             Ok(now) => now,
@@ -160,7 +166,9 @@ impl Runs {
             return Ok(Some(KeyedRun::Changed));
         }
         if self.parts.dispatcher.is_some() && seen.records > 0 {
-            return Ok(Some(found(self.follow(run, session, Vec::new()))));
+            // Who asks again may have had all of them.
+            let handle = self.follow(run, session, records.to_vec());
+            return Ok(Some(found(handle)));
         }
         let run = (seen.records > 0).then_some(run);
         Err(RequestError::AtWorkElsewhere { session, run })
@@ -168,7 +176,7 @@ impl Runs {
 
     /// Frees the session of a run that was reserved and never began, unless somebody is just about to begin it.
     async fn never_begun(&self, seen: &RunSummary) -> Result<KeyedRun, RequestError> {
-        if let Some(found) = self.is_driven(seen).await? {
+        if let Some(found) = self.is_driven(seen, &[]).await? {
             return Ok(found);
         }
         let (session, run) = (&seen.session, seen.run_id);

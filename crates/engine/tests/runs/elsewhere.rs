@@ -300,6 +300,25 @@ async fn a_run_that_waits_needs_no_worker_and_goes_on_from_what_is_decided_at_th
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_made_again_knows_what_is_on_record_of_its_run_elsewhere() {
+    let model = ScriptedModel::new().then(reply::text("done"));
+    let mut fleet = Fleet::new(model, vec![]);
+    let asked = request("go").idempotency_key("booking-17".parse().unwrap());
+    let (first, _) = fleet.server.stream(asked.clone()).await.unwrap();
+    let run = fleet.dispatched.recv().await.unwrap();
+    let mut stepped = fleet.worker.runs().take_up(run).await.unwrap();
+    let (again, _) = fleet.server.stream(asked).await.unwrap();
+    let known = again.records().len();
+    assert!(again.is_repeat() && known > 0);
+    let kept = fleet.store.records(run, Seq(0)).await.unwrap();
+    assert_eq!(known, kept.len());
+    while stepped.step().await != RunProgress::Ended {}
+    for handle in [first, again] {
+        assert_eq!(handle.result().await.unwrap().reply, "done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_handle_of_a_run_elsewhere_cancels_it() {
     let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
     let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());
