@@ -43,19 +43,21 @@ const LAPSES_AFTER: Duration = Duration::from_secs(30);
 impl Runs {
     /// Passes the live events of runs at work here on to other processes that follow them, and takes theirs in for runs that
     /// are followed here, over the [feed](crate::OrchestratorBuilder::live_feed), until the engine shuts down and nothing is at
-    /// work here any more. Without a feed nothing is passed on.
+    /// work or followed here any more. Without a feed nothing is passed on.
     ///
     /// # Cancel safety
     ///
     /// Dropped, runs of other processes are followed record by record.
     pub async fn keep_live_exchange(&self) {
-        let (closing, active) = (&self.parts.engine.closing, &self.parts.active);
+        let (engine, active) = (&self.parts.engine, &self.parts.active);
+        let (closing, shutdown) = (&engine.closing, &engine.shutdown);
         let Some(exchange) = &self.parts.live else {
             return closing.cancelled().await;
         };
         let over = async {
             closing.cancelled().await;
-            while !active.is_empty() {
+            // Who follows a run is told no more of it once all are let go of.
+            while !active.is_empty() || (exchange.is_followed() && !shutdown.is_cancelled()) {
                 sleep(TICK).await;
             }
         };
@@ -189,6 +191,11 @@ impl LiveExchange {
                 tracing::debug!(%error, "nobody was told which runs are followed here");
             }
         }
+    }
+
+    /// Tells whether anybody here follows a run of another process.
+    fn is_followed(&self) -> bool {
+        !self.lock().runs.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Followed> {

@@ -184,7 +184,7 @@ impl Followed {
                 true => (pause * 2).min(LOOK_EVERY),
                 false => LOOK_SOON,
             };
-            if let Wait::Closing = self.wait(pause).await {
+            if let Wait::Shutdown = self.wait(pause).await {
                 // Whoever listens hears no end: the run goes on, and this process does not.
                 return self.feed.end();
             }
@@ -193,11 +193,11 @@ impl Followed {
 
     /// Waits until there may be something new on record, and shows meanwhile what is passed on of live events.
     async fn wait(&mut self, pause: Duration) -> Wait {
-        let closing = self.runs.parts.engine.closing.clone();
+        let shutdown = self.runs.parts.engine.shutdown.clone();
         let mut over = pin!(sleep(pause));
         loop {
             tokio::select! {
-                () = closing.cancelled() => return Wait::Closing,
+                () = shutdown.cancelled() => return Wait::Shutdown,
                 Some(input) = self.inbox.recv() => {
                     self.post(*input).await;
                     return Wait::Over;
@@ -274,8 +274,8 @@ impl Followed {
 /// Why one who follows a run waits no longer.
 enum Wait {
     Over,
-    /// The engine takes no new runs any more.
-    Closing,
+    /// The engine lets go of what has not ended by now. That it takes no new runs is no reason: those at work go on for a while.
+    Shutdown,
 }
 
 /// Opens what calls show in a feed.

@@ -319,6 +319,25 @@ async fn a_request_made_again_knows_what_is_on_record_of_its_run_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_elsewhere_is_followed_as_long_as_runs_at_work_may_go_on_and_no_longer() {
+    let grace = Duration::from_secs(60);
+    for is_driven in [true, false] {
+        let model = ScriptedModel::new().then(reply::text("done"));
+        let mut fleet = Fleet::new(model, vec![]);
+        let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
+        let server = fleet.server.clone();
+        let suspended = tokio::spawn(async move { server.suspend(grace).await });
+        tokio::time::sleep(grace / 2).await;
+        if is_driven {
+            assert_eq!(fleet.work().await.1, RunProgress::Ended);
+        }
+        assert!(suspended.await.unwrap().is_empty(), "nothing was left here");
+        let result = handle.result().await;
+        assert_eq!(result.is_ok_and(|it| it.reply == "done"), is_driven);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_handle_of_a_run_elsewhere_cancels_it() {
     let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
     let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());

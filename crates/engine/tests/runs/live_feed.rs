@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use neuraxis_core::{LiveBody, RecordBody, RunId, Seq};
+use neuraxis_core::{LiveBody, RecordBody, RunId, Seq, SessionId};
 use neuraxis_engine::{Event, Events, Orchestrator, RunHandle, UuidV7};
 use neuraxis_memory::{MemoryLiveFeed, MemoryStore};
-use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveRecipient};
+use neuraxis_ports::{
+    DispatchError, LiveFeed, LiveFeedError, LiveInbox, LiveRecipient, RunDispatcher, async_trait,
+};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::time::{Instant, sleep};
 
@@ -342,4 +344,46 @@ async fn who_goes_on_with_a_run_takes_back_what_was_heard_of_the_call_under_way(
             |event| matches!(event, Event::Live(live) if live.body == LiveBody::TextRetracted)
         )
     );
+}
+
+/// Dispatches runs to nobody: another engine takes them up by itself.
+#[derive(Debug)]
+struct ToNobody;
+
+#[async_trait]
+impl RunDispatcher for ToNobody {
+    async fn dispatch(&self, _session: &SessionId, _run: RunId) -> Result<(), DispatchError> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_of_a_run_elsewhere_is_heard_also_once_no_new_runs_are_taken() {
+    let (store, feed) = (Arc::new(MemoryStore::new()), MemoryLiveFeed::new());
+    let other = feed.another();
+    let part = |model: ScriptedModel, feed: MemoryLiveFeed| {
+        let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
+        builder.live_feed(Arc::new(feed))
+    };
+    let here = part(ScriptedModel::new().then(slow()), feed);
+    let there = part(ScriptedModel::new(), other).dispatcher(Arc::new(ToNobody));
+    let (here, there) = (here.build().unwrap(), there.build().unwrap());
+    for orchestrator in [&here, &there] {
+        let runs = orchestrator.runs();
+        tokio::spawn(async move { runs.keep_live_exchange().await });
+    }
+    let (handle, mut events) = there.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    here.runs().resume(run, Vec::new()).await.unwrap();
+    let is_text = |event: &Event| match event {
+        Event::Live(live) => matches!(live.body, LiveBody::TextDelta { .. }),
+        Event::Record(_) => false,
+    };
+    while !is_text(&events.next().await.unwrap()) {}
+    tokio::spawn(async move { there.suspend(Duration::from_secs(60)).await });
+    let rest = heard(events).await;
+    let pieces = rest.iter().filter(|event| is_text(event)).count();
+    // What came after the last one that was heard would be one piece, with the record.
+    assert!(pieces > 2, "{pieces}");
+    assert_eq!(handle.result().await.unwrap().reply, TEXT);
 }
