@@ -18,23 +18,24 @@ impl Runs {
         self.parts.active.hear(run_id);
     }
 
-    /// Asks the store again and again to which runs something was posted, until the engine shuts down, and has those that are
-    /// at work here look into their inboxes. Nothing is asked while none is.
+    /// Asks the store again and again to which runs something was posted, until the engine shuts down and nothing is at work here
+    /// any more, and has those that are at work here look into their inboxes. Nothing is asked while none is.
     ///
     /// # Cancel safety
     ///
     /// Dropped, runs hear of what is posted elsewhere with the next renewals of their leases.
     pub async fn keep_hearing(&self, every: Duration) {
-        let closing = &self.parts.engine.closing;
-        let sleep = || closing.run_until_cancelled(tokio::time::sleep(every));
-        while sleep().await.is_some() {
-            let active: HashSet<RunId> = self.parts.active.ids().into_iter().collect();
-            if active.is_empty() {
+        let (closing, active) = (&self.parts.engine.closing, &self.parts.active);
+        // Where no new runs are taken, those at work go on for a while.
+        while !closing.is_cancelled() || !active.is_empty() {
+            tokio::time::sleep(every).await;
+            let at_work: HashSet<RunId> = active.ids().into_iter().collect();
+            if at_work.is_empty() {
                 continue;
             }
             match self.parts.store.mailed().await {
                 Ok(mailed) => {
-                    for run in mailed.into_iter().filter(|run| active.contains(run)) {
+                    for run in mailed.into_iter().filter(|run| at_work.contains(run)) {
                         self.hear(run);
                     }
                 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{Mode, RecordBody, RunStatus};
+use neuraxis_core::{Cancelled, InboxEntry, InboxInput, InputId, Mode, RecordBody, RunStatus};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RunHandle, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{RunLog as _, SessionStore};
 use neuraxis_testkit::{Act, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec};
 use tokio::time::{Instant, sleep};
 
@@ -78,6 +78,28 @@ async fn a_run_of_an_engine_that_was_replaced_ends_at_once_when_it_is_cancelled(
     assert_eq!(result.status, RunStatus::Interrupted);
     assert!(
         began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_an_engine_that_was_replaced_hears_soon_of_what_another_process_posts() {
+    let store = Arc::new(MemoryStore::new());
+    let former = slow(&store).build().unwrap();
+    let hearing = former.runs();
+    tokio::spawn(async move { hearing.keep_hearing(Duration::from_secs(1)).await });
+    let (handle, _) = former.stream(request("go")).await.unwrap();
+    tokio::spawn(async move { former.suspend(MINUTE * 10).await });
+    sleep(Duration::from_millis(1_500)).await;
+    let enough = Cancelled::new(InputId::new("c"), "enough");
+    let entry = InboxEntry::new(InboxInput::Cancelled(enough));
+    store.post(handle.run_id(), &entry).await.unwrap();
+    let began = Instant::now();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Interrupted);
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
         "{:?}",
         began.elapsed()
     );
