@@ -26,7 +26,7 @@ use crate::problem::Problem;
     expecting = "an object that may have the fields session, mode and channel"
 )]
 pub(super) struct Own {
-    /// The session that the conversation is: the server keeps it, and only what came after the last answer is taken.
+    /// The session that the conversation is: the server keeps it, and only what came after the last answer is taken, or all while it holds nothing.
     session: Option<SessionId>,
     /// How much freedom the run has; `moderate` if left out, or the freest that is no freer and that the caller may choose.
     mode: Option<Mode>,
@@ -68,6 +68,7 @@ impl Asked {
         }
         let messages = match (&session, self.previous) {
             (Some(_), Some(run)) => without_calls_of(run, self.messages),
+            (Some(session), None) if !holds_anything(orchestrator, session).await? => self.messages,
             (Some(_), None) => since_the_last_answer(self.messages),
             (None, _) => self.messages,
         };
@@ -166,6 +167,12 @@ async fn since(
             session: summary.session,
         },
     }))
+}
+
+/// Tells whether a session holds anything of a conversation. There may be no such session yet, or no more.
+async fn holds_anything(orchestrator: &Orchestrator, session: &SessionId) -> Result<bool, Problem> {
+    let runs = orchestrator.sessions().runs(session).await?;
+    Ok(runs.is_some_and(|runs| !runs.is_empty()))
 }
 
 /// Returns the run whose calls the last messages answer, if they answer any of a run here.

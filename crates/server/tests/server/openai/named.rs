@@ -3,7 +3,7 @@
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::{Value, json};
 
-use super::{assert_refused, parsed, post, stream};
+use super::{assert_refused, parsed, post, stream, user};
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 
@@ -79,6 +79,25 @@ async fn a_response_and_a_session_that_are_both_named_have_to_belong_together() 
     body["previous_response_id"] = nowhere.into();
     let (status, told) = post(&client, "/v1/responses", &body).await;
     assert_eq!(status, 400, "{told}");
+}
+
+#[tokio::test]
+async fn a_session_that_holds_nothing_takes_all_of_a_conversation_and_then_what_is_new() {
+    let server = server().await;
+    let client = server.client();
+    let mut messages = vec![
+        user("I live in Oslo."),
+        json!({"role": "assistant", "content": "Noted."}),
+        user("Where do I live?"),
+    ];
+    for held in [4, 6] {
+        let body = json!({"messages": messages, "neuraxis": {"session": "mine"}});
+        let (status, told) = post(&client, "/v1/chat/completions", &body).await;
+        assert_eq!(status, 200, "{told}");
+        let (_, kept) = answer(client.get("/api/v1/sessions/mine")).await;
+        assert_eq!(kept["history"].as_array().unwrap().len(), held, "{kept}");
+        messages.extend([told["choices"][0]["message"].clone(), user("And now?")]);
+    }
 }
 
 #[tokio::test]
