@@ -10,6 +10,7 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::access::detached;
 use crate::openapi::{Operation, Tag, operation};
 use crate::problem::{Problem, SHUTTING_DOWN, STORE_UNAVAILABLE};
 
@@ -58,7 +59,7 @@ pub(crate) async fn is_alive() -> Json<Health> {
 pub(crate) struct Readiness {
     orchestrator: Orchestrator,
     /// When the store was asked last, and what it said. Whoever asks meanwhile waits for the same answer.
-    last: Mutex<Option<(Instant, Store)>>,
+    last: Arc<Mutex<Option<(Instant, Store)>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +70,7 @@ enum Store {
 
 impl Readiness {
     pub(crate) fn new(orchestrator: Orchestrator) -> Arc<Self> {
-        let last = Mutex::default();
+        let last = Arc::default();
         Arc::new(Self { orchestrator, last })
     }
 
@@ -80,7 +81,7 @@ impl Readiness {
             let detail = "the server is shutting down and takes no new messages";
             return Err(Problem::new(&SHUTTING_DOWN, detail));
         }
-        match self.store().await {
+        match self.store().await? {
             Store::Writes => Ok(OK),
             Store::Fails => {
                 let detail = "the store takes no records now, so that no turn can be taken; the server's log says why";
@@ -89,14 +90,23 @@ impl Readiness {
         }
     }
 
-    async fn store(&self) -> Store {
-        let mut last = self.last.lock().await;
-        let before = last.map(|(_, store)| store);
+    async fn store(self: Arc<Self>) -> Result<Store, Problem> {
+        let mut last = Arc::clone(&self.last).lock_owned().await;
         if let Some((at, store)) = *last
             && at.elapsed() < GOOD_FOR
         {
-            return store;
+            return Ok(store);
         }
+        // Probes wait for a second, and a store that hangs for longer: what it comes to is told those who ask next, and the log.
+        detached(async move {
+            let store = self.ask(last.map(|(_, store)| store)).await;
+            *last = Some((Instant::now(), store));
+            store
+        })
+        .await
+    }
+
+    async fn ask(&self, before: Option<Store>) -> Store {
         let store = match self.orchestrator.probe_store().await {
             Ok(()) => Store::Writes,
             Err(error) => {
@@ -110,7 +120,36 @@ impl Readiness {
         if (before, store) == (Some(Store::Fails), Store::Writes) {
             tracing::info!("ready: the store takes records again");
         }
-        *last = Some((Instant::now(), store));
         store
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::Role;
+    use neuraxis::memory::MemoryStore;
+    use neuraxis::offline::OfflineModel;
+    use neuraxis_testkit::{FailingStore, Fault, StoreOperation};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_store_says_after_who_asked_has_left_is_told_whoever_asks_next() {
+        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(OfflineModel))
+            .store(store.clone())
+            .build()
+            .unwrap();
+        let readiness = Readiness::new(orchestrator);
+        let late = Fault::AnswerLate(Duration::from_secs(5));
+        store.fail_next(StoreOperation::Probe, late);
+        let asked = || Arc::clone(&readiness).is_ready();
+        assert!(timeout(Duration::from_secs(1), asked()).await.is_err());
+        assert!(asked().await.is_ok());
+        let calls = store.calls().into_iter();
+        let probes = calls.filter(|call| *call == StoreOperation::Probe);
+        assert_eq!(probes.count(), 1);
     }
 }
