@@ -142,12 +142,13 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let told = stop::signal()?;
     let hangups = Hangups::listen()?;
     let is_kept = app.outlives_the_process();
+    let server = Server::bind(listen, app.orchestrator.clone()).await?;
+    // Not before: one that cannot listen leaves the file as the server has it that does.
     let token = ServerToken::write(&config, &environment);
     let token = token.map_err(Failure::Token)?;
     if let Some(token) = &token {
         tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
     }
-    let server = Server::bind(listen, app.orchestrator.clone()).await?;
     let address = token.as_ref().map(|token| page(&server.url(), token));
     wiring.decisions = token.map(|token| DecisionToken::new(token.reveal()));
     let server = server

@@ -213,3 +213,18 @@ async fn a_file_that_is_only_found_moves_nothing_and_a_line_of_the_log_says_so()
     assert_eq!(log.matches(said).count(), 1, "{log}");
     assert!(!program.folder().join("planted.db").exists());
 }
+
+#[tokio::test]
+async fn a_server_that_cannot_listen_leaves_the_token_of_the_one_that_does() {
+    let in_memory = [("NEURAXIS_STORE__URL", "memory:")];
+    let program = Program::start_in(folder(), |command| {
+        command.envs(in_memory);
+    });
+    let program = program.await;
+    let file = program.folder().join(".local/share/neuraxis/server.token");
+    let token = fs::read_to_string(&file).unwrap();
+    let listen = ["--listen", program.address()];
+    let (code, said) = refusal(program.folder(), &listen, &in_memory).await;
+    assert_eq!(code, 1, "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), token, "{said}");
+}
