@@ -149,8 +149,8 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(token) = &token {
         tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
     }
-    let address = token.as_ref().map(|token| page(&server.url(), token));
-    wiring.decisions = token.map(|token| DecisionToken::new(token.reveal()));
+    let shown = token.as_ref().map(ServerToken::reveal);
+    wiring.decisions = shown.map(DecisionToken::new);
     let server = server
         .with_limits(wiring.limits(&config))
         .with_metrics(wiring.metrics.clone())
@@ -162,7 +162,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     reload::recover_in_the_background(&app);
     // Until the server has stopped.
     let _retention = Retention::start(app.orchestrator.sessions(), config.store());
-    announce(&server.url(), address.as_deref());
+    announce(&server.url(), token.as_ref());
     let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
     let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, hangups);
     let reloading = tokio::spawn(reloading);
@@ -254,12 +254,12 @@ fn page(url: &str, token: &ServerToken) -> String {
 
 /// Says where the server is, for programs that have to know: with port 0 only it does. The address of the page, which holds
 /// the token, is for a person alone.
-fn announce(url: &str, page: Option<&str>) {
+fn announce(url: &str, token: Option<&ServerToken>) {
     tracing::info!("listening on {url}");
     let mut stdout = io::stdout().lock();
     let mut lines = format!("listening on {url}\n");
-    if let Some(page) = page.filter(|_| stdout.is_terminal()) {
-        lines += &format!("the page: {page}\n");
+    if let Some(token) = token.filter(|_| stdout.is_terminal()) {
+        lines += &format!("the page: {}\n", page(url, token));
     }
     // Nobody has to read it.
     let _ = stdout
