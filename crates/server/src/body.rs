@@ -12,6 +12,10 @@ use crate::problem::{BODY_TIMEOUT, BODY_TOO_LARGE, ENCODED_BODY, INVALID_BODY, N
 /// The most bytes of a body.
 const MAX_BYTES: usize = 1024 * 1024;
 
+/// The most values of a body that may have more than that: texts, numbers, lists, objects. Read as JSON an object takes some
+/// hundred times what it takes as text, so that 32 MiB of nothing else would take gigabytes.
+const MAX_VALUES: usize = 250_000;
+
 /// How long a client may take to send a body, however little of it comes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -45,7 +49,28 @@ pub(crate) async fn json_of(
     if length(headers).is_some_and(|length| length > most) {
         return Err(too_large(most));
     }
-    read(body, most).await
+    let bytes = read(body, most).await?;
+    if most > MAX_BYTES && values(&bytes) > MAX_VALUES {
+        let detail =
+            format!("the body may hold {MAX_VALUES} texts, numbers, lists and objects at most");
+        return Err(Problem::new(&BODY_TOO_LARGE, detail));
+    }
+    Ok(bytes)
+}
+
+/// Counts the values of a JSON text by what stands before each, whatever its texts hold. That of a member counts, not its name.
+fn values(json: &[u8]) -> usize {
+    let (mut count, mut is_text, mut is_escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' if !is_text => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// Reads the body of a request that has to be JSON if there is any.
@@ -165,6 +190,25 @@ mod tests {
             match read(body(bytes, seconds), most).await {
                 Ok(read) => assert!(arrives && read.len() == bytes + 1, "{seconds}"),
                 Err(refused) => assert!(!arrives && refused.is(&BODY_TIMEOUT), "{seconds}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_with_files_holds_no_more_values_than_there_is_room_for_as_json() {
+        let json = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
+        let list = |values: usize| format!("[{}0]", "0,".repeat(values - 1));
+        let text = format!(r#"["\"{}"]"#, "[,{".repeat(MAX_VALUES));
+        for (body, most, is_taken) in [
+            (list(MAX_VALUES), 2 * MAX_BYTES, true),
+            (list(MAX_VALUES + 1), 2 * MAX_BYTES, false),
+            (list(MAX_VALUES + 1), MAX_BYTES, true),
+            (text, 2 * MAX_BYTES, true),
+        ] {
+            match json_of(&headers, Body::from(body), most).await {
+                Ok(_) => assert!(is_taken, "{most}"),
+                Err(refused) => assert!(!is_taken && refused.is(&BODY_TOO_LARGE), "{refused:?}"),
             }
         }
     }
