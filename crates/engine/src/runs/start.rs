@@ -244,6 +244,8 @@ impl Runs {
         self.parts.known.note(slot.session());
         let is_whole = run.policy == DataPolicy::ALL;
         let unheard = slot.unheard();
+        // What a run is given, such as its place among those at work, it has until it is over, whoever drives it.
+        let context = scope.request.clone();
         let begun = self.begin(slot, scope, run);
         async move {
             let (driver, first, handle) = begun.await?;
@@ -252,7 +254,8 @@ impl Runs {
                 && !first.status.is_ended()
                 && is_whole
             {
-                return Ok(self.hand_over(dispatcher, driver, handle, unheard).await);
+                let runs = self.with_context(context);
+                return Ok(runs.hand_over(dispatcher, driver, handle, unheard).await);
             }
             driver.show(&handle);
             let task = self.parts.engine.tasks.spawn(driver.drive(first));

@@ -338,6 +338,22 @@ async fn a_run_elsewhere_is_followed_as_long_as_runs_at_work_may_go_on_and_no_lo
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_elsewhere_has_what_its_request_brings_until_it_is_over() {
+    let model = ScriptedModel::new().then(reply::text("done"));
+    let mut fleet = Fleet::new(model, vec![]);
+    let (place, second) = (Arc::new(()), Duration::from_secs(1));
+    let mut asked = request("go");
+    asked.context = std::mem::take(&mut asked.context).with(Arc::clone(&place));
+    let (handle, _) = fleet.server.stream(asked).await.unwrap();
+    tokio::time::sleep(second).await;
+    assert!(Arc::strong_count(&place) > 1, "it is at work");
+    assert_eq!(fleet.work().await.1, RunProgress::Ended);
+    handle.result().await.unwrap();
+    tokio::time::sleep(second).await;
+    assert_eq!(Arc::strong_count(&place), 1, "it is over");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_handle_of_a_run_elsewhere_cancels_it() {
     let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
     let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());
