@@ -14,10 +14,12 @@ mod speech;
 mod subagents;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use neuraxis::Event;
 use neuraxis::core::{
-    AgentId, ApprovalRequested, EffectId, ModelRef, Record, RunId, RunOutcome, ToolCallId, Usage,
+    AgentId, ApprovalRequested, EffectId, ModelRef, Purpose, Record, RunId, RunOutcome, RunSpec,
+    SelfCheck, ToolCallId, Usage,
 };
 use serde_json::{Map, Value, json};
 
@@ -35,6 +37,9 @@ pub(super) struct Mapping {
     /// The client's state, to which the plan is added; none where it is no object.
     state: Option<Map<String, Value>>,
     plan_is_shown: bool,
+    /// What the run began with, and the check of its draft, if there is one.
+    spec: Option<Arc<RunSpec>>,
+    self_check: Option<SelfCheck>,
     shown: Shown,
     /// How many turns of the root agent began, and the model call of the last, while it is a step.
     turns: u32,
@@ -72,6 +77,8 @@ impl Mapping {
             run,
             state,
             plan_is_shown: false,
+            spec: None,
+            self_check: None,
             shown: Shown::after(said),
             turns: 0,
             step: None,
@@ -163,6 +170,13 @@ impl Mapping {
     /// Tells whether the run has ended.
     pub(super) const fn is_over(&self) -> bool {
         self.outcome.is_some()
+    }
+
+    /// Tells whether a person reads such replies of an agent as they come. What is only a draft is told at the end, as it stands
+    /// then.
+    fn is_read_along(&self, agent: AgentId, purpose: Purpose) -> bool {
+        let spec = self.spec.as_ref().filter(|_| agent == AgentId::ROOT);
+        spec.is_none_or(|spec| spec.root.is_read_along(purpose, self.self_check.as_ref()))
     }
 
     /// Tells something of an agent. Of one that the client does not know of, nothing can be told.

@@ -1,5 +1,7 @@
 //! What each event of a run means to a client.
 
+use std::sync::Arc;
+
 use neuraxis::core::{AgentId, LiveBody, LiveEvent, LlmCall, Purpose, Record, RecordBody};
 use serde_json::{Value, json};
 
@@ -75,6 +77,8 @@ impl Mapping {
             return;
         }
         match &record.body {
+            RecordBody::RunStarted(started) => self.spec = Some(Arc::clone(&started.spec)),
+            RecordBody::Decision(decision) => self.self_check.clone_from(&decision.self_check),
             RecordBody::LlmCall(call) => self.replied(record, call),
             RecordBody::LlmFailed(failed) => self.take_back(failed.effect_id),
             RecordBody::ToolCall(call) => {

@@ -178,7 +178,7 @@ impl Mapping {
         speech.attempt = call.attempt;
         if call.reply.turned_down().is_some() {
             self.retract(&mut speech);
-        } else if call.purpose == Purpose::Turn {
+        } else if call.purpose == Purpose::Turn && self.is_read_along(agent, call.purpose) {
             let text = call.reply.text();
             let block = BlockIndex(u32::MAX);
             let reasoning = call.reply.reasoning();

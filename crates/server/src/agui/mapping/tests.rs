@@ -5,8 +5,10 @@ mod order;
 
 use std::sync::Arc;
 
-use neuraxis::core::{FinishReason, LiveBody};
-use neuraxis::{Event, RunStatus};
+use neuraxis::core::{
+    Citations, ContentHash, Decision, FinishReason, LiveBody, RecordBody, SelfCheck,
+};
+use neuraxis::{Channel, Event, Mode, Role, RunStatus};
 use neuraxis_testkit::{CountingIds, RunLog, reply};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -168,4 +170,40 @@ fn the_calls_of_a_reply_belong_to_its_message_and_the_answer_of_an_ending_is_tol
     let last = told.last().unwrap();
     assert_eq!(last["outcome"], json!({"type": "success"}));
     assert_eq!(last["usage"][0]["model"], "scripted");
+}
+
+#[test]
+fn a_draft_that_is_still_to_be_checked_is_told_nowhere_and_the_answer_once() {
+    for is_cited in [true, false] {
+        let mut log = log();
+        let mut mapping = mapping(&log);
+        mapping.begin();
+        let mut started = Arc::unwrap_or_clone(log.started("Look."));
+        let hash = ContentHash::of(b"policy");
+        let mut decision = Decision::new(Mode::MODERATE, Channel::CHAT, Role::REASONING, hash);
+        match &mut started.body {
+            RecordBody::RunStarted(started) if is_cited => {
+                Arc::make_mut(&mut started.spec).root.profile.citations = Citations::Checked;
+            }
+            _ => {
+                decision.self_check = Some(SelfCheck {
+                    role: Role::REASONING,
+                    prompt: "Check it.".to_owned(),
+                    reason: "a rule".to_owned(),
+                });
+            }
+        }
+        mapping.hear(&Event::Record(Arc::new(started)));
+        let decision = log.record(RecordBody::Decision(Arc::new(decision)));
+        mapping.hear(&Event::Record(decision));
+        let draft = reply::reasoned("Think.", "It is mild, I guess.");
+        let record = replied(&mut log, 0, 0, draft, false);
+        mapping.hear(&Event::Record(Arc::new(record)));
+        mapping.end("It is mild.", RunStatus::Done, Some(&FinishReason::Stop));
+        let told = told(&mut mapping);
+        order::check(&told).unwrap();
+        assert_eq!(order::text(&told), "It is mild.", "{told:?}");
+        let thought = told.iter().any(|it| it["type"] == "REASONING_START");
+        assert!(!thought, "{told:?}");
+    }
 }
