@@ -93,9 +93,11 @@ fn discreet(filter: EnvFilter) -> EnvFilter {
 }
 
 fn filter(environment: &Environment) -> Result<EnvFilter, LogFilterError> {
+    // One that is empty, as a compose file makes it of one that is not set, says nothing.
+    let said = |variable: &str| environment.variable(variable).filter(|it| !it.is_empty());
     let set = VARIABLES
         .into_iter()
-        .find_map(|variable| Some((variable, environment.variable(variable)?)));
+        .find_map(|variable| Some((variable, said(variable)?)));
     let Some((variable, value)) = set else {
         return Ok(EnvFilter::new(DEFAULT_FILTER));
     };
@@ -114,6 +116,8 @@ mod tests {
     #[test]
     fn our_variable_is_the_strongest_and_without_any_the_default_counts() {
         let environment = Environment::new("/w");
+        assert_eq!(filter(&environment).unwrap().to_string(), "info");
+        let environment = environment.with_variable("NEURAXIS_LOG", "");
         assert_eq!(filter(&environment).unwrap().to_string(), "info");
         let environment = environment.with_variable("RUST_LOG", "warn");
         assert_eq!(filter(&environment).unwrap().to_string(), "warn");
