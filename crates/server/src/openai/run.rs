@@ -52,10 +52,13 @@ pub(super) async fn begin(
         Ok::<_, RequestError>((Held { handle, limited }, events))
     });
     begun.await?.map_err(|error| {
-        // Files stand within the messages here.
-        let is_of_files = matches!(error, RequestError::Attachment { .. });
+        // What is said stands in that field here, files with it.
+        let is_of_it = matches!(
+            error,
+            RequestError::Attachment { .. } | RequestError::TooLarge { .. }
+        );
         let problem = Problem::from(error);
-        match is_of_files {
+        match is_of_it {
             true => problem.with("field", said_in),
             false => problem,
         }

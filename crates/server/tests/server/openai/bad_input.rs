@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::{Value, json};
 
-use super::{assert_refused, user};
+use super::{assert_refused, post, user};
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 use crate::support::program::{folder_with, make_key};
@@ -165,6 +165,25 @@ async fn a_conversation_that_ends_with_an_answer_is_refused_and_told_what_to_sen
         assert_eq!((status, &error["param"]), (400, &json!(field)), "{told}");
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("leave that out"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_model_has_room_for_is_refused_by_the_field_that_says_it() {
+    let model = ScriptedModel::always(reply::text("Noted.")).with_context(1_000);
+    let server = InProcess::of(model).await;
+    let long = "word ".repeat(20_000);
+    for (path, body, field) in [
+        (
+            "/v1/chat/completions",
+            json!({"messages": [user(&long)]}),
+            "messages",
+        ),
+        ("/v1/responses", json!({"input": long}), "input"),
+    ] {
+        let (status, told) = post(&server.client(), path, &body).await;
+        let param = &told["error"]["param"];
+        assert_eq!((status, param), (400, &json!(field)), "{told}");
     }
 }
 
