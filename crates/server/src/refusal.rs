@@ -61,6 +61,9 @@ impl From<RequestError> for Problem {
                     None => problem,
                 }
             }
+            RequestError::Interrupted { run, source } => {
+                Self::from(*source).with("run_id", run.to_string())
+            }
             // Another owner's session and one that there is not are the same to a client.
             RequestError::OtherOwner { session } => StoreError::NoSuchSession(session).into(),
             RequestError::Store(error) => error.into(),
@@ -234,6 +237,14 @@ mod tests {
         assert!(told.contains("the third record"), "{told}");
         let problem = format!("{:?}", Problem::from(error));
         assert!(!problem.contains("the third record"), "{problem}");
+    }
+
+    #[test]
+    fn a_turn_that_is_sent_again_is_told_why_its_run_cannot_go_on() {
+        let run = RunId(Uuid::nil());
+        let source = Box::new(ResumeError::Imported(run));
+        let problem = Problem::from(RequestError::Interrupted { run, source });
+        assert!(problem.is(&CANNOT_GO_ON), "{problem:?}");
     }
 
     #[test]

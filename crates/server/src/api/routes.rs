@@ -132,6 +132,7 @@ fn turn() -> Operation {
             &SESSION_BUSY,
             &SESSION_ALTERED,
             &AT_WORK_ELSEWHERE,
+            &CANNOT_GO_ON,
             &RUN_UNRECORDED,
             &TOO_MANY_RUNS,
             &TOO_MANY_OWN_RUNS,
