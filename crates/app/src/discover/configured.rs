@@ -161,7 +161,7 @@ mod tests {
             (Role::CODING, model(&url, 2, "50ms")),
         ]);
         let environment = Environment::new(std::env::temp_dir());
-        let discovery = all(&models, &environment, &[]);
+        let discovery = all(&models, &environment, &[], Redactor::default());
         let client = |role: Role| discovery.endpoints[&role].as_ref().unwrap().client();
         let first = client(Role::REASONING);
         let (request, ctx) = (request("hi"), call_context());
