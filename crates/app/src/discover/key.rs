@@ -230,7 +230,10 @@ mod tests {
         };
         for mode in [0o644, 0o604, 0o660] {
             let error = read(mode).unwrap_err();
-            assert!(matches!(error, KeyError::Exposed { .. }), "{mode:o}: {error}");
+            assert!(
+                matches!(error, KeyError::Exposed { .. }),
+                "{mode:o}: {error}"
+            );
             assert!(!error.to_string().contains("canary"));
         }
         // As a secret of Kubernetes is mounted.
