@@ -11,7 +11,7 @@ use crate::seen::Seen;
 /// How many faults of an answer against a schema a message names.
 const MAX_FAULTS: usize = 3;
 
-/// The most characters of one of them.
+/// The most characters of one of them, and of the place where it is.
 const MAX_FAULT_CHARS: usize = 200;
 
 impl Check {
@@ -79,7 +79,8 @@ fn fits(schema: &Schema, seen: &Seen) -> Result<(), String> {
     let answer = seen.json()?;
     let faults = schema.validator.iter_errors(&answer).take(MAX_FAULTS);
     let faults = faults.map(|fault| {
-        let place = fault.instance_path().to_string();
+        // The names on the way there are the answer's, too.
+        let place = seen.shown(&fault.instance_path().to_string(), MAX_FAULT_CHARS);
         let told = fault.to_string();
         // It quotes what is there before it says what is wrong with it.
         let told = match told.chars().nth(MAX_FAULT_CHARS) {

@@ -130,17 +130,21 @@ async fn what_is_not_known_is_not_little() {
 async fn what_does_not_fit_a_schema_is_not_quoted_at_length_nor_with_secrets() {
     let long = json!({"city": "x".repeat(5_000)}).to_string();
     let secret = json!({"city": "canary"}).to_string();
+    let name = json!({"canary": "x"}).to_string();
     for (answer, expected) in [
         (long, "at /city: value is not of type \"integer\""),
         (
             secret,
             "at /city: \"[redacted]\" is not of type \"integer\"",
         ),
+        (name, "at /[redacted]: \"x\" is not of type \"integer\""),
     ] {
         let model = ScriptedModel::new().then(reply::text(answer));
         let orchestrator = builder(model).build().unwrap();
         let evals = Evals::new(&orchestrator).redact(|text| text.replace("canary", "[redacted]"));
-        let case = Case::new("a", "Hello").check(schema("integer"));
+        let integers = json!({"additionalProperties": {"type": "integer"}});
+        let check = Check::json_schema(integers).unwrap();
+        let case = Case::new("a", "Hello").check(check);
         let report = evals.run(&[case]).await;
         assert_eq!(found(&report)[0].message.as_deref(), Some(expected));
     }
