@@ -10,6 +10,9 @@ use neuraxis_core::{
 use neuraxis_engine::{ToolCallRecord, run_cost, tool_calls};
 use serde_json::Value;
 
+/// The most characters of a reason, of a judge or of a run that ended otherwise, that a report keeps; the run has all of it.
+const MAX_REASON_CHARS: usize = 1_000;
+
 /// What the records of one run say.
 #[derive(Debug)]
 pub(crate) struct Seen {
@@ -68,6 +71,11 @@ impl Seen {
         }
     }
 
+    /// Returns a reason, as a report may hold it: it may quote what was said.
+    pub(crate) fn reason(&self, text: &str) -> String {
+        self.shown(text, MAX_REASON_CHARS)
+    }
+
     /// Returns the answer; what there is of it, if the run came to none.
     pub(crate) fn answer(&self) -> &str {
         let outcome = self.view.outcome();
@@ -113,8 +121,10 @@ impl Seen {
     /// Says why the run is none that can be judged: it was never answered, by whoever's fault.
     pub(crate) fn trouble(&self) -> Option<String> {
         match self.view.finish() {
-            Some(FinishReason::Failed(why)) => Some(format!("the run failed: {why}")),
-            Some(FinishReason::Interrupted(why)) => Some(format!("the run was interrupted: {why}")),
+            Some(FinishReason::Failed(why)) => Some(self.reason(&format!("the run failed: {why}"))),
+            Some(FinishReason::Interrupted(why)) => {
+                Some(self.reason(&format!("the run was interrupted: {why}")))
+            }
             Some(FinishReason::Cancelled) => Some("the run was cancelled".to_owned()),
             Some(_) => None,
             None if self.view.status() == RunStatus::Waiting => {

@@ -34,7 +34,7 @@ impl Check {
             Kind::NotCalled(pattern) => was_not_called(pattern, seen),
             Kind::Finish(name) => match seen.view.finish() {
                 Some(reason) if reason.name() == name => Ok(()),
-                Some(reason) => Err(format!("it finished with {reason}")),
+                Some(reason) => Err(seen.reason(&format!("it finished with {reason}"))),
                 None => Err("it has not finished".to_owned()),
             },
             Kind::MaxTurns(most) => at_most(seen.view.turns().into(), (*most).into(), "turns"),

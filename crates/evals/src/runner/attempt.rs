@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use neuraxis_core::{FinishReason, Record, RunId, RunStatus, SessionId, with_causes};
+use neuraxis_core::{Record, RunId, RunStatus, SessionId, with_causes};
 use neuraxis_engine::{
     Orchestrator, OrchestratorResult, RunHandle, UserRequest, UuidV7, read_log_file,
 };
@@ -17,9 +17,6 @@ use crate::check::Check;
 use crate::judge::{Judge, Judgment};
 use crate::report::{Attempt, CheckReport, JudgeUsage, Verdict};
 use crate::seen::Seen;
-
-/// The most characters of a judge's reason that a report keeps; its run has all of it.
-const MAX_REASON_CHARS: usize = 1_000;
 
 /// Why a run was cancelled, as it stands on record.
 const STOPPED: &str = "the eval was stopped";
@@ -131,7 +128,7 @@ impl Evals {
         CheckReport {
             check: check.to_string(),
             verdict,
-            message: Some(seen.shown(&message, MAX_REASON_CHARS)),
+            message: Some(seen.reason(&message)),
             judge_run,
             judge_usage,
         }
@@ -169,11 +166,11 @@ fn no_answer(seen: &Seen) -> Option<CheckReport> {
     if seen.view.status() != RunStatus::Failed {
         return None;
     }
-    let reason = seen.view.finish().map(FinishReason::to_string);
+    let reason = seen.view.finish();
     Some(CheckReport {
         check: "the run comes to an answer".to_owned(),
         verdict: Verdict::Failed,
-        message: reason,
+        message: reason.map(|reason| seen.reason(&reason.to_string())),
         judge_run: None,
         judge_usage: None,
     })

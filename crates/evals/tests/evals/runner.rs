@@ -103,6 +103,26 @@ async fn a_failing_provider_is_an_error_where_a_check_wants_the_run_to_end_other
     assert_eq!(report.cases[0].status, CaseStatus::Error, "{report}");
 }
 
+#[tokio::test]
+async fn why_a_run_failed_is_without_what_is_taken_out_of_reports() {
+    let ends = [
+        neuraxis_core::FinishReason::Failed(String::new()),
+        neuraxis_core::FinishReason::Stop,
+    ];
+    let mut of_its_end = Case::new("a", "Hello");
+    for end in &ends {
+        of_its_end = of_its_end.check(Check::finish_reason(end));
+    }
+    for case in [Case::new("a", "Hello").check(yes()), of_its_end] {
+        let error = LlmError::new(LlmErrorKind::Unauthorized, "no canary here");
+        let orchestrator = builder(ScriptedModel::new().then(error)).build().unwrap();
+        let evals = Evals::new(&orchestrator).redact(|text| text.replace("canary", "[redacted]"));
+        let report = evals.run(&[case]).await;
+        let told = report.cases[0].reasons().join("; ");
+        assert!(told.contains("no [redacted] here"), "{told}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_done_when_it_is_stopped_is_kept_and_the_rest_is_not_run() {
     let model = ScriptedModel::answering(|request| -> Script {
