@@ -56,8 +56,8 @@ pub struct CreateKey {
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
 
-    /// What it lets its holder do: turns, read, approve, or admin, which is all of that for all owners, but for turns in their
-    /// sessions, and /metrics
+    /// What it lets its holder do: turns, read, approve, or admin, which is /metrics, and all of that for all owners but turns in
+    /// their sessions
     #[arg(
         long,
         value_name = "SCOPES",
