@@ -1,13 +1,13 @@
 //! What got worse and what got better since an earlier report.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
 use crate::report::{CaseReport, CaseStatus, Report};
 
-/// Two reports beside each other, case by case. Cases are the same if they have the same name.
+/// Two reports beside each other, case by case. Cases are the same if they have the same name; of several that have one, as where
+/// secrets were taken out of them, the first are the same, and so on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -47,21 +47,21 @@ impl Report {
     /// Compares with an earlier report.
     #[must_use]
     pub fn compare(&self, earlier: &Self) -> Comparison {
-        let before = earlier.cases.iter().map(|case| (case.name.as_str(), case));
-        let mut before: BTreeMap<&str, &CaseReport> = before.collect();
+        // In the order of the earlier report; what was compared is taken out.
+        let mut before: Vec<Option<&CaseReport>> = earlier.cases.iter().map(Some).collect();
         let mut comparison = Comparison::default();
         for case in &self.cases {
             let passes = case.status == CaseStatus::Passed;
-            match before.remove(case.name.as_str()) {
+            let mut left = before.iter_mut();
+            let same = left.find(|was| was.is_some_and(|was| was.name == case.name));
+            match same.and_then(Option::take) {
                 None if passes => comparison.new.push(case.name.clone()),
                 None => comparison.new_failures.push(case.name.clone()),
                 Some(was) => comparison.place(was, case),
             }
         }
-        // In the order of the earlier report.
-        let gone = earlier.cases.iter().map(|case| &case.name);
-        let gone = gone.filter(|name| before.contains_key(name.as_str()));
-        comparison.gone = gone.cloned().collect();
+        let gone = before.into_iter().flatten();
+        comparison.gone = gone.map(|case| case.name.clone()).collect();
         comparison
     }
 }

@@ -49,6 +49,17 @@ async fn cases_are_compared_by_their_names() {
 }
 
 #[tokio::test]
+async fn cases_of_one_name_are_compared_in_their_order() {
+    let report = report(&[("a", "yes"), ("a", "no")]).await;
+    let comparison = report.compare(&report);
+    assert_eq!(
+        (comparison.unchanged, comparison.still_failing.len()),
+        (1, 1)
+    );
+    assert!(comparison.is_fine());
+}
+
+#[tokio::test]
 async fn a_report_is_read_as_it_was_written_and_another_format_is_refused() {
     let written = report(&[("a", "yes"), ("b", "no")]).await;
     assert_eq!(Report::from_json(&written.to_json()).unwrap(), written);
