@@ -133,7 +133,7 @@ impl Runs {
         let mut start = RunStart::new(request.session_id.clone(), spec.run_id);
         start.request = keyed;
         let slot = self.claim(&spec)?.lease_for(start).await?;
-        Ok(self.launch_in(slot, spec, request).await?)
+        self.launch_in(slot, spec, request).await
     }
 
     /// Makes a session with a run and the records of its first step at once: nothing came before, so that nothing has to be
@@ -162,10 +162,6 @@ impl Runs {
         request: &UserRequest,
     ) -> Result<Option<RunHandle>, RequestError> {
         let engine = &self.parts.engine;
-        // The store and the models were asked since it was looked at last, and nobody would wait for this run any more.
-        if engine.is_shutting_down() {
-            return Err(RequestError::ShuttingDown);
-        }
         let trace = engine.trace_of(spec.run_id, request.trace.clone());
         Arc::make_mut(&mut spec).trace = trace;
         let scope = scope_of(&spec, request);
@@ -187,8 +183,17 @@ impl Runs {
     }
 
     fn claim(&self, spec: &RunSpec) -> Result<Claim, RequestError> {
+        self.check_open()?;
         // An id just made is nobody else's.
         Claim::take(&self.parts, spec.run_id).ok_or(RequestError::ShuttingDown)
+    }
+
+    /// Refuses a run that nobody would wait for any more: the store and the models were asked since it was looked at last.
+    fn check_open(&self) -> Result<(), RequestError> {
+        match self.parts.engine.is_shutting_down() {
+            true => Err(RequestError::ShuttingDown),
+            false => Ok(()),
+        }
     }
 
     /// Starts a new run in the slot that is leased for it.
@@ -197,12 +202,14 @@ impl Runs {
         slot: RunSlot,
         mut spec: Arc<RunSpec>,
         request: &UserRequest,
-    ) -> Result<RunHandle, StoreError> {
+    ) -> Result<RunHandle, RequestError> {
         let engine = &self.parts.engine;
         let found = async {
             let standing = self.parts.store.standing(&request.session_id).await?;
-            self.go_on(standing, Arc::make_mut(&mut spec), request)
-                .await
+            let history = self.go_on(standing, Arc::make_mut(&mut spec), request);
+            let history = history.await?;
+            self.check_open()?;
+            Ok::<_, RequestError>(history)
         };
         let history = match found.await {
             Ok(history) => history,
@@ -216,7 +223,7 @@ impl Runs {
         let scope = scope_of(&spec, request);
         engine.announce(spec.run_id, &history);
         let run = ReadyRun::new(engine, spec, history);
-        self.set_to_work(slot, scope, run).await
+        Ok(self.set_to_work(slot, scope, run).await?)
     }
 
     /// Lets a new run go on from where its session stands, and returns the messages that it goes on from.

@@ -172,6 +172,30 @@ async fn a_request_that_the_store_keeps_waiting_meanwhile_begins_no_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nor_does_one_in_a_session_without_runs_before_it_is_leased_or_after() {
+    for answers_before in [0, 1] {
+        let store = failing_store();
+        let orchestrator = engine(&store, after(0), unused());
+        let made = orchestrator.runs().new_session(Some(session())).await;
+        made.unwrap();
+        for _ in 0..answers_before {
+            store.fail_next(StoreOperation::Standing, Fault::AnswerLate(Duration::ZERO));
+        }
+        let late = Fault::AnswerLate(Duration::from_secs(1));
+        store.fail_next(StoreOperation::Standing, late);
+        let asking = tokio::spawn({
+            let orchestrator = orchestrator.clone();
+            async move { orchestrator.handle(request("go")).await }
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(orchestrator.suspend(GRACE).await.is_empty());
+        let refused = asking.await.unwrap().unwrap_err();
+        assert!(matches!(refused, RequestError::ShuttingDown), "{refused:?}");
+        assert!(store.runs(&session()).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_is_just_being_taken_up_is_left_as_it_is() {
     let store = failing_store();
     let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
