@@ -38,6 +38,7 @@ use crate::problem::{
     AT_WORK_ELSEWHERE, INVALID_SESSION_ID, NO_SUCH_SESSION, Problem, SESSION_ALTERED, SESSION_BUSY,
     SHUTTING_DOWN, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS,
 };
+use crate::refusal::refused_in;
 use crate::slots::RunSlot;
 use crate::{body, turns};
 
@@ -132,7 +133,7 @@ async fn begin(
         let end = followers.add(orchestrator.runs(), handle.run_id());
         Ok::<_, RequestError>((handle, events, end))
     });
-    Ok(begun.await??)
+    begun.await?.map_err(|error| refused_in("messages", error))
 }
 
 /// Returns the messages that a session holds; none if there is no such session yet, or none that the caller may see.

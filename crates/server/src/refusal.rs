@@ -139,6 +139,19 @@ impl From<DecideError> for Problem {
     }
 }
 
+/// As from the error alone, for a protocol in which what is said stands in this field, files with it.
+pub(crate) fn refused_in(field: &'static str, error: RequestError) -> Problem {
+    let is_of_it = matches!(
+        error,
+        RequestError::Attachment { .. } | RequestError::TooLarge { .. }
+    );
+    let problem = Problem::from(error);
+    match is_of_it {
+        true => problem.with("field", field),
+        false => problem,
+    }
+}
+
 /// Refuses what a client brought, by the field in which all protocols bring it.
 fn brought(why: &BroughtError, text: String) -> Problem {
     let problem = Problem::new(&INVALID_FIELD, text);

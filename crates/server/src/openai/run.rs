@@ -15,6 +15,7 @@ use crate::access::detached;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
+use crate::refusal::refused_in;
 use crate::turns::{Later, no_result, start};
 
 /// Why a run ended whose client has left.
@@ -51,18 +52,7 @@ pub(super) async fn begin(
         // Dropped with the answer of this task if nobody waits for it any more.
         Ok::<_, RequestError>((Held { handle, limited }, events))
     });
-    begun.await?.map_err(|error| {
-        // What is said stands in that field here, files with it.
-        let is_of_it = matches!(
-            error,
-            RequestError::Attachment { .. } | RequestError::TooLarge { .. }
-        );
-        let problem = Problem::from(error);
-        match is_of_it {
-            true => problem.with("field", said_in),
-            false => problem,
-        }
-    })
+    begun.await?.map_err(|error| refused_in(said_in, error))
 }
 
 impl Held {

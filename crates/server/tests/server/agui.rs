@@ -167,6 +167,19 @@ async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
     assert_eq!(users.len(), 2, "{session}");
 }
 
+#[tokio::test]
+async fn what_no_model_has_room_for_is_refused_by_the_field_that_says_it() {
+    let model = ScriptedModel::always(reply::text("Noted.")).with_context(1_000);
+    let server = InProcess::of(model).await;
+    let said = json!({"id": "u", "role": "user", "content": "word ".repeat(20_000)});
+    let body = input("r", json!([said]), json!({}));
+    let request = server.client().post("/agui");
+    let request = request.header("content-type", "application/json");
+    let (status, problem) = answer(request.body(body.to_string())).await;
+    let told = (status, &problem["field"]);
+    assert_eq!(told, (400, &json!("messages")), "{problem}");
+}
+
 fn hello(more: Value) -> String {
     input("r", json!([user("Hello?")]), more).to_string()
 }
