@@ -207,8 +207,8 @@ pub(crate) fn locked(current: &Mutex<App>) -> App {
     current.clone()
 }
 
-/// Lets runs go on that nobody drives, and has those at work hear of what other processes post to them, for as long as the engine
-/// takes new ones. Their live events go to other processes, and those of runs elsewhere come, for as long as any is at work.
+/// Lets runs go on that nobody drives, for as long as the engine takes new ones. Those at work hear of what other processes post to
+/// them, their live events go to other processes, and those of runs elsewhere come, for as long as any is at work or followed.
 pub(crate) fn recover_in_the_background(app: &App) {
     let runs = app.orchestrator.runs();
     tokio::spawn(async move {
