@@ -33,6 +33,7 @@ use crate::catalog::ToolCatalog;
 use crate::catalogs::Catalogs;
 use crate::health::SharedHealth;
 use crate::long_result::ResultBounds;
+use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
 use crate::tool_search::narrow_requests;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
@@ -193,6 +194,14 @@ impl Engine {
 
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.closing.is_cancelled()
+    }
+
+    /// Refuses a run that is to begin once the engine shuts down: nobody would wait for it any more.
+    pub(crate) fn check_open(&self) -> Result<(), RequestError> {
+        match self.is_shutting_down() {
+            true => Err(RequestError::ShuttingDown),
+            false => Ok(()),
+        }
     }
 
     /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.

@@ -102,9 +102,7 @@ impl Agent {
     ) -> Result<AgentRun, RequestError> {
         let no_model = || RequestError::NoModel(self.name().clone());
         let engine = self.engine.as_ref().ok_or_else(no_model)?;
-        if engine.is_shutting_down() {
-            return Err(RequestError::ShuttingDown);
-        }
+        engine.check_open()?;
         let is_system = |message: &Message| matches!(message, Message::System { .. });
         if messages.iter().all(is_system) {
             return Err(RequestError::EmptyMessage);
@@ -141,6 +139,8 @@ impl Agent {
             decision: None,
             offered_now: None,
         };
+        // Once more: the models may have taken long to say how much context they have.
+        engine.check_open()?;
         engine.announce(run_id, &history);
         let run = ReadyRun::new(engine, Arc::new(spec), history.clone());
         let begun = Driver::begin(Arc::clone(engine), scope, None, run);

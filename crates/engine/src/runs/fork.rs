@@ -150,9 +150,7 @@ impl Runs {
         turn: Turn,
         options: ForkOptions,
     ) -> Result<RunHandle, ForkError> {
-        if self.parts.engine.is_shutting_down() {
-            return Err(RequestError::ShuttingDown.into());
-        }
+        self.parts.engine.check_open()?;
         let store = self.parts.store.as_ref();
         let context = self.context_of(run_id).await?;
         let records = store.records(run_id, Seq(0)).await?;

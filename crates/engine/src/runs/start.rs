@@ -45,9 +45,7 @@ impl Runs {
     }
 
     async fn start_asked(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
-        if self.parts.engine.is_shutting_down() {
-            return Err(RequestError::ShuttingDown);
-        }
+        self.parts.engine.check_open()?;
         request.check_brought()?;
         request.check_attachments()?;
         if let Some(key) = request.idempotency_key.clone() {
@@ -183,17 +181,10 @@ impl Runs {
     }
 
     fn claim(&self, spec: &RunSpec) -> Result<Claim, RequestError> {
-        self.check_open()?;
+        // Once more: the store and the models may have taken long since the request came.
+        self.parts.engine.check_open()?;
         // An id just made is nobody else's.
         Claim::take(&self.parts, spec.run_id).ok_or(RequestError::ShuttingDown)
-    }
-
-    /// Refuses a run that nobody would wait for any more: the store and the models were asked since it was looked at last.
-    fn check_open(&self) -> Result<(), RequestError> {
-        match self.parts.engine.is_shutting_down() {
-            true => Err(RequestError::ShuttingDown),
-            false => Ok(()),
-        }
     }
 
     /// Starts a new run in the slot that is leased for it.
@@ -208,7 +199,8 @@ impl Runs {
             let standing = self.parts.store.standing(&request.session_id).await?;
             let history = self.go_on(standing, Arc::make_mut(&mut spec), request);
             let history = history.await?;
-            self.check_open()?;
+            // And once more: the store was asked again since.
+            engine.check_open()?;
             Ok::<_, RequestError>(history)
         };
         let history = match found.await {

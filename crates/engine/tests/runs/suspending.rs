@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{FinishReason, RunStatus, Seq, ToolFailure, ToolResult};
+use neuraxis_core::{
+    FinishReason, LlmError, ModelRequest, Reply, Role, RunStatus, Seq, ToolFailure, ToolResult,
+};
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore};
+use neuraxis_ports::{
+    CallContext, LlmClient, ModelInfo, RunLog as _, SessionIndex as _, SessionStore, async_trait,
+};
 use neuraxis_testkit::{
     Act, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
 };
@@ -192,6 +196,52 @@ async fn nor_does_one_in_a_session_without_runs_before_it_is_leased_or_after() {
         let refused = asking.await.unwrap().unwrap_err();
         assert!(matches!(refused, RequestError::ShuttingDown), "{refused:?}");
         assert!(store.runs(&session()).await.unwrap().is_empty());
+    }
+}
+
+/// A model that takes its time to find out how much context it has.
+#[derive(Debug)]
+struct SlowToLearn(ScriptedModel);
+
+#[async_trait]
+impl LlmClient for SlowToLearn {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        self.0.respond(request, ctx).await
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.0.info()
+    }
+
+    async fn learn_context(&self) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nor_does_one_that_the_models_keep_waiting_whether_it_is_kept_or_not() {
+    for is_kept in [true, false] {
+        let orchestrator = builder(after(0))
+            .model(Role::REASONING, Arc::new(SlowToLearn(after(0))))
+            .build()
+            .unwrap();
+        let asking = tokio::spawn({
+            let orchestrator = orchestrator.clone();
+            async move {
+                match is_kept {
+                    true => orchestrator.handle(request("go")).await.map(drop),
+                    false => orchestrator
+                        .agent()
+                        .execute("Be short.", "go")
+                        .await
+                        .map(drop),
+                }
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(orchestrator.suspend(GRACE).await.is_empty());
+        let refused = asking.await.unwrap().unwrap_err();
+        assert!(matches!(refused, RequestError::ShuttingDown), "{refused:?}");
     }
 }
 
