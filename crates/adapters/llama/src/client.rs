@@ -105,8 +105,8 @@ impl LlamaClient {
         request: &ModelRequest,
         within: Duration,
     ) -> Result<TokenCount, LlmError> {
-        let (request, _) = self.shape.of(request);
-        let body = self.chat.body(&request)?;
+        let (request, extra) = self.shape.of(request);
+        let body = extra.join(self.chat.body(&request)?);
         count::count(&self.endpoint, self.server, &request, body, within).await
     }
 

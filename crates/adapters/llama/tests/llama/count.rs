@@ -37,11 +37,13 @@ async fn what_is_counted_is_the_prompt_that_the_server_makes_of_the_whole_reques
     .await;
     let mut request = request("hi");
     request.tools = [spec("look").build()].into();
+    request.max_output_tokens = Some(16);
     let count = client(&server).count_tokens(&request, SECONDS).await;
     assert_eq!(count.unwrap(), TokenCount::measured(5));
     let asked: Value = serde_json::from_str(&server.seen()[0].body).unwrap();
     assert_eq!(asked["messages"][0]["content"], "hi");
     assert_eq!(asked["tools"][0]["function"]["name"], "look");
+    assert_eq!(asked["chat_template_kwargs"]["enable_thinking"], false);
 }
 
 #[tokio::test]

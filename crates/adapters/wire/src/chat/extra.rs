@@ -43,7 +43,8 @@ impl ExtraFields {
     }
 
     /// Returns an object, which has fields already, with these at its end.
-    pub(super) fn join(&self, body: Bytes) -> Bytes {
+    #[must_use]
+    pub fn join(&self, body: Bytes) -> Bytes {
         if self.0.is_empty() || !body.ends_with(b"}") {
             return body;
         }
