@@ -140,7 +140,7 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
 #[cfg(unix)]
 fn is_exposed(metadata: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    metadata.permissions().mode() & 0o027 != 0
+    metadata.permissions().mode() & 0o026 != 0
 }
 
 #[cfg(not(unix))]
@@ -236,7 +236,9 @@ mod tests {
             );
             assert!(!error.to_string().contains("canary"));
         }
-        // As a secret of Kubernetes is mounted.
-        assert!(matches!(read(0o440), Ok((Some(_), _))));
+        // As a secret of Kubernetes is mounted; and who may run a file can neither read nor change it.
+        for mode in [0o440, 0o711] {
+            assert!(matches!(read(mode), Ok((Some(_), _))), "{mode:o}");
+        }
     }
 }
