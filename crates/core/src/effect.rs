@@ -206,6 +206,10 @@ pub struct Approved {
     /// The code it was given with: see [`ApprovalDecided::code`](crate::ApprovalDecided::code).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ContentHash>,
+    /// When its question expires, where it was taken before: see
+    /// [`ApprovalDecided::given_before`](crate::ApprovalDecided::given_before).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_before: Option<Timestamp>,
 }
 
 /// One tool call to be run.

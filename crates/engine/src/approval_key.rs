@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 
 use hmac::{Hmac, KeyInit, Mac};
+use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
     AdvisedCall, ApprovalDecided, ApprovalDecision, Approved, CallToVet, ContentHash, Grant,
     GrantScope, Input, JsonText, RunId, SessionId,
@@ -53,7 +54,9 @@ impl ApprovalKey {
         let arguments = decided.final_arguments();
         let by = decided.by.as_deref();
         let call = decided.tool_call_id.as_str();
-        decided.code = self.code(&approval(run, call, arguments, remember.as_ref(), by));
+        let given_before = decided.given_before;
+        let parts = approval(run, call, arguments, remember.as_ref(), by, given_before);
+        decided.code = self.code(&parts);
     }
 
     /// Makes an approval count that was brought within this process.
@@ -67,11 +70,11 @@ impl ApprovalKey {
 
     /// Tells whether the approval of a call was made to count with this key.
     pub(crate) fn approves(&self, run: RunId, call: &CallToVet, approved: &Approved) -> bool {
-        let Approved { remember, by, code } = approved;
+        let (remember, by) = (approved.remember.as_ref(), approved.by.as_deref());
         let id = call.tool_call_id.as_str();
         let arguments = call.arguments.hash();
-        let parts = approval(run, id, arguments, remember.as_ref(), by.as_deref());
-        self.fits(&parts, *code)
+        let parts = approval(run, id, arguments, remember, by, approved.given_before);
+        self.fits(&parts, approved.code)
     }
 
     /// Makes a remembered answer count.
@@ -131,20 +134,24 @@ fn approval(
     arguments: ContentHash,
     remember: Option<&GrantScope>,
     by: Option<&str>,
+    given_before: Option<Timestamp>,
 ) -> Vec<Vec<u8>> {
     let optional = |text: Option<String>| {
         let text = text.map(|text| [b"+", text.as_bytes()].concat());
         text.unwrap_or_default()
     };
     let remember = remember.and_then(|scope| JsonText::encode(scope).ok());
-    vec![
+    let mut parts = vec![
         b"approval".to_vec(),
         run.0.as_bytes().to_vec(),
         call.as_bytes().to_vec(),
         arguments.as_bytes().to_vec(),
         optional(remember.map(|scope| scope.as_str().to_owned())),
         optional(by.map(str::to_owned)),
-    ]
+    ];
+    // No part at all without it: codes of approvals that do not say it stay what they were.
+    parts.extend(given_before.map(|end| end.to_string().into_bytes()));
+    parts
 }
 
 fn advice(run: RunId, arguments: &JsonText, advised: &AdvisedCall) -> Vec<Vec<u8>> {
@@ -176,7 +183,6 @@ fn remembered(session: &SessionId, grant: &Grant) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use neuraxis_core::jiff::Timestamp;
     use neuraxis_core::uuid::Uuid;
     use neuraxis_core::{CallAdvice, InputId, ToolCallId};
 
@@ -192,6 +198,7 @@ mod tests {
             decision,
             by: Some("alice".to_owned()),
             code: None,
+            given_before: None,
         }
     }
 
@@ -204,6 +211,7 @@ mod tests {
             remember,
             by: decided.by.clone(),
             code: decided.code,
+            given_before: decided.given_before,
         };
         let call = CallToVet {
             tool_call_id: decided.tool_call_id.clone(),
@@ -236,10 +244,31 @@ mod tests {
                 ..approved.clone()
             },
             Approved {
+                given_before: Some(Timestamp::UNIX_EPOCH),
+                ..approved.clone()
+            },
+            Approved {
                 code: None,
                 ..approved
             },
         ] {
+            assert!(!key.approves(RUN, &shown, &other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn that_an_approval_was_given_in_time_is_part_of_what_was_signed() {
+        let key = ApprovalKey::new([7; 32]);
+        let mut decided = decided(ApprovalDecision::APPROVE);
+        decided.given_before = Some(Timestamp::UNIX_EPOCH);
+        key.sign(RUN, &mut decided);
+        let (shown, approved) = call(&decided, "{}");
+        assert!(key.approves(RUN, &shown, &approved));
+        for given_before in [None, Some(Timestamp::MAX)] {
+            let other = Approved {
+                given_before,
+                ..approved.clone()
+            };
             assert!(!key.approves(RUN, &shown, &other), "{other:?}");
         }
     }

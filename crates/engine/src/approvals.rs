@@ -361,5 +361,6 @@ fn expiry_of(request: &ApprovalRequested) -> InboxInput {
         decision: ApprovalDecision::Expired,
         by: None,
         code: None,
+        given_before: None,
     })
 }

@@ -220,6 +220,7 @@ impl RunHandle {
             decision,
             by,
             code: None,
+            given_before: None,
         }))?;
         Ok(())
     }

@@ -101,6 +101,7 @@ impl Forged {
             decision: ApprovalDecision::APPROVE,
             by: Some("tester, at the terminal".to_owned()),
             code: Some(ContentHash::of(b"guessed")),
+            given_before: None,
         };
         self.tell(Input::ApprovalDecided(decided));
         self

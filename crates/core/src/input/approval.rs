@@ -1,5 +1,6 @@
 //! What people decide about tool calls.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::GrantScope;
@@ -25,6 +26,9 @@ pub struct ApprovalDecided {
     /// The keyed hash by which an engine knows an approval that it took itself from one that was written into its store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ContentHash>,
+    /// When the question expires, where an engine took the decision before that: it counts, however late the run hears of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_before: Option<Timestamp>,
 }
 
 impl ApprovalDecided {

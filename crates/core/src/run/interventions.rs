@@ -1,5 +1,7 @@
 //! Handles what people send to a run at work: a decision about a call, a message (loop rule 16), the wish that it end.
 
+use jiff::Timestamp;
+
 use super::agent::Agent;
 use super::batch::{Call, CallState};
 use super::last_answer::Limit;
@@ -32,19 +34,28 @@ impl AgentTurn<'_> {
         if call.arguments.hash() != decided.arguments_hash {
             return Err(InputError::ApprovalMismatch(id.clone()));
         }
-        // Whoever decides too late decides nothing, and it is not recorded as theirs.
-        if asked.expires_at.is_some_and(|end| end <= now) {
+        // Whoever decides too late decides nothing, and it is not recorded as theirs. What was taken in time may be heard late.
+        let is_over = |end: Timestamp| end <= now && decided.given_before != Some(end);
+        if asked.expires_at.is_some_and(is_over) {
             (decided.decision, decided.by) = (ApprovalDecision::Expired, None);
-            decided.code = None;
+            (decided.code, decided.given_before) = (None, None);
         }
         let (decision, by) = (decided.decision.clone(), decided.by.clone());
-        let code = decided.code;
+        let (code, given_before) = (decided.code, decided.given_before);
         self.record_in_batch(RecordBody::ApprovalDecided(Box::new(decided)));
         match decision {
             ApprovalDecision::Approve {
                 arguments,
                 remember,
-            } => self.approve(index, arguments, Approved { remember, by, code })?,
+            } => {
+                let approved = Approved {
+                    remember,
+                    by,
+                    code,
+                    given_before,
+                };
+                self.approve(index, arguments, approved)?;
+            }
             ApprovalDecision::Deny { reason } => {
                 let message = match reason {
                     Some(reason) => format!("denied: {reason}"),

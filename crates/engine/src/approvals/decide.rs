@@ -89,13 +89,15 @@ impl Approvals {
         let Some(asked) = open.iter().find(|waiting| is_it(waiting)) else {
             return Err(ResumeError::NotAsked(call.clone()));
         };
-        self.check_time(asked).await?;
-        self.check_arguments(asked, &decision).map_err(|why| {
-            let call = call.clone();
-            ResumeError::Arguments { call, why }
-        })?;
-        self.runs().check_folder(run_id, &records, Taker::Engine)?;
+        // Before it is looked at the time: what that lets pass was in time here, too.
         let decided = self.decided(asked, decision, by);
+        self.check_time(asked).await?;
+        self.check_arguments(asked, &decided.decision)
+            .map_err(|why| {
+                let call = call.clone();
+                ResumeError::Arguments { call, why }
+            })?;
+        self.runs().check_folder(run_id, &records, Taker::Engine)?;
         let decided = InboxInput::ApprovalDecided(decided);
         match self.runs().post(run_id, decided).await {
             Err(ResumeError::Store(StoreError::InputReused { .. })) => {
@@ -128,7 +130,7 @@ impl Approvals {
 
     /// Decides about a call that waits for a person and returns the run, if it goes on here: for whoever wants to follow it.
     /// Where another process has the run, the decision is left to that one: of several about one question the first counts,
-    /// and the others are told so. A run takes a decision that comes too late for an expiry, and goes on without the call:
+    /// and the others are told so. A run takes a decision that is given too late for an expiry, and goes on without the call:
     /// whoever is to be told so beforehand asks [`check_time`](Self::check_time).
     ///
     /// # Errors
@@ -298,6 +300,9 @@ impl Approvals {
         decision: ApprovalDecision,
         by: Option<String>,
     ) -> ApprovalDecided {
+        // Not when it is given: the same answer, given once more, is the same entry of an inbox.
+        let now = self.parts.engine.clock.now();
+        let given_before = waiting.request.expires_at.filter(|end| now < *end);
         ApprovalDecided {
             // That of the question: of several answers an inbox keeps one.
             id: InputId::new(format!("answer-{}", waiting.request.effect_id)),
@@ -307,6 +312,7 @@ impl Approvals {
             decision,
             by,
             code: None,
+            given_before,
         }
     }
 }

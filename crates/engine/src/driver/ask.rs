@@ -66,6 +66,7 @@ impl Driver {
                 decision,
                 by,
                 code: None,
+                given_before: None,
             };
             engine.approval_key.sign(ask.effect_id.run, &mut decided);
             Work::Answer(Box::new(Input::ApprovalDecided(decided)))

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use neuraxis_core::{Cancelled, Input, InputId};
+use neuraxis_core::{ApprovalDecision, Cancelled, Input, InputId};
 use neuraxis_ports::StoreError;
 use tokio::time::Instant;
 
@@ -46,6 +46,12 @@ impl Driver {
             (limit, heartbeat) => limit.or(heartbeat),
         };
         match self.happens(due).await {
+            // What people decided before may be kept and not heard yet.
+            Happened::Input(input) | Happened::Over(Work::Answer(input)) if is_expiry(&input) => {
+                self.read_inbox().await;
+                self.ready.push_back(*input);
+                return Ok(Input::TimePassed);
+            }
             Happened::Input(mut input) => {
                 self.engine
                     .approval_key
@@ -139,4 +145,12 @@ impl Driver {
             Work::Lost(error) => return Err(error),
         })
     }
+}
+
+/// Tells whether an input says that nobody decided in time.
+fn is_expiry(input: &Input) -> bool {
+    let Input::ApprovalDecided(decided) = input else {
+        return false;
+    };
+    decided.decision == ApprovalDecision::Expired
 }

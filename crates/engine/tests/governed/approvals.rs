@@ -259,6 +259,7 @@ async fn an_answer_that_another_one_overtook_is_not_said_to_be_kept() {
             decision: DENY,
             by: None,
             code: None,
+            given_before: None,
         }))
     });
     let approved = approved.await;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, InputId, Mode, Record, RecordBody, RunStatus, ToolFailure,
+    ApprovalDecided, ApprovalDecision, InboxEntry, InboxInput, InputId, Mode, Record, RecordBody,
+    RunStatus, Seq, ToolFailure,
 };
 use neuraxis_engine::{Answer, HeldRun, ImportError, ResumeError, UnfinishedRuns};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionIndex as _, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{FailingStore, Fault, ScriptedApprover, StoreOperation, reply};
 
 use crate::support::{Ran, World, later, results};
@@ -133,6 +134,52 @@ async fn an_approver_who_is_still_asked_has_no_more_time_either() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_is_kept_is_heard_before_the_end_of_its_time() {
+    let world = World::new(SHORT, ScriptedApprover::new().stay_silent());
+    let approvals = world.orchestrator.approvals();
+    // By another process, right before the end.
+    let elsewhere = async {
+        tokio::time::sleep(Duration::from_millis(3_599_999)).await;
+        let waiting = approvals.list().await.unwrap().remove(0);
+        let decided = ApprovalDecided {
+            id: InputId::new("elsewhere"),
+            tool_call_id: waiting.request.tool_call_id.clone(),
+            arguments_hash: waiting.request.arguments_hash,
+            decision: ApprovalDecision::APPROVE,
+            by: None,
+            code: None,
+            given_before: waiting.request.expires_at,
+        };
+        let decided = approvals.sign(waiting.run_id, decided);
+        let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
+        world.store.post(waiting.run_id, &entry).await.unwrap();
+    };
+    let calls = [("put", "{}")];
+    let (ran, ()) = tokio::join!(world.calls(Mode::MODERATE, &calls), elsewhere);
+    assert_eq!(decisions(&ran.records), [ApprovalDecision::APPROVE]);
+    assert_eq!(world.tools.put.count(), 1);
+}
+
+#[tokio::test]
+async fn a_decision_that_is_kept_in_time_counts_however_late_its_run_takes_it() {
+    let (world, store, [older, _]) = two_that_wait().await;
+    let run = older.result.run_id;
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
+    assert_eq!(waiting[0].run_id, run);
+    // The process that has the run dies before it takes the decision.
+    let session = older.result.session_id.clone();
+    let busy = StoreError::SessionBusy { session, run };
+    store.fail_next(StoreOperation::BeginRun, Fault::Refuse(busy));
+    world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
+    world.clock.advance(Duration::from_secs(3_600));
+    world.orchestrator.runs().recover().await.unwrap();
+    world.settled().await;
+    let records = store.records(run, Seq(0)).await.unwrap();
+    assert_eq!(decisions(&records), [ApprovalDecision::APPROVE]);
+    assert_eq!(world.tools.put.count(), 1);
+}
+
 #[tokio::test]
 async fn a_decision_that_comes_before_any_sweep_but_too_late_is_kept_as_an_expiry() {
     let world = World::new(SHORT, later(1));
@@ -171,6 +218,7 @@ async fn an_answer_brought_to_a_run_that_waits_expires_like_any_other() {
         decision: ApprovalDecision::APPROVE,
         by: Some("alice".to_owned()),
         code: None,
+        given_before: None,
     });
     let run = ran.result.run_id;
     let run = world

@@ -250,6 +250,7 @@ async fn what_comes_to_be_waited_for_in_the_very_step_of_an_answer_is_told() {
         decision: neuraxis_core::ApprovalDecision::Expired,
         by: None,
         code: None,
+        given_before: None,
     });
     let handle = orchestrator
         .runs()

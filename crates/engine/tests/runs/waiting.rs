@@ -81,6 +81,7 @@ fn decided(asked: &ApprovalRequested, decision: ApprovalDecision) -> Answer {
         decision,
         by: Some("ada".to_owned()),
         code: None,
+        given_before: None,
     })
 }
 

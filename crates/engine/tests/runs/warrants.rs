@@ -226,6 +226,7 @@ async fn forged_approval(store: &MemoryStore, run: RunId) -> ApprovalDecided {
         decision: ApprovalDecision::APPROVE,
         by: Some("somebody".to_owned()),
         code: None,
+        given_before: None,
     }
 }
 

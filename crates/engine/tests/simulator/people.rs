@@ -83,6 +83,7 @@ pub(crate) fn answers(world: &World, run: RunId) -> Vec<Answer> {
             decision: decision(&world.dice),
             by: None,
             code: None,
+            given_before: None,
         }));
     }
     answers

@@ -36,6 +36,7 @@ pub(crate) async fn approval(world: &World, run: RunId, id: &str) -> ApprovalDec
         decision: ApprovalDecision::APPROVE,
         by: Some("somebody".to_owned()),
         code: None,
+        given_before: None,
     }
 }
 

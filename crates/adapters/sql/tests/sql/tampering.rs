@@ -143,6 +143,7 @@ fn allowed(number: u32) -> RecordBody {
         decision: ApprovalDecision::approve_for_session(GrantScope::Tool),
         by: Some("ada".to_owned()),
         code: None,
+        given_before: None,
     }))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ApprovalDecision, Approved, AskCause, Channel, ContentHash, Decision, GrantScope, Mode,
+    ApprovalDecision, Approved, AskCause, Channel, ContentHash, Decision, GrantScope, Input, Mode,
     PendingKind, RecordBody, Remember, Role, RuleRef, ToolClass, Transcript, Vetting,
 };
 
@@ -94,6 +94,26 @@ fn a_decision_in_the_last_moment_counts() {
 }
 
 #[test]
+fn a_decision_that_was_taken_in_time_counts_however_late_the_run_hears_of_it() {
+    let end = expiring().asked().expires_at;
+    for (given_before, counts) in [(end, true), (Some(Timestamp::MAX), false)] {
+        let mut run = expiring();
+        let mut decided = run.decided(ApprovalDecision::APPROVE);
+        let Input::ApprovalDecided(decision) = &mut decided else {
+            panic!("a person decides: {decided:?}")
+        };
+        decision.given_before = given_before;
+        run.at(61_000).send(decided);
+        let approved = run.records.iter().any(|record| match &record.body {
+            RecordBody::ApprovalDecided(decided) => decided.decision == ApprovalDecision::APPROVE,
+            _ => false,
+        });
+        assert_eq!(approved, counts, "{given_before:?}");
+        assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+    }
+}
+
+#[test]
 fn the_same_is_asked_again_after_a_crash() {
     let mut run = expiring();
     let before = run.asked().clone();
@@ -117,6 +137,7 @@ fn what_a_person_wants_remembered_reaches_whoever_checks_the_call_again() {
         remember: Some(GrantScope::Tool),
         by: Some("alice".to_owned()),
         code: None,
+        given_before: None,
     };
     assert_eq!(run.to_vet().calls[0].approved, Some(Box::new(approved)));
     assert_gives_back(&Transcript::default(), &run.records, &run.tree);

@@ -203,6 +203,7 @@ impl Script {
             decision,
             by: Some("alice".to_owned()),
             code: None,
+            given_before: None,
         })
     }
 

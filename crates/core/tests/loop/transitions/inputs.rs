@@ -173,6 +173,7 @@ fn decided(run: &Script, decision: neuraxis_core::ApprovalDecision) -> Input {
         decision,
         by: None,
         code: None,
+        given_before: None,
     })
 }
 

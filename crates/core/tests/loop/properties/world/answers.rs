@@ -71,6 +71,7 @@ impl World {
                 decision: answer.decision.clone(),
                 by: None,
                 code: None,
+                given_before: None,
             }),
             Open::Effect(Effect::Consult(consult)) => Input::Advised(Advised {
                 effect_id: consult.effect_id,

@@ -172,6 +172,7 @@ fn decided(log: &RunLog, agent: u8, call: u8) -> ApprovalDecided {
         decision: ApprovalDecision::APPROVE,
         by: None,
         code: None,
+        given_before: None,
     }
 }
 
