@@ -201,6 +201,7 @@ impl Driver {
     /// inbox. Nothing is waited for here, so that a run that waits keeps no room for an input.
     fn advance(&mut self, input: Input, step: &mut Step) -> Option<InputId> {
         let posted = self.posted_id(&input);
+        let granted = granted_by(&input);
         let input = self.with_what_was_said(input);
         let advanced = self.tree.advance(self.stamp(), input);
         let is_recorded = matches!(&advanced, Ok(step) if !step.records.is_empty());
@@ -214,6 +215,9 @@ impl Driver {
                 wake_at: step.wake_at,
             }
         });
+        if !is_recorded && !granted.is_empty() {
+            self.journal.note_untaken(&granted);
+        }
         posted.filter(|_| !is_recorded)
     }
 
@@ -355,6 +359,14 @@ impl Driver {
 
     fn into_end_sender(self) -> EndSender {
         self.end
+    }
+}
+
+/// Returns the numbers of what people allowed for the session with the calls that an input checks.
+fn granted_by(input: &Input) -> Vec<u32> {
+    match input {
+        Input::Vetted(vetted) => vetted.granted.iter().map(|grant| grant.id).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::{DataPolicy, Grant, InboxEntry, InputId, Record, RunId};
@@ -28,6 +28,8 @@ pub(super) struct Journal {
     pub(super) policy: DataPolicy,
     /// What people allowed for the session in this run, in the order of its numbers: the store may not know all of it yet.
     pub(super) given: Mutex<Vec<Grant>>,
+    /// The numbers of those that never come on record: by the time they were found, nobody waited for the check any more.
+    pub(super) untaken: std::sync::Mutex<Vec<u32>>,
 }
 
 impl Journal {
@@ -137,6 +139,16 @@ impl Journal {
         {
             tracing::error!(run = %self.run_id, %error, "what was sent to the run was not kept");
         }
+    }
+
+    /// Notes that grants do not come on record, so that they let nothing run.
+    pub(super) fn note_untaken(&self, grants: &[u32]) {
+        self.untaken().extend_from_slice(grants);
+    }
+
+    /// Returns the numbers of the grants that do not come on record.
+    pub(super) fn untaken(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.untaken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whether the inbox has to be read though nobody said that anything is in it.

@@ -374,6 +374,9 @@ impl Lookup {
         for grant in given {
             remembered.record(grant.clone());
         }
+        // Their numbers stay taken.
+        let untaken = self.journal.untaken();
+        remembered.retain(|grant| !untaken.contains(&grant.id));
         Ok(Some(remembered))
     }
 }

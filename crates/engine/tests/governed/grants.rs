@@ -1,9 +1,15 @@
 //! "Allow for this session": remembered with the session, bound as policy says, listed and taken back.
 
-use neuraxis_core::{ApprovalDecision, GrantScope, Mode, RecordBody, ToolFailure, Vetting};
-use neuraxis_engine::UuidV7;
+use neuraxis_core::{
+    AgentId, ApprovalDecision, Channel, GrantScope, Mode, RecordBody, Role, RunStatus, ToolFailure,
+    Vetting,
+};
+use neuraxis_engine::{Agent, UserRequest, UuidV7};
+use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{ApproverReply, RunLog as _, SessionIndex as _};
-use neuraxis_testkit::{Fault, ScriptedApprover, StoreOperation};
+use neuraxis_testkit::{
+    FailingStore, Fault, ScriptedApprover, ScriptedModel, StoreOperation, reply,
+};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -216,9 +222,7 @@ async fn what_brings_untrusted_content_is_never_promised_and_says_why_it_asks_ag
 
 #[tokio::test]
 async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
-    let failing = Arc::new(neuraxis_testkit::FailingStore::new(
-        neuraxis_memory::MemoryStore::new(),
-    ));
+    let failing = Arc::new(FailingStore::new(MemoryStore::new()));
     let away = neuraxis_ports::StoreError::Unavailable("for a moment".to_owned());
     // Looked at whenever the call is judged: before a person is asked, and once one has answered.
     let looks = |times| {
@@ -243,6 +247,39 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
     looks(0);
     let ran = world.calls(Mode::MODERATE, &[PUT]).await;
     assert_eq!(ran.results()[0].failure, Some(ToolFailure::Denied));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_allowed_an_agent_that_ended_before_that_was_recorded_lets_nothing_run() {
+    let failing = Arc::new(FailingStore::new(MemoryStore::new()));
+    let approver = for_session(GrantScope::Tool);
+    let helper = ScriptedModel::new().then(reply::calls([PUT]));
+    let role = Role::new("helper");
+    let agent = Agent::builder("help").role(role.clone());
+    let agent = agent.tools_named(["put"]).build().unwrap();
+    let world = World::with("", approver, |builder| {
+        let builder = builder.store(failing.clone());
+        builder.model(role, Arc::new(helper)).agent_tool(agent)
+    });
+    world
+        .model
+        .push(reply::calls([("help", r#"{"task":"Do it."}"#)]));
+    world.model.push(reply::calls([OTHER]));
+    world.model.push(reply::text("Done."));
+    // Before the person is asked, and once the person has answered.
+    for seconds in [0, 10] {
+        let late = Fault::AnswerLate(Duration::from_secs(seconds));
+        failing.fail_next(StoreOperation::Carried, late);
+    }
+    let request = UserRequest::new(session("s"), "Please do it.").mode(Mode::MODERATE);
+    let request = request.channel(Channel::CODE_TASK);
+    let (handle, _) = world.orchestrator.stream(request).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    handle.cancel_agent(AgentId(1), "enough").unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Done);
+    assert_eq!(world.tools.put.count(), 0);
+    assert_eq!(world.approver.asks().len(), 2, "the person is asked again");
 }
 
 #[tokio::test]
