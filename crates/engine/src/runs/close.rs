@@ -5,15 +5,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use neuraxis_brainstem::Spent;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, Decision, ForkPoint, LogEnd, Record, RestoreError, RunId, Seq, Transcript, Turn,
-    closing_records,
+    AgentId, Decision, ForkPoint, Limits, LogEnd, MicroUsd, Record, RestoreError, RunId, Seq,
+    SessionMetrics, Transcript, Turn, closing_records,
 };
 use neuraxis_ports::StoreError;
 use tokio::time::Instant;
 
 use super::fork::waits_for_an_answer;
+use super::govern::spent;
 use super::slot::Claim;
 use super::{ResumeError, Runs};
 use crate::request::{RequestError, UserRequest};
@@ -194,12 +196,30 @@ impl Runs {
             spec.root.limits = *limits;
         }
         // A new run is no way around a limit.
-        let left = |most: u32| most.saturating_sub(turn.0).max(1);
-        spec.root.limits.max_turns = spec.root.limits.max_turns.map(left);
+        let used = spent(&SessionMetrics::of_run(records.iter().map(|it| &**it)));
+        let limits = left_of(spec.root.limits, turn, used);
+        spec.root.limits = self.within_day(session, &spec, limits, Spent::NONE).await?;
         let request = UserRequest::new(session.clone(), String::new());
         // Boxed, because a run that is begun may come to take up another.
         let launched = self.launch(Arc::new(spec), &request, None);
         Box::pin(launched).await.map(Some)
+    }
+}
+
+/// Returns what a run that began with these limits may still use after so many turns, at least one more.
+fn left_of(limits: Limits, turn: Turn, used: Spent) -> Limits {
+    let turns = |most: u32| most.saturating_sub(turn.0).max(1);
+    let tool_calls = |most: u32| most.saturating_sub(used.tool_calls);
+    let cost = |most: MicroUsd| MicroUsd(most.0.saturating_sub(used.cost.0));
+    Limits {
+        max_turns: limits.max_turns.map(turns),
+        max_tool_calls: limits.max_tool_calls.map(tool_calls),
+        max_tokens: limits
+            .max_tokens
+            .map(|most| most.saturating_sub(used.tokens)),
+        max_cost: limits.max_cost.map(cost),
+        deadline: limits.deadline.map(|most| most.saturating_sub(used.time)),
+        ..limits
     }
 }
 

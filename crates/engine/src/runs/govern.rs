@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::{Request, RequestError as Refusal, Spent, works_on_files};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
-    AgentName, BudgetScope, Decision, PlanName, Record, Role, RunId, RunSpec, SessionId,
+    AgentName, BudgetScope, Decision, Limits, PlanName, Record, Role, RunId, RunSpec, SessionId,
     SessionMetrics,
 };
 use neuraxis_ports::{Session, StoreError, UsageOf};
@@ -224,24 +224,35 @@ impl Runs {
         records: &[Arc<Record>],
     ) -> Result<InForce, StoreError> {
         let mut in_force = self.in_force(session, spec, decision);
-        let policy = &self.parts.engine.policy;
-        let plan = spec.plan.as_ref();
-        let Some(plan) = plan.filter(|plan| policy.counts(plan, BudgetScope::Day)) else {
-            return Ok(in_force);
-        };
         let own = SessionMetrics::of_run(records.iter().map(|record| &**record));
         if own.llm_calls == 0 {
             return Ok(in_force);
         }
-        let owner = self.parts.store.session(session).await?.owner;
-        let day = self.spent_today(owner).await?;
         let limits = in_force.limits.as_deref().copied();
         let limits = limits.unwrap_or(spec.root.limits);
-        let within = policy.within_day(plan, limits, day, spent(&own));
+        let within = self.within_day(session, spec, limits, spent(&own)).await?;
         if within != limits {
             in_force.limits = Some(Box::new(within));
         }
         Ok(in_force)
+    }
+
+    /// Returns what a run may use in all, itself having used so much, within what its owner has left of the day.
+    pub(super) async fn within_day(
+        &self,
+        session: &SessionId,
+        spec: &RunSpec,
+        limits: Limits,
+        own: Spent,
+    ) -> Result<Limits, StoreError> {
+        let policy = &self.parts.engine.policy;
+        let plan = spec.plan.as_ref();
+        let Some(plan) = plan.filter(|plan| policy.counts(plan, BudgetScope::Day)) else {
+            return Ok(limits);
+        };
+        let owner = self.parts.store.session(session).await?.owner;
+        let day = self.spent_today(owner).await?;
+        Ok(policy.within_day(plan, limits, day, own))
     }
 
     fn plan_of<'a>(&'a self, request: &'a UserRequest) -> Option<&'a PlanName> {
@@ -324,7 +335,8 @@ impl Runs {
     }
 }
 
-fn spent(metrics: &SessionMetrics) -> Spent {
+/// Returns what runs used of all that budgets limit.
+pub(super) fn spent(metrics: &SessionMetrics) -> Spent {
     let usage = &metrics.usage.total;
     let parts = usage.prompt.tokens.saturating_add(usage.completion.tokens);
     Spent {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
-    AgentId, Cancelled, FinishReason, InboxInput, InputId, JsonText, Record, RecordBody, RunId,
-    RunStarted, RunStatus, RunTree, Seq, ToolFailure, Transcript,
+    AgentId, Cancelled, FinishReason, InboxInput, InputId, JsonText, PlanName, Record, RecordBody,
+    Reply, RunId, RunStarted, RunStatus, RunTree, Seq, ToolFailure, Transcript,
 };
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
@@ -15,7 +15,7 @@ use neuraxis_testkit::{
     assert_paired, reply, spec,
 };
 
-use crate::support::{builder, request, session};
+use crate::support::{builder, policy, request, session};
 
 fn pay(act: Act) -> Arc<ScriptedTool> {
     Arc::new(ScriptedTool::always(spec("note").idempotent(), act))
@@ -30,11 +30,16 @@ fn engine(store: Arc<dyn SessionStore>, model: ScriptedModel, tool: Act) -> Orch
         .unwrap()
 }
 
+/// A reply of 15 tokens that calls the tool.
+fn turn(text: &str, arguments: &str) -> Reply {
+    reply::using(reply::text_and_calls(text, [("note", arguments)]), 10, 5)
+}
+
 /// The log of a run that one process left while a call ran, changed and put into a store of its own.
 async fn left(change: impl Fn(&mut Record)) -> (Arc<MemoryStore>, RunId) {
     let model = ScriptedModel::new()
-        .then(reply::text_and_calls("First.", [("note", "{\"n\":1}")]))
-        .then(reply::text_and_calls("Second.", [("note", "{\"n\":2}")]));
+        .then(turn("First.", "{\"n\":1}"))
+        .then(turn("Second.", "{\"n\":2}"));
     let tool = ScriptedTool::new(spec("note").idempotent())
         .then(Act::value("1"))
         .then(Act::hanging());
@@ -142,6 +147,37 @@ async fn a_run_of_another_version_goes_on_at_its_next_turn_as_another_run() {
     assert_eq!(texts.len(), 5, "nothing is asked anew: {texts:?}");
     let history = store.history(&session()).await.unwrap();
     assert_eq!(history.messages().last().unwrap().text(), "Third.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_of_another_version_used_is_not_there_again_for_the_run_that_goes_on() {
+    for (of_run, of_day, left_of_it) in [(50_000, 90_000, 49_970), (50_000, 40_000, 39_970)] {
+        let (store, _) = left(|record| {
+            other_version(record);
+            if let RecordBody::RunStarted(started) = &mut record.body {
+                let spec = Arc::make_mut(&mut started.spec);
+                spec.root.limits.max_tokens = Some(of_run);
+                spec.plan = Some(PlanName::new("team"));
+            }
+        })
+        .await;
+        let day = format!("plans.team.day = {{ max_tokens = {of_day} }}\n");
+        let orchestrator = builder(ScriptedModel::always(reply::text("Third.")))
+            .policy(policy(&day))
+            .store(store)
+            .ids(Arc::new(UuidV7))
+            .tool(pay(Act::value("1")))
+            .build()
+            .unwrap();
+        let recovered = orchestrator.runs().recover().await.unwrap();
+        let [next] = recovered.resumed.as_slice() else {
+            panic!("{recovered:?}")
+        };
+        assert_eq!(next.result().await.unwrap().reply, "Third.");
+        let records = next.records();
+        let limits = started(&records).unwrap().spec.root.limits;
+        assert_eq!(limits.max_tokens, Some(left_of_it), "{of_day}");
+    }
 }
 
 /// Checks that a run which was left is closed, and that no other goes on from it.
