@@ -221,12 +221,14 @@ impl Driver {
         posted.filter(|_| !is_recorded)
     }
 
-    /// Adds to the wish that the run end what the user has read until now of the answer, and of what calls print.
+    /// Adds to the wish that the run end, or one of its agents, what the user has read until now of the answer, and of what the
+    /// calls print that it cuts off.
     fn with_what_was_said(&self, input: Input) -> Input {
         match input {
             Input::Cancelled(mut cancelled) => {
                 cancelled.cut = self.journal.feed.said(AgentId::ROOT);
-                cancelled.printed = self.journal.feed.printed();
+                let is_cut = |agent| self.tree.works_for(agent, cancelled.agent);
+                cancelled.printed = self.journal.feed.printed(is_cut);
                 Input::Cancelled(cancelled)
             }
             other => other,

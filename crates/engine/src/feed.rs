@@ -139,10 +139,11 @@ impl Feed {
         said.into_iter().find(|said| !said.text.is_empty())
     }
 
-    /// Returns the end of what each tool call that is open has printed.
-    pub(crate) fn printed(&self) -> Vec<CutOutput> {
+    /// Returns the end of what each tool call of some agents that is open has printed.
+    pub(crate) fn printed(&self, is_of: impl Fn(AgentId) -> bool) -> Vec<CutOutput> {
         let state = self.lock();
         let buffers = state.open.iter().filter_map(|call| call.buffer.as_ref());
+        let buffers = buffers.filter(|buffer| is_of(buffer.call.agent));
         let printed = buffers.filter_map(|buffer| {
             let (effect_id, text) = (buffer.call.effect_id, buffer.printed()?);
             Some(CutOutput { effect_id, text })

@@ -138,6 +138,13 @@ impl RunTree {
         self.spec.client_tools == ClientTools::HandOver
     }
 
+    /// Tells whether an agent is another one, or works for it at whatever depth.
+    #[must_use]
+    pub fn works_for(&self, agent: AgentId, other: AgentId) -> bool {
+        let above = |agent: &&Agent| self.agent(agent.parent_id()?);
+        std::iter::successors(self.agent(agent), above).any(|agent| agent.id == other)
+    }
+
     /// Returns what an agent of this run was started with.
     #[must_use]
     pub fn agent_spec(&self, agent: AgentId) -> &AgentSpec {

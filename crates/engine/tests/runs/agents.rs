@@ -223,8 +223,8 @@ async fn an_agents_limits_are_no_looser_than_its_requests() {
     assert_eq!(started.spec.root.limits.max_tool_calls, Some(4));
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_parallel_agents_do_is_told_apart_by_content_index() {
+/// Three agents at work, each on a call that prints at once and takes a second.
+fn printing_agents() -> Orchestrator {
     let look = ScriptedTool::answering(spec("look").read_only(), |arguments| {
         Act::value("1")
             .printing(arguments.as_str())
@@ -238,11 +238,34 @@ async fn what_parallel_agents_do_is_told_apart_by_content_index() {
             reply::text("seen")
         }
     }));
-    let orchestrator = with_agents(TOPICS, &agents)
+    with_agents(TOPICS, &agents)
         .tool(Arc::new(look))
         .agent_tool(researcher(&["look"]).build().unwrap())
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_cancelled_notes_what_its_own_calls_printed_alone() {
+    let orchestrator = printing_agents();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    handle.cancel_agent(AgentId(2), "enough").unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Done);
+    let records = handle.records();
+    let cancelled = records.iter().find_map(|record| match &record.body {
+        RecordBody::Cancelled(cancelled) => Some(cancelled),
+        _ => None,
+    });
+    let printed = cancelled.unwrap().printed.iter();
+    let printed: Vec<_> = printed.map(|output| output.text.as_str()).collect();
+    assert_eq!(printed, [r#"{"at":"two"}"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_parallel_agents_do_is_told_apart_by_content_index() {
+    let orchestrator = printing_agents();
     let heard = hear(&orchestrator, request("go")).await;
     heard.assert_valid(RunStatus::Done);
     let mut owners: BTreeMap<ContentIndex, AgentId> = BTreeMap::new();
