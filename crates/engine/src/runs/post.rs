@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, Cancelled, InboxEntry, InboxInput, InputId, Message, RunId, Seq, Steered, ToolCallId,
-    ToolOutcome,
+    AgentId, ApprovalDecision, Cancelled, InboxEntry, InboxInput, InputId, Message, RunId, Seq,
+    Steered, ToolCallId, ToolOutcome,
 };
 use neuraxis_ports::StoreError;
 
@@ -33,6 +33,7 @@ impl Runs {
             self.parts.engine.approval_key.sign(run_id, decided);
         }
         self.check_owner_of(run_id).await?;
+        self.check_kept_whole(run_id, &input).await?;
         let posted = Box::new(input.input());
         let entry = InboxEntry::new(input);
         self.parts.store.post(run_id, &entry).await?;
@@ -70,6 +71,21 @@ impl Runs {
             }
         }
         Ok(())
+    }
+
+    /// Refuses what is meant for a run of an altered session before it is kept: the run would take it once its session is
+    /// whole again, though whoever sent it was told otherwise.
+    async fn check_kept_whole(&self, run: RunId, input: &InboxInput) -> Result<(), ResumeError> {
+        // Nobody is told of an expiry, and kept it is not tried again and again. What is at work here goes on without a look.
+        let is_expiry = matches!(input, InboxInput::ApprovalDecided(decided) if decided.decision == ApprovalDecision::Expired);
+        if self.parts.verified.is_none() || is_expiry || self.parts.active.contains(run) {
+            return Ok(());
+        }
+        let run = self.parts.store.run(run).await?;
+        match run.ended_at {
+            Some(_) => Ok(()),
+            None => self.refuse_altered(&run.session).await,
+        }
     }
 
     /// Ends a run, whichever process drives it: its calls get their results, its history stays valid. If nobody drives it, it is

@@ -301,15 +301,23 @@ impl Runs {
             return Err(ResumeError::Imported(run_id));
         }
         let session = &summary.session;
-        if let Some(why) = self.alteration(session).await? {
-            let session = session.clone();
-            return Err(ResumeError::Altered { session, why });
-        }
+        self.refuse_altered(session).await?;
         let context = self.context_in(session).await?;
         let context = context.ok_or_else(|| ResumeError::OtherOwner {
             session: session.clone(),
         })?;
         Ok((summary, context))
+    }
+
+    /// Refuses a session that is not what was kept: nothing goes on from it.
+    pub(super) async fn refuse_altered(&self, session: &SessionId) -> Result<(), ResumeError> {
+        match self.alteration(session).await? {
+            Some(why) => Err(ResumeError::Altered {
+                session: session.clone(),
+                why,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Leases a run that can go on, and reads it back once nobody else can write to it.

@@ -163,16 +163,23 @@ async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_to_end_a_run_of_an_altered_session_is_refused() {
+async fn what_is_meant_for_a_run_of_an_altered_session_is_refused_and_not_kept() {
     let store = failing_store();
     let run = left_behind(&store).await;
     let next = engine(&store, answering());
+    let written = writes(&store);
     store.fail_next(StoreOperation::Verify, altered());
     let cancelled = next.runs().cancel(run, "enough").await;
     assert!(
         matches!(&cancelled, Err(ResumeError::Altered { .. })),
         "nobody would end it: {cancelled:?}"
     );
+    let steered = next.runs().steer(run, "and more").await;
+    assert!(
+        matches!(&steered, Err(ResumeError::Altered { .. })),
+        "{steered:?}"
+    );
+    assert_eq!(writes(&store), written);
 }
 
 #[tokio::test(start_paused = true)]
