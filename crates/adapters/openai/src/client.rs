@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply};
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{
     ChatClient, Endpoint, EndpointConfig, ErrorRule, KeyHeader, Meaning, Route, Secret, models,
@@ -22,10 +22,15 @@ const NO_ROOM_TO_THINK: u32 = 1_024;
 /// How many more are asked for then: GPT-5 thinks for more than a thousand before it answers in one sentence.
 const ROOM_TO_THINK: u32 = 4_096;
 
+/// Words about a request that is larger than what an account may use in a minute, in lower case.
+const MORE_THAN_A_MINUTE_ALLOWS: &str = "request too large for";
+
 /// What errors mean, besides what holds everywhere; the first rule that fits counts. The codes are those of OpenAI's guide to errors
 /// (platform.openai.com/docs/guides/error-codes) and of the errors of a response in its published API description; inside
 /// a stream there is no status, so that the code alone tells.
-const RULES: [ErrorRule; 26] = [
+const RULES: [ErrorRule; 27] = [
+    // Its code is that of a rate, but no wait makes it fit.
+    ErrorRule::message(MORE_THAN_A_MINUTE_ALLOWS, Meaning::ContextOverflow),
     // The type of an error about money may stand beside a code about rates: the code is right.
     ErrorRule::code("rate_limit_exceeded", Meaning::RateLimited),
     ErrorRule::code("slow_down", Meaning::RateLimited),
@@ -160,7 +165,10 @@ impl LlmClient for OpenAiClient {
         let request = self.with_room(request);
         match &self.protocol {
             Protocol::Responses(client) => client.respond(&request, ctx).await,
-            Protocol::Chat(client) => client.respond(&request, ctx).await,
+            Protocol::Chat(client) => {
+                let reply = client.respond(&request, ctx).await;
+                reply.map_err(|error| without_reply(error, request.max_output_tokens))
+            }
         }
     }
 
@@ -172,13 +180,34 @@ impl LlmClient for OpenAiClient {
         let request = self.with_room(request);
         match &self.protocol {
             Protocol::Responses(client) => client.stream(&request, ctx).await,
-            Protocol::Chat(client) => client.stream(&request, ctx).await,
+            Protocol::Chat(client) => {
+                let stream = client.stream(&request, ctx).await;
+                stream.map_err(|error| without_reply(error, request.max_output_tokens))
+            }
         }
     }
 
     fn info(&self) -> ModelInfo {
         self.info.clone()
     }
+}
+
+/// Takes the longest reply out of what a request needed that is larger than what an account may use in a minute, where the
+/// reply is counted in, and says what can be done beside shortening the conversation.
+pub(crate) fn without_reply(mut error: LlmError, most: Option<u32>) -> LlmError {
+    if let LlmErrorKind::ContextOverflow { needed, .. } = &mut error.kind
+        && error
+            .message
+            .to_ascii_lowercase()
+            .contains(MORE_THAN_A_MINUTE_ALLOWS)
+    {
+        let most = most.map_or(0, u64::from);
+        *needed = needed.map(|in_all| in_all.saturating_sub(most));
+        error.message.push_str(
+            "; no wait helps: raise this limit with the provider, offer fewer tools, or ask for a shorter reply",
+        );
+    }
+    error
 }
 
 /// Returns where the server lists its models.

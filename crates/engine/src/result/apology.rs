@@ -79,7 +79,8 @@ fn room(error: &LlmError, records: &[Arc<Record>]) -> Option<String> {
     };
     let size = started.spec.root.request_size(&started.spec.messages);
     Some(format!(
-        "Of the first request, {size}: offer fewer tools, or give the model more context, as with -c of a llama-server."
+        "Of the first request, {size}: offer fewer tools, or give the model more context, as with -c of a llama-server. \
+         Where the provider limits the tokens of a minute to fewer, raise that limit."
     ))
 }
 

@@ -472,4 +472,5 @@ async fn a_first_request_that_a_server_finds_too_long_says_what_takes_the_room()
         "{reply}"
     );
     assert!(reply.contains("offer fewer tools"), "{reply}");
+    assert!(reply.contains("the tokens of a minute"), "{reply}");
 }

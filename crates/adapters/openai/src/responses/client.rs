@@ -10,6 +10,7 @@ use neuraxis_wire::{Endpoint, Route};
 use super::dialect::ResponsesDialect;
 use super::encode::Encoder;
 use super::output::Output;
+use crate::client::without_reply;
 use crate::dialect::PROVIDER;
 
 /// A client of Responses, in the dialect of one server.
@@ -61,10 +62,10 @@ impl ResponsesClient {
             let body = self.encoder.body(request, Delivery::Whole)?;
             match self.endpoint.ask(&self.route, body, ctx).await {
                 Ok(answer) => break answer,
-                Err(error) => self.encoder.learn(error, request)?,
+                Err(error) => self.learn(error, request)?,
             }
         };
-        self.output().whole(&answer, self.endpoint.errors())
+        self.output(request).whole(&answer, self.endpoint.errors())
     }
 
     /// Answers a request piece by piece.
@@ -79,16 +80,22 @@ impl ResponsesClient {
     ) -> Result<ReplyStream, LlmError> {
         loop {
             let body = self.encoder.body(request, Delivery::Streamed)?;
-            let output = || self.output();
+            let output = || self.output(request);
             let stream = self.endpoint.stream(&self.route, body, ctx, output);
             match stream.await {
                 Ok(stream) => break Ok(stream),
-                Err(error) => self.encoder.learn(error, request)?,
+                Err(error) => self.learn(error, request)?,
             }
         }
     }
 
-    fn output(&self) -> Output {
-        Output::new(Arc::clone(&self.server), self.model.clone())
+    fn learn(&self, error: LlmError, request: &ModelRequest) -> Result<(), LlmError> {
+        let error = without_reply(error, request.max_output_tokens);
+        self.encoder.learn(error, request)
+    }
+
+    fn output(&self, request: &ModelRequest) -> Output {
+        let most = request.max_output_tokens;
+        Output::new(Arc::clone(&self.server), self.model.clone(), most)
     }
 }

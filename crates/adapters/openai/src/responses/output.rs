@@ -24,6 +24,7 @@ use self::end::{error_in_stream, error_of, finish_by_status};
 use self::item::{Kind, Progress, Section};
 use super::event::{Event, Response, ResponseUsage, said, text_of};
 use super::state::Origin;
+use crate::client::without_reply;
 
 /// The most items of one reply: far more than any model means.
 const MAX_ITEMS: usize = 1_000;
@@ -42,6 +43,8 @@ pub(super) struct Output {
     asked: Arc<str>,
     /// The model that answers.
     model: ModelRef,
+    /// The most tokens of the reply, where the request names a number.
+    most: Option<u32>,
     items: Vec<Progress>,
     bytes: usize,
     usage: Option<ResponseUsage>,
@@ -49,11 +52,12 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(server: Arc<str>, model: ModelRef) -> Self {
+    pub(super) fn new(server: Arc<str>, model: ModelRef, most: Option<u32>) -> Self {
         Self {
             server,
             asked: Arc::clone(&model.model),
             model,
+            most,
             items: Vec::new(),
             bytes: 0,
             usage: None,
@@ -301,6 +305,7 @@ impl ReplyDecoder for Output {
     }
 
     fn with_usage(&self, error: LlmError) -> LlmError {
+        let error = without_reply(error, self.most);
         if error.usage.is_none() && self.usage.is_some() {
             return error.with_usage(self.usage());
         }

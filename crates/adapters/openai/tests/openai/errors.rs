@@ -287,6 +287,63 @@ async fn the_server_has_the_last_word_on_trying_again() {
     }
 }
 
+/// What Groq and OpenAI say of a request that is larger than what an account may use in a minute.
+const MORE_THAN_A_MINUTE_ALLOWS: [(u16, &str); 2] = [
+    (
+        413,
+        "Request too large for model `llama-3.3-70b-versatile` in organization `org_1` service tier `on_demand` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce your message size and try again. Need more tokens? Upgrade to Dev Tier today.",
+    ),
+    (
+        429,
+        "Request too large for gpt-4.1-2025-04-14 (for limit gpt-4.1) in organization org-1 on tokens per min (TPM): Limit 6000, Requested 9000. The input or output tokens must be reduced in order to run successfully.",
+    ),
+];
+
+#[tokio::test]
+async fn a_request_that_no_minute_has_room_for_needs_what_it_is_without_the_reply() {
+    let expected = LlmErrorKind::ContextOverflow {
+        limit: Some(6_000),
+        needed: Some(4_904),
+    };
+    let mut request = request("hi");
+    request.max_output_tokens = Some(4_096);
+    for (status, words) in MORE_THAN_A_MINUTE_ALLOWS {
+        let error = json!({"message": words, "type": "tokens", "param": null, "code": "rate_limit_exceeded"});
+        let body = json!({"error": error}).to_string();
+        let refusing = Loopback::start(move |_| {
+            Answer::whole(status, "content-type: application/json", &body)
+        })
+        .await;
+        let mut failed = response(&[]);
+        failed["status"] = json!("failed");
+        failed["error"] = json!({"code": "rate_limit_exceeded", "message": words});
+        let failing = Loopback::start(move |seen| answer_with(&failed, is_streamed(seen))).await;
+        for (server, api) in [
+            (&refusing, Api::Responses),
+            (&refusing, Api::Chat),
+            (&failing, Api::Responses),
+        ] {
+            for error in both(&client(server, api), &request).await {
+                assert_eq!(error.kind, expected, "{error}");
+                assert!(error.message.contains("raise this limit"), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_the_next_minute_has_room_for_waits() {
+    let words = "Rate limit reached for model `m` on tokens per minute (TPM): Limit 6000, Used 5034, Requested 1443. Please try again in 4.77s.";
+    let body =
+        json!({"error": {"message": words, "type": "tokens", "code": "rate_limit_exceeded"}});
+    let body = body.to_string();
+    let server =
+        Loopback::start(move |_| Answer::whole(429, "content-type: application/json", &body)).await;
+    for error in both(&client(&server, Api::Chat), &request("hi")).await {
+        assert_eq!(error.retry_after(), Some(Duration::from_millis(4_770)));
+    }
+}
+
 #[tokio::test]
 async fn a_response_that_failed_is_the_error_it_names() {
     for (code, expected) in [

@@ -14,7 +14,7 @@ use super::retry_after::{limits_reset, retry_after, should_retry, wait_in_body};
 use super::{ServerErrors, clean, rules};
 
 /// Words after which servers write the size of the context.
-const LIMIT_FOLLOWS: [&str; 15] = [
+const LIMIT_FOLLOWS: [&str; 17] = [
     "maximum context length is ",
     "maximum context length of ",
     "context length of only ",
@@ -29,12 +29,14 @@ const LIMIT_FOLLOWS: [&str; 15] = [
     "exceeds the limit of ",
     "input length should be [1, ",
     "maximum allowed input length of ",
+    "Max size: ",
+    "): Limit ",
     " > ",
 ];
 
 /// Words after which servers write what the request needed. Where a server counts the prompt and the reply apart, the prompt
 /// comes first.
-const NEEDED_FOLLOWS: [&str; 20] = [
+const NEEDED_FOLLOWS: [&str; 21] = [
     "prompt contains at least ",
     "prompt contains ",
     "You passed ",
@@ -55,6 +57,7 @@ const NEEDED_FOLLOWS: [&str; 20] = [
     "prompt is too long: ",
     "context limit: ",
     "Input length ",
+    ", Requested ",
 ];
 
 /// Words before which servers write how much of that is the reply.

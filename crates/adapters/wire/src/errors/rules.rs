@@ -126,8 +126,8 @@ impl Meaning {
 }
 
 /// The words about a conversation that is too long: those of vLLM, LM Studio, xAI, Moonshot, Gemini, Anthropic, Ollama's cloud,
-/// GitHub Copilot, SGLang, MiniMax, Bedrock, DashScope and Poolside, any of which may stand behind a gateway.
-const OVERFLOWS: [ErrorRule; 15] = [
+/// GitHub Copilot, SGLang, MiniMax, Bedrock, DashScope, Poolside and GitHub Models, any of which may stand behind a gateway.
+const OVERFLOWS: [ErrorRule; 16] = [
     overflow("maximum context length"),
     overflow("context length is only"),
     overflow("greater than the context length"),
@@ -143,6 +143,7 @@ const OVERFLOWS: [ErrorRule; 15] = [
     overflow("input is too long"),
     overflow("range of input length should be"),
     overflow("maximum allowed input length"),
+    overflow("request body too large for"),
 ];
 
 /// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.

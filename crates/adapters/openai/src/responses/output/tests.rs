@@ -20,6 +20,7 @@ fn output() -> Output {
     Output::new(
         "https://api.openai.com".into(),
         ModelRef::new("openai", "m"),
+        None,
     )
 }
 

@@ -177,6 +177,11 @@ fn an_overflow_is_known_in_the_words_of_each_server() {
             Some(131_040),
             Some(131_393),
         ),
+        (
+            "Request body too large for gpt-4o model. Max size: 8000 tokens.",
+            Some(8_000),
+            None,
+        ),
     ] {
         let body = serde_json::json!({"error": {"message": words}}).to_string();
         let kind = LlmErrorKind::ContextOverflow { limit, needed };
