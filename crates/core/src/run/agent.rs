@@ -37,7 +37,8 @@ pub(super) struct Agent {
     pub(super) started: Duration,
     pub(super) conversation: Conversation,
     pub(super) gauge: Gauge,
-    /// How much context there is, in tokens, by the role of whose calls a provider said so when they did not fit.
+    /// How much context there is, in tokens, by the role that served the calls of which a provider said so when they did not
+    /// fit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) said_contexts: BTreeMap<Role, u64>,
     pub(super) turn: Turn,
@@ -147,6 +148,10 @@ pub(super) struct PlannedCall {
     /// The most tokens of its reply, where no more is left beside a conversation of which nothing may go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reply_tokens: Option<u32>,
+    /// Who served it when it did not fit, where that was another role than its own: what is known of that one's context bounds
+    /// the reply of the next attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) stand_in: Option<Role>,
     /// Whether it is the first of its agent; none before it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_first: Option<bool>,
@@ -204,6 +209,7 @@ impl PlannedCall {
                 simplified: false,
             },
             reply_tokens: None,
+            stand_in: None,
             is_first: None,
         }
     }

@@ -161,7 +161,7 @@ impl Agent {
             max_output_tokens: call
                 .planned
                 .reply_tokens
-                .or_else(|| self.most_of_reply(spec, &call.planned.role)),
+                .or_else(|| self.most_of_reply(spec, &call.planned)),
             temperature: spec.temperature,
             reply_format: call.planned.format_of(spec),
         })

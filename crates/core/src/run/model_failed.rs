@@ -7,6 +7,7 @@ use crate::decision::TakesOver;
 use crate::effect::Purpose;
 use crate::error::{InputError, LlmError, LlmErrorKind};
 use crate::finish::FinishReason;
+use crate::ids::Role;
 use crate::input::{ModelFailed, NextAttempt};
 use crate::metrics::Cost;
 use crate::record::{LlmFailed, RecordBody};
@@ -23,6 +24,7 @@ impl AgentTurn<'_> {
             self.charge(&failed.served_by, usage, cost);
         }
         let (next, error) = (failed.next, failed.error.clone());
+        let served_by = failed.served_by.clone();
         self.note_failure(&call, failed);
         let purpose = call.planned.purpose;
         if purpose == Purpose::Turn {
@@ -34,7 +36,7 @@ impl AgentTurn<'_> {
             return Ok(Next::Wait);
         }
         match purpose {
-            Purpose::Turn | Purpose::LastAnswer => Ok(self.call_failed(call, &error)),
+            Purpose::Turn | Purpose::LastAnswer => Ok(self.call_failed(call, &served_by, &error)),
             // Trimming without a summary is better than not going on.
             Purpose::Compaction => self.summary_replied(call, None),
             // Policy wants the tool called in any case; the answer may still succeed with its own role.
@@ -75,9 +77,9 @@ impl AgentTurn<'_> {
 
     /// No attempt of a turn's or a last answer's call succeeded: it is made in another way, or a larger role takes the turn
     /// over, or a person, or the agent ends. When time is nearly up the last answer takes the place of another turn.
-    fn call_failed(&mut self, call: ModelCall, error: &LlmError) -> Next {
+    fn call_failed(&mut self, call: ModelCall, served_by: &Role, error: &LlmError) -> Next {
         let mut planned = call.planned;
-        if self.changes_call(&mut planned, error) {
+        if self.changes_call(&mut planned, served_by, error) {
             return self.go_on_with(planned);
         }
         if planned.purpose == Purpose::LastAnswer {
@@ -87,6 +89,7 @@ impl AgentTurn<'_> {
             TakesOver::Role(role) => self.go_on_with(PlannedCall {
                 role,
                 reply_tokens: None,
+                stand_in: None,
                 ..planned
             }),
             TakesOver::Person => Next::FinishWithQuestion,
@@ -99,10 +102,15 @@ impl AgentTurn<'_> {
 
     /// Changes a call where that may help: with a trimmed conversation or a shorter reply if it did not fit, without tools if
     /// the reply could not be read. False if it cannot, or was already tried.
-    fn changes_call(&mut self, planned: &mut PlannedCall, error: &LlmError) -> bool {
+    fn changes_call(
+        &mut self,
+        planned: &mut PlannedCall,
+        served_by: &Role,
+        error: &LlmError,
+    ) -> bool {
         match error.kind {
             LlmErrorKind::ContextOverflow { limit, needed } if !planned.tried.trimmed => {
-                return self.makes_room_after_overflow(planned, limit, needed);
+                return self.makes_room_after_overflow(planned, served_by, limit, needed);
             }
             LlmErrorKind::InvalidResponse if !planned.tried.simplified => {
                 let message = "the reply could not be read; the model is asked again without tools";

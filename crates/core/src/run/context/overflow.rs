@@ -8,17 +8,20 @@ use crate::spec::AgentSpec;
 
 impl AgentTurn<'_> {
     /// Makes room for a call that did not fit, as its provider says: with a shorter reply where that is enough and was not
-    /// tried yet, or else with the one trim, or with what is left for a reply. False if nothing of that helps.
+    /// tried yet, or else with the one trim, or with what is left for a reply. False if nothing of that helps. What it says
+    /// of its context holds for the role that served, which another may have done for the one that the call is for.
     pub(in crate::run) fn makes_room_after_overflow(
         &mut self,
         planned: &mut PlannedCall,
+        served_by: &Role,
         limit: Option<u64>,
         needed: Option<u64>,
     ) -> bool {
         let (spec, agent) = (self.spec, &mut *self.agent);
-        let asked = agent.most_of_reply(spec, &planned.role);
+        let asked = agent.most_of_reply(spec, planned);
+        planned.stand_in = (*served_by != planned.role).then(|| served_by.clone());
         if let Some(limit) = limit {
-            agent.said_contexts.insert(planned.role.clone(), limit);
+            agent.said_contexts.insert(served_by.clone(), limit);
         }
         let mut is_least = false;
         if let Some(needed) = needed {
@@ -30,7 +33,7 @@ impl AgentTurn<'_> {
                 agent.was_measured(needed, spec, &planned.tools);
             }
         }
-        let is_shorter = agent.most_of_reply(spec, &planned.role) < asked;
+        let is_shorter = agent.most_of_reply(spec, planned) < asked;
         let size = agent.size().saturating_add(agent.definitions(spec));
         let fits = limit.is_some_and(|limit| size <= spec.room_in(limit));
         if needed.is_some() && fits && is_shorter && !planned.tried.shortened {
@@ -66,11 +69,16 @@ fn takes_what_is_left(planned: &mut PlannedCall, left: Option<u64>) -> bool {
 }
 
 impl Agent {
-    /// Returns how many tokens a reply of this role may have. Where a provider said in an overflow how much context there is,
+    /// Returns how many tokens the reply to a call may have. Where a provider said in an overflow how much context there is,
     /// that is no more than is left of it, since there are servers that refuse to begin a reply which might not fit, and no
     /// less than is kept free for it. The context of the spec says nothing of that: it is the smallest of all roles.
-    pub(in crate::run) fn most_of_reply(&self, spec: &AgentSpec, role: &Role) -> Option<u32> {
+    pub(in crate::run) fn most_of_reply(
+        &self,
+        spec: &AgentSpec,
+        planned: &PlannedCall,
+    ) -> Option<u32> {
         let most = spec.max_output_tokens?;
+        let role = planned.stand_in.as_ref().unwrap_or(&planned.role);
         let Some(&context) = self.said_contexts.get(role) else {
             return Some(most);
         };

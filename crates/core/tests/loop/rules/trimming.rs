@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Advice, BudgetKind, Compaction, ContextTrimmed, Effect, FinishReason, Hook, Keep, LlmErrorKind,
-    Message, NextAttempt, Purpose, RecordBody, Reply, Role, RunSpec, RunStatus, Span, ToolChoice,
-    Transcript, Usage, continued_history,
+    Advice, BudgetKind, Compaction, ContextTrimmed, Effect, FinishReason, Hook, Input, Keep,
+    LlmErrorKind, Message, NextAttempt, Purpose, RecordBody, Reply, Role, RunSpec, RunStatus, Span,
+    ToolChoice, Transcript, Usage, continued_history,
 };
 
 use crate::support::*;
@@ -698,6 +698,27 @@ fn what_a_provider_said_of_its_context_holds_for_later_calls_of_its_role_alone()
     run.fail_for(LlmErrorKind::Connection);
     assert_eq!(asked(&run), (Role::CODING, Some(4_096)));
     assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+}
+
+#[test]
+fn what_a_provider_said_of_the_context_of_a_stand_in_holds_for_its_next_attempt_alone() {
+    let history = exchanges(2);
+    let mut spec = small(|_| {});
+    spec.root.context_tokens = None;
+    spec.root.max_output_tokens = Some(4_096);
+    let mut run = Script::start_after(spec, history.clone());
+    let asked = |run: &Script| run.model_call().request.max_output_tokens;
+    let mut failed = run.model_failed(too_long_together());
+    failed.served_by = Role::ROUTER;
+    run.send(Input::ModelFailed(failed));
+    assert_eq!(run.just_recorded(), ["llm_failed"]);
+    assert_eq!(asked(&run), Some(2_048));
+    assert_told(&run, &history);
+    run.reply(unmeasured(calls_to(&[READ])))
+        .allow()
+        .finish(0, done("1"));
+    assert_eq!(asked(&run), Some(4_096));
+    assert_told(&run, &history);
 }
 
 #[test]
