@@ -85,7 +85,10 @@ impl Driver {
         let journal = Arc::clone(&self.journal);
         self.work.push(Box::pin(async move {
             if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
+                let wait = tokio::time::sleep(delay);
+                if ctx.cancellation.run_until_cancelled(wait).await.is_none() {
+                    return Work::Later;
+                }
             }
             if let Err(error) = journal.hold().await {
                 return Work::Lost(error);

@@ -22,7 +22,7 @@ pub(super) enum Work {
     Answer(Box<Input>),
     /// The pause before a server is asked again whether it has loaded its model.
     Paused(Box<Paused>),
-    /// A question that will be answered some other way.
+    /// A question that will be answered some other way, or a call that was cancelled before it was made again.
     Later,
     /// A call that was not begun, because this process may not have the run any more.
     Lost(StoreError),

@@ -401,6 +401,32 @@ async fn a_call_of_a_cancelled_agent_that_fails_later_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_of_a_cancelled_agent_that_waits_to_be_made_again_is_not() {
+    let limited = LlmErrorKind::RateLimited {
+        retry_after: Some(Duration::from_secs(20)),
+    };
+    let limited = Arc::new(ScriptedModel::always(LlmError::new(limited, "slow down")));
+    let answer = Script::from(reply::text("All read.")).after(Duration::from_secs(60));
+    let root = ScriptedModel::new()
+        .then(reply::calls([("research", r#"{"topics":["one"]}"#)]))
+        .then(answer);
+    let orchestrator = builder(root)
+        .model(Role::CODING, limited.clone())
+        .agent_tool(research())
+        .build()
+        .unwrap();
+    let (handle, mut events) = orchestrator.stream(request("go")).await.unwrap();
+    while let Some(event) = events.next().await {
+        if matches!(event, Event::Record(record) if record.body.kind() == "llm_failed") {
+            break;
+        }
+    }
+    handle.cancel_agent(AgentId(1), "not needed").unwrap();
+    assert_eq!(handle.result().await.unwrap().reply, "All read.");
+    assert_eq!(limited.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn cancelling_the_run_cancels_its_agents_and_their_model_calls() {
     let agents = Arc::new(ScriptedModel::always(Script::hanging()));
     let orchestrator = with_agents(TOPICS, &agents)
