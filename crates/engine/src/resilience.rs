@@ -16,7 +16,8 @@ pub struct RetryPolicy {
     pub first_delay: Duration,
     /// The longest wait of our own making.
     pub max_delay: Duration,
-    /// The longest wait that a provider may ask for; asked for more, we give up instead.
+    /// The longest wait that a provider may ask for; asked for more, we give up instead. What it asks for is waited, and up
+    /// to a tenth more, so that not all who were told the same come back at once.
     pub max_retry_after: Duration,
     /// How long a server may take to load its model, where the model itself says nothing of that; it is asked again every
     /// second until then, whatever [`max_attempts`](Self::max_attempts) says. Zero waits for none.
@@ -71,17 +72,25 @@ impl RetryPolicy {
         if let Some(asked) = error.retry_after()
             && asked >= self.first_delay
         {
-            return (asked <= self.max_retry_after).then_some(asked);
+            let tenth = asked / 10;
+            let jittered = with_jitter(tenth).build().next()?;
+            let delay = (asked - tenth).saturating_add(jittered);
+            return (asked <= self.max_retry_after).then_some(delay);
         }
-        let backoff = ExponentialBuilder::default()
-            .with_jitter()
-            .with_min_delay(self.first_delay)
+        let backoff = with_jitter(self.first_delay)
             .with_max_delay(self.max_delay)
             .with_max_times(usize::try_from(self.max_attempts).unwrap_or(usize::MAX));
         backoff
             .build()
             .nth(usize::try_from(failed.0.saturating_sub(1)).unwrap_or(usize::MAX))
     }
+}
+
+/// Returns what makes delays of which the first is this one, or up to twice as much.
+fn with_jitter(first: Duration) -> ExponentialBuilder {
+    ExponentialBuilder::default()
+        .with_jitter()
+        .with_min_delay(first)
 }
 
 #[cfg(test)]
@@ -118,17 +127,22 @@ mod tests {
     }
 
     #[test]
-    fn a_providers_own_delay_is_honored_unless_it_is_absurd() {
+    fn a_providers_own_delay_is_honored_with_jitter_unless_it_is_absurd() {
         let policy = RetryPolicy::default();
         let limited = |seconds| {
             error(LlmErrorKind::RateLimited {
                 retry_after: Some(Duration::from_secs(seconds)),
             })
         };
-        assert_eq!(
-            policy.delay(&limited(7), Attempt(1)),
-            Some(Duration::from_secs(7))
+        let delays: Vec<_> = (0..20)
+            .map(|_| policy.delay(&limited(7), Attempt(1)).unwrap())
+            .collect();
+        let allowed = Duration::from_secs(7)..=Duration::from_millis(7_700);
+        assert!(
+            delays.iter().all(|delay| allowed.contains(delay)),
+            "{delays:?}"
         );
+        assert!(delays.iter().any(|delay| *delay != delays[0]), "{delays:?}");
         assert_eq!(policy.delay(&limited(3_600), Attempt(1)), None);
     }
 
