@@ -68,8 +68,13 @@ const REPLY_PRECEDES: [&str; 4] = [
     " in the output",
 ];
 
-/// The headers by which servers name a request.
-const REQUEST_IDS: [&str; 2] = ["x-request-id", "request-id"];
+/// The headers by which servers name a request; DeepSeek has two of its own, any of which may be absent.
+const REQUEST_IDS: [&str; 4] = [
+    "x-request-id",
+    "request-id",
+    "x-deepseek-request-id",
+    "x-ds-trace-id",
+];
 
 /// What a server said went wrong.
 #[derive(Debug, Default)]

@@ -436,8 +436,16 @@ fn an_adapters_own_rules_come_first() {
 
 #[test]
 fn what_stands_elsewhere_in_other_servers_is_found_there() {
-    let mut headers = HeaderMap::new();
-    headers.insert("request-id", HeaderValue::from_static("req_7"));
+    let named = |header: &'static str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(header, HeaderValue::from_static("req_7"));
+        headers
+    };
+    for header in ["x-deepseek-request-id", "x-ds-trace-id"] {
+        let failure = Failure::of_response(StatusCode::BAD_REQUEST, &named(header), b"{}");
+        assert_eq!(failure.request, "req_7", "{header}");
+    }
+    let headers = named("request-id");
     let body = r#"{"error":{"message":"prompt is too long: 215000 tokens > 200000 maximum",
         "details":{"error_code":"some_code"}}}"#;
     let failure = Failure::of_response(StatusCode::BAD_REQUEST, &headers, body.as_bytes());
