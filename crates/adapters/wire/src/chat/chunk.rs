@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::reply::Text;
@@ -84,7 +84,7 @@ pub(super) struct ContentPart<'a> {
 pub(super) struct CallDelta<'a> {
     #[serde(default)]
     pub(super) index: Option<usize>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "text_or_json")]
     pub(super) id: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) function: Option<FunctionDelta<'a>>,
@@ -97,7 +97,7 @@ pub(super) struct CallDelta<'a> {
 pub(super) struct FunctionDelta<'a> {
     #[serde(borrow, default)]
     pub(super) name: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "text_or_json")]
     pub(super) arguments: Option<Text<'a>>,
 }
 
@@ -152,6 +152,22 @@ pub(super) struct Timings {
     /// Tokens written.
     #[serde(default)]
     pub(super) predicted_n: Option<i64>,
+}
+
+/// Reads a text. Some servers write a number for an id, and an object for arguments: of these the JSON, as it stands there.
+fn text_or_json<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Text<'a>>, D::Error> {
+    let Some(json) = Option::<&'de RawValue>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let json = json.get();
+    if json.starts_with('"') {
+        return serde_json::from_str(json)
+            .map(Some)
+            .map_err(D::Error::custom);
+    }
+    Ok(Some(Text(Cow::Borrowed(json))))
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {

@@ -190,6 +190,20 @@ fn empty_arguments_become_an_empty_object() {
 }
 
 #[test]
+fn numbers_for_ids_and_objects_for_arguments_are_taken_as_they_stand() {
+    let streamed = r#"{"tool_calls":[{"index":0,"id":7,"function":{"name":"ls","arguments":{"n": 1.50, "p":"\u00e9"}}},
+        {"index":1,"id":null,"function":{"name":"ls","arguments":null}}]}"#;
+    let reply = reply_to(&[streamed], "tool_calls").unwrap();
+    assert_eq!(
+        calls(&reply),
+        [
+            (Some("7"), "ls", r#"{"n": 1.50, "p":"\u00e9"}"#),
+            (None, "ls", "{}"),
+        ]
+    );
+}
+
+#[test]
 fn a_call_without_index_or_id_is_still_a_call() {
     let pieces = [
         r#"{"tool_calls":[{"function":{"name":"a","arguments":"{"}}]}"#,
