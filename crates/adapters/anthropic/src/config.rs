@@ -80,8 +80,8 @@ pub struct AnthropicConfig {
     /// has it if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// How long the service keeps the beginning of a prompt that a request marks: `5m`, `1h`, which costs more to write,
-    /// or `off`. `5m`.
+    /// How long the service keeps the beginning of a prompt that a request marks: `5m`, `1h`, which costs more to write
+    /// than the list of public prices says, or `off`. `5m`.
     pub cache: Cache,
     /// Whether several calls in one reply are welcome. They are if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
