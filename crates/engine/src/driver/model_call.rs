@@ -37,6 +37,16 @@ pub(super) struct ModelAttempt {
     first_delta: Option<Duration>,
 }
 
+/// What follows an attempt that failed.
+enum Following {
+    /// Another one, by whom and after which delay.
+    Attempt(Option<Box<Fallback>>, Duration),
+    /// A pause for a model that is being loaded, and then another one.
+    Pause(Option<Box<Fallback>>),
+    /// The failure is that of the call.
+    Nothing,
+}
+
 impl Driver {
     /// Begins an attempt of a model call, after a delay if it is not the first.
     pub(super) fn call_model(
@@ -202,19 +212,17 @@ impl Driver {
         let model = model.map(|(_, client)| Box::new(client.info().model));
         let usage = error.usage.as_deref().zip(model.as_deref());
         let cost = usage.and_then(|(usage, model)| engine.policy.cost(usage, model, model));
-        let again = self.next_attempt(&call, &served_by, fallback.clone(), &error);
-        let next = if again.is_some() || matches!(wait, Wait::Begins) {
-            NextAttempt::Follows
-        } else {
-            NextAttempt::None
+        let following = self.following(&call, &served_by, fallback, &error, &wait);
+        let next = match following {
+            Following::Attempt(..) | Following::Pause(_) => NextAttempt::Follows,
+            Following::Nothing => NextAttempt::None,
         };
         tracing::warn!(run = %self.scope.run_id, role = %served_by, attempt = number.0, %error, "a model call failed");
         call.attempt = number.next();
-        match (wait, again) {
-            // Another model that is there answers sooner than one that is being loaded.
-            (_, Some((fallback, delay))) => self.call_model(call, fallback, delay),
-            (Wait::Begins, None) => self.pause_for_loading(call, fallback),
-            (_, None) => {}
+        match following {
+            Following::Attempt(fallback, delay) => self.call_model(call, fallback, delay),
+            Following::Pause(fallback) => self.pause_for_loading(call, fallback),
+            Following::Nothing => {}
         }
         Input::ModelFailed(ModelFailed {
             effect_id,
@@ -231,27 +239,44 @@ impl Driver {
         })
     }
 
-    /// Returns by whom the next attempt of a call that failed is made, and after which delay, where one may help. A call that
-    /// was cancelled meanwhile is not made again: nobody hears the answer, and it costs as any other.
-    fn next_attempt(
+    /// Returns by whom the next attempt of a call that failed is made, and when, where one may help. A call that was cancelled
+    /// meanwhile is not made again: nobody hears the answer, and it costs as any other.
+    fn following(
         &self,
         call: &CallModel,
         served_by: &Role,
         fallback: Option<Box<Fallback>>,
         error: &LlmError,
-    ) -> Option<(Option<Box<Fallback>>, Duration)> {
+        wait: &Wait,
+    ) -> Following {
         if !self.tree.waits_for(call.effect_id) {
-            return None;
+            return Following::Nothing;
         }
         let attempts = Fallback::attempts(fallback.as_deref(), call.attempt);
         if let Some(delay) = self.engine.retry.delay(error, attempts) {
-            return Some((fallback, delay));
+            return Following::Attempt(fallback, delay);
         }
-        if fallback.is_some() {
-            return None;
+        let waits = matches!(wait, Wait::Begins);
+        if fallback.is_none()
+            && let Some(other) = self.fallback(served_by, call.attempt, error)
+        {
+            // Another model that is there answers sooner than one that is being loaded.
+            let other = if waits { other.for_a_while() } else { other };
+            return Following::Attempt(Some(other), Duration::ZERO);
         }
-        let other = self.fallback(served_by, call.attempt, error)?;
-        Some((Some(other), Duration::ZERO))
+        if waits {
+            return Following::Pause(fallback);
+        }
+        // What does not fit, or cannot be read, the loop asks for in another way.
+        let is_changed = matches!(
+            error.kind,
+            LlmErrorKind::ContextOverflow { .. } | LlmErrorKind::InvalidResponse
+        );
+        let fallback = fallback.filter(|_| !is_changed);
+        match fallback.and_then(|fallback| fallback.given_back(call.attempt)) {
+            Some(fallback) => Following::Pause(Some(fallback)),
+            None => Following::Nothing,
+        }
     }
 }
 

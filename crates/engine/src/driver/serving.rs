@@ -32,12 +32,24 @@ impl Drop for Probe {
 }
 
 /// Another role that takes a call over, because the attempts of the one it is for all failed.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Fallback {
     role: Role,
-    /// The first attempt that it makes.
+    /// The first attempt that it makes, or that follows once the call was given back.
     since: Attempt,
     why: String,
+    term: Term,
+}
+
+/// For how long another role has a call.
+#[derive(Debug, PartialEq, Eq)]
+enum Term {
+    /// For good.
+    Lasting,
+    /// While the model of the role that the call is for is being loaded: if this one fails, that one is waited for.
+    Loading,
+    /// Over: it failed, and the call was given back. No other takes it over any more.
+    Over,
 }
 
 impl Fallback {
@@ -45,6 +57,22 @@ impl Fallback {
     pub(super) fn attempts(fallback: Option<&Self>, number: Attempt) -> Attempt {
         let before = fallback.map_or(0, |fallback| fallback.since.0.saturating_sub(1));
         Attempt(number.0.saturating_sub(before))
+    }
+
+    /// Has the call only while the model of the role that it is for is being loaded.
+    pub(super) fn for_a_while(mut self: Box<Self>) -> Box<Self> {
+        self.term = Term::Loading;
+        self
+    }
+
+    /// Gives the call back after its own attempts failed, if the model of the role that it is for was being loaded.
+    pub(super) fn given_back(mut self: Box<Self>, number: Attempt) -> Option<Box<Self>> {
+        if self.term != Term::Loading {
+            return None;
+        }
+        self.term = Term::Over;
+        self.since = number.next();
+        Some(self)
     }
 }
 
@@ -54,6 +82,7 @@ impl Driver {
         let engine = &self.engine;
         let (role, client) = engine.model(&call.role, self.scope.decision.as_deref())?;
         let mut probe = None;
+        let fallback = fallback.filter(|fallback| fallback.term != Term::Over);
         let other = match (fallback, &self.scope.decision) {
             (Some(fallback), _) => Some((fallback.role.clone(), fallback.why.clone())),
             (None, Some(decision)) => {
@@ -118,6 +147,7 @@ impl Driver {
             ),
             role,
             since: number.next(),
+            term: Term::Lasting,
         }))
     }
 }

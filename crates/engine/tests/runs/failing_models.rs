@@ -377,6 +377,23 @@ async fn a_model_that_is_loading_is_not_waited_for_where_another_one_can_answer(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_model_that_is_loading_is_waited_for_where_the_other_one_fails() {
+    let wrong_key = || Arc::new(failing(LlmErrorKind::Unauthorized));
+    let started = Instant::now();
+    let loaded = heard(builder(loading(20)).model(Role::ROUTER, wrong_key())).await;
+    loaded.assert_valid(RunStatus::Done);
+    assert_eq!(loaded.result.reply, "fine");
+    assert_eq!(started.elapsed().as_secs(), 20);
+    let started = Instant::now();
+    let model = failing(LlmErrorKind::Loading);
+    let never = heard(builder(model).model(Role::ROUTER, wrong_key())).await;
+    never.assert_valid(RunStatus::Failed);
+    let reply = &never.result.reply;
+    assert!(reply.contains("the model is still loading"), "{reply}");
+    assert_eq!(started.elapsed().as_secs(), 300);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_that_serves_instead_and_is_loading_is_waited_for() {
     let router = Arc::new(loading(20));
     let heard = heard(builder(failing(LlmErrorKind::Loading)).model(Role::ROUTER, router)).await;
