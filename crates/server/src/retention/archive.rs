@@ -1,0 +1,153 @@
+//! The folder that old sessions are archived in: a file for each, written whole or not at all.
+//!
+//! Not for what such a file holds, which [`Sessions::export`](neuraxis::engine::Sessions::export) writes.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::uuid::Uuid;
+use neuraxis::engine::{SystemClock, UuidV7};
+use neuraxis::ports::{Clock, Ids};
+
+/// How old a file has to be that is not written whole before nobody can be at it any more.
+const LEFT_AFTER: Duration = Duration::from_secs(86_400);
+
+/// Removes from a folder what servers left that were killed while they wrote.
+pub(super) async fn clear(folder: PathBuf) {
+    let Ok(before) = SystemClock.now().checked_sub(LEFT_AFTER) else {
+        return;
+    };
+    let place = folder.clone();
+    let cleared = tokio::task::spawn_blocking(move || remove_parts(&place, before)).await;
+    match cleared.map_err(io::Error::other).flatten() {
+        Ok(()) => {}
+        // Nothing was archived yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            let folder = folder.display();
+            tracing::warn!(%folder, %error, "what was not archived whole is not removed");
+        }
+    }
+}
+
+/// Removes the files that were not written whole before a time. Younger ones may be under way at another server.
+fn remove_parts(folder: &Path, before: Timestamp) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if !is_part(&entry.file_name()) {
+            continue;
+        }
+        match remove_if_old(&entry, before) {
+            // Another server was done with it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+    }
+    Ok(())
+}
+
+fn remove_if_old(part: &fs::DirEntry, before: Timestamp) -> io::Result<()> {
+    let changed = Timestamp::try_from(part.metadata()?.modified()?);
+    if changed.is_ok_and(|changed| changed < before) {
+        fs::remove_file(part.path())?;
+    }
+    Ok(())
+}
+
+fn is_part(name: &OsStr) -> bool {
+    let name = name.to_str().and_then(|name| name.strip_prefix('.'));
+    let id = name.and_then(|name| name.strip_suffix(".part"));
+    id.is_some_and(|id| Uuid::try_parse(id).is_ok())
+}
+
+/// Writes a file whole or not at all.
+pub(super) fn write(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
+    make_folder(folder)?;
+    // Another server may write the same session, and in a container has the same process id.
+    let part = folder.join(format!(".{}.part", UuidV7.new_id()));
+    let written = write_new(&part, text).and_then(|()| fs::rename(&part, folder.join(name)));
+    if written.is_err() {
+        // Whether there is anything of it does not matter.
+        let _ = fs::remove_file(&part);
+    }
+    written?;
+    File::open(folder)?.sync_all()
+}
+
+/// Makes a folder for the user who runs the server alone: whole conversations go there.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(text)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both servers run in containers, as process 1.
+    #[test]
+    fn two_servers_that_archive_the_same_session_write_into_no_common_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_other = format!(".old.jsonl.{}", std::process::id());
+        let of_other = folder.path().join(of_other);
+        fs::write(&of_other, "half of").unwrap();
+        write(folder.path(), "old.jsonl", b"whole").unwrap();
+        write(folder.path(), "old.jsonl", b"whole").unwrap();
+        assert_eq!(fs::read(folder.path().join("old.jsonl")).unwrap(), b"whole");
+        assert_eq!(fs::read(&of_other).unwrap(), b"half of");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_archived_is_read_by_the_user_of_the_server_alone() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join("made/archive");
+        write(&archive, "old.jsonl", b"whole").unwrap();
+        for (path, expected) in [(archive.clone(), 0o700), (archive.join("old.jsonl"), 0o600)] {
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, expected, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_archived_leaves_no_part_of_a_file_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("old.jsonl/taken")).unwrap();
+        assert!(write(folder.path(), "old.jsonl", b"whole").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_server_left_that_was_killed_while_it_wrote_is_removed_once_it_is_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = folder.path().join(format!(".{}.part", UuidV7.new_id()));
+        let others = ["old.jsonl", ".notes.part"].map(|name| folder.path().join(name));
+        for path in [&part, &others[0], &others[1]] {
+            fs::write(path, "half of").unwrap();
+        }
+        remove_parts(folder.path(), Timestamp::UNIX_EPOCH).unwrap();
+        assert!(part.exists(), "it may be under way");
+        remove_parts(folder.path(), Timestamp::MAX).unwrap();
+        assert!(!part.exists());
+        assert!(others.iter().all(|path| path.exists()));
+    }
+}
