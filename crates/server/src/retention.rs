@@ -7,8 +7,13 @@
 mod archive;
 
 use std::collections::HashSet;
-use std::io;
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use neuraxis::SessionId;
@@ -19,6 +24,8 @@ use neuraxis::ports::{Clock, RunFilter, SessionFilter, StoreError};
 use neuraxis_app::StoreConfig;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
+
+use archive::Part;
 
 /// How often it is looked for old sessions: they are days old.
 const EVERY: Duration = Duration::from_secs(3_600);
@@ -195,8 +202,21 @@ async fn archived(
     id: &SessionId,
     folder: &Path,
 ) -> Result<(), Stays> {
-    let mut text = Vec::new();
-    let exported = sessions.export(id, &mut text).await?;
+    let not_archived = |source| Stays::Archive {
+        folder: folder.to_owned(),
+        source,
+    };
+    let part = Part::begin(folder).await.map_err(not_archived)?;
+    let text = Unwritten::default();
+    let mut out = text.clone();
+    let mut exporting = pin!(sessions.export(id, &mut out));
+    let exported = loop {
+        let done = text.or_done(exporting.as_mut()).await;
+        part.write(text.take()).await.map_err(not_archived)?;
+        if let Some(done) = done {
+            break done?;
+        }
+    };
     // After it was read, so that whatever comes from now on changes its head.
     let runs = sessions.runs(id).await?.unwrap_or_default();
     if !runs.iter().all(|run| run.ended_before(before)) {
@@ -210,20 +230,47 @@ async fn archived(
         .take(16)
         .collect();
     let name = format!("{}-{head}.jsonl", id.as_str().replace(':', "_"));
-    let place = folder.to_owned();
-    let written = tokio::task::spawn_blocking(move || archive::write(&place, &name, &text)).await;
-    let written = written.map_err(io::Error::other).flatten();
-    written.map_err(|source| Stays::Archive {
-        folder: folder.to_owned(),
-        source,
-    })?;
+    part.keep_as(name).await.map_err(not_archived)?;
     Ok(sessions.delete_at(id, exported.head).await?)
+}
+
+/// What was exported of a session and is in no file yet: as much as one run of it, and not all of them.
+#[derive(Debug, Clone, Default)]
+struct Unwritten(Arc<Mutex<Vec<u8>>>);
+
+impl Unwritten {
+    /// Waits until there is some of it and the store is waited for, or until the export is done, and returns what that came to.
+    async fn or_done<T>(&self, mut exporting: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        poll_fn(|context| match exporting.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if self.lock().is_empty() => Poll::Pending,
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    fn take(&self) -> Vec<u8> {
+        mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Unwritten {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.lock().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::sync::Arc;
 
     use neuraxis::memory::MemoryStore;
     use neuraxis::ports::{RunLog as _, Session, SessionIndex as _};
@@ -322,6 +369,32 @@ mod tests {
         assert!(matches!(retired, Err(Stays::Export(_))), "{retired:?}");
         let left = store.idle(Timestamp::MAX, PAGE + 1).await.unwrap();
         assert_eq!(left.len(), PAGE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_is_archived_one_run_after_the_other() {
+        let store = Arc::new(FailingStore::new(MemoryStore::default()));
+        let session = Session::new("old".parse().unwrap(), Timestamp::UNIX_EPOCH);
+        store.create_session(&session).await.unwrap();
+        for (run, seconds) in [(1, 0), (2, 2)] {
+            let mut log = RunLog::new(CountingIds::nth_run(run), session.id.clone());
+            let lease = store.begin_run(&session.id, log.run()).await.unwrap();
+            let records = [log.started(&format!("No. {run}")), log.finished("Hi.")];
+            store.commit(&lease, &records).await.unwrap();
+            let late = Fault::AnswerLate(Duration::from_secs(seconds));
+            store.fail_next(StoreOperation::Records, late);
+        }
+        let sessions = Sessions::new(store);
+        let folder = tempfile::tempdir().unwrap();
+        let meanwhile = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let part = fs::read_dir(folder.path()).unwrap().next();
+            fs::read_to_string(part.unwrap().unwrap().path()).unwrap()
+        };
+        let retired = retire(&sessions, Timestamp::MAX, Some(folder.path()));
+        let (retired, text) = tokio::join!(retired, meanwhile);
+        assert_eq!(retired.unwrap(), 1);
+        assert!(text.contains("No. 1") && !text.contains("No. 2"), "{text}");
     }
 
     /// A turn takes place after the session was found, or after the archive of it was read.

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis::core::jiff::Timestamp;
@@ -16,14 +17,58 @@ use neuraxis::ports::{Clock, Ids};
 /// How old a file has to be that is not written whole before nobody can be at it any more.
 const LEFT_AFTER: Duration = Duration::from_secs(86_400);
 
+/// A file that has not got its name yet. It is removed if it gets none.
+#[derive(Debug)]
+pub(super) struct Part {
+    folder: PathBuf,
+    path: PathBuf,
+    file: Arc<File>,
+}
+
+impl Part {
+    /// Begins a file in a folder, which is made if it is missing.
+    pub(super) async fn begin(folder: &Path) -> io::Result<Self> {
+        let folder = folder.to_owned();
+        blocking(move || {
+            make_folder(&folder)?;
+            // Another server may write the same session, and in a container has the same process id.
+            let path = folder.join(format!(".{}.part", UuidV7.new_id()));
+            let file = Arc::new(new_file(&path)?);
+            Ok(Self { folder, path, file })
+        })
+        .await
+    }
+
+    pub(super) async fn write(&self, text: Vec<u8>) -> io::Result<()> {
+        let file = Arc::clone(&self.file);
+        blocking(move || (&*file).write_all(&text)).await
+    }
+
+    /// Gives the file its name once all of it is on the disk. One of that name is replaced.
+    pub(super) async fn keep_as(self, name: String) -> io::Result<()> {
+        blocking(move || {
+            self.file.sync_all()?;
+            fs::rename(&self.path, self.folder.join(name))?;
+            File::open(&self.folder)?.sync_all()
+        })
+        .await
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Nothing has this name any more if it was given another.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 /// Removes from a folder what servers left that were killed while they wrote.
 pub(super) async fn clear(folder: PathBuf) {
     let Ok(before) = SystemClock.now().checked_sub(LEFT_AFTER) else {
         return;
     };
     let place = folder.clone();
-    let cleared = tokio::task::spawn_blocking(move || remove_parts(&place, before)).await;
-    match cleared.map_err(io::Error::other).flatten() {
+    match blocking(move || remove_parts(&place, before)).await {
         Ok(()) => {}
         // Nothing was archived yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -64,20 +109,6 @@ fn is_part(name: &OsStr) -> bool {
     id.is_some_and(|id| Uuid::try_parse(id).is_ok())
 }
 
-/// Writes a file whole or not at all.
-pub(super) fn write(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
-    make_folder(folder)?;
-    // Another server may write the same session, and in a container has the same process id.
-    let part = folder.join(format!(".{}.part", UuidV7.new_id()));
-    let written = write_new(&part, text).and_then(|()| fs::rename(&part, folder.join(name)));
-    if written.is_err() {
-        // Whether there is anything of it does not matter.
-        let _ = fs::remove_file(&part);
-    }
-    written?;
-    File::open(folder)?.sync_all()
-}
-
 /// Makes a folder for the user who runs the server alone: whole conversations go there.
 fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
@@ -87,52 +118,65 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
+fn new_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    file.write_all(text)?;
-    file.sync_all()
+    options.open(path)
+}
+
+/// Waits for the disk without holding a thread that serves others.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(io::Error::other).flatten()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    async fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+        let part = Part::begin(folder).await?;
+        part.write(text.into()).await?;
+        part.keep_as(name.to_owned()).await
+    }
+
     /// Both servers run in containers, as process 1.
-    #[test]
-    fn two_servers_that_archive_the_same_session_write_into_no_common_file() {
+    #[tokio::test]
+    async fn two_servers_that_archive_the_same_session_write_into_no_common_file() {
         let folder = tempfile::tempdir().unwrap();
         let of_other = format!(".old.jsonl.{}", std::process::id());
         let of_other = folder.path().join(of_other);
         fs::write(&of_other, "half of").unwrap();
-        write(folder.path(), "old.jsonl", b"whole").unwrap();
-        write(folder.path(), "old.jsonl", b"whole").unwrap();
+        write(folder.path(), "old.jsonl", "whole").await.unwrap();
+        write(folder.path(), "old.jsonl", "whole").await.unwrap();
         assert_eq!(fs::read(folder.path().join("old.jsonl")).unwrap(), b"whole");
         assert_eq!(fs::read(&of_other).unwrap(), b"half of");
     }
 
     #[cfg(unix)]
-    #[test]
-    fn what_is_archived_is_read_by_the_user_of_the_server_alone() {
+    #[tokio::test]
+    async fn what_is_archived_is_read_by_the_user_of_the_server_alone() {
         use std::os::unix::fs::PermissionsExt;
 
         let folder = tempfile::tempdir().unwrap();
         let archive = folder.path().join("made/archive");
-        write(&archive, "old.jsonl", b"whole").unwrap();
+        write(&archive, "old.jsonl", "whole").await.unwrap();
         for (path, expected) in [(archive.clone(), 0o700), (archive.join("old.jsonl"), 0o600)] {
             let mode = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, expected, "{}", path.display());
         }
     }
 
-    #[test]
-    fn what_cannot_be_archived_leaves_no_part_of_a_file_behind() {
+    #[tokio::test]
+    async fn what_cannot_be_archived_leaves_no_part_of_a_file_behind() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("old.jsonl/taken")).unwrap();
-        assert!(write(folder.path(), "old.jsonl", b"whole").is_err());
+        let written = write(folder.path(), "old.jsonl", "whole").await;
+        assert!(written.is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
