@@ -1,10 +1,10 @@
 //! Deletes sessions in which nothing has happened for as long as `[store] keep` says, for as long as the server runs, and
 //! archives them before if there is a place for that.
 //!
-//! Of several servers each does it: who comes second finds nothing, or writes the same file once more. What is old is said by the
-//! clock of the machine or by that of the store, whichever is behind: a clock that is ahead would have everybody's sessions deleted.
+//! Of several servers each does it: who comes second finds nothing, or writes the same file once more.
 
 mod archive;
+mod clock;
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use archive::Part;
+use clock::{AgeClock, Look, Reading};
 
 /// How often it is looked for old sessions: they are days old.
 const EVERY: Duration = Duration::from_secs(3_600);
@@ -36,14 +37,6 @@ const PAGE: usize = 100;
 /// The task that looks. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Retention(JoinHandle<()>);
-
-/// Which of its looks at the store a server takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
-    /// When it starts, perhaps before the clock of its machine was set.
-    First,
-    Later,
-}
 
 /// Why a session stays, though it is old.
 #[derive(Debug, thiserror::Error)]
@@ -85,18 +78,17 @@ impl Retention {
             }
             let mut ticks = interval(EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut which = Look::First;
+            let mut clock = AgeClock::default();
             loop {
                 ticks.tick().await;
                 let terms = (keep, archive.as_deref());
-                match look(&sessions, terms, SystemClock.now(), which).await {
+                match look(&sessions, terms, SystemClock.now(), &mut clock).await {
                     Ok(0) => {}
                     Ok(count) => tracing::info!(count, "sessions were deleted for their age"),
                     Err(error) => {
                         tracing::warn!(error = %with_causes(&error), "old sessions stay for now");
                     }
                 }
-                which = Look::Later;
             }
         })))
     }
@@ -108,14 +100,17 @@ impl Drop for Retention {
     }
 }
 
-/// Deletes the sessions in which nothing has happened for so long, by a clock that says this time, and returns how many.
+/// Deletes the sessions in which nothing has happened for so long, where the clock of this machine says this time, and returns
+/// how many.
 async fn look(
     sessions: &Sessions,
     (keep, archive): (Duration, Option<&Path>),
     now: Timestamp,
-    which: Look,
+    clock: &mut AgeClock,
 ) -> Result<u64, Stays> {
-    let Some(before) = old_before(now, sessions.shared_time().await?, keep) else {
+    let reading = Reading::new(now, sessions.shared_time().await?);
+    let which = clock.hear(reading);
+    let Some(before) = reading.old_before(keep) else {
         return Ok(0);
     };
     if which == Look::First && is_all_old(sessions, before).await? {
@@ -126,13 +121,15 @@ async fn look(
         );
         return Ok(0);
     }
+    if which == Look::AfterJump {
+        tracing::warn!(
+            %before,
+            "since the last look the clock was set, or this machine slept: no session is deleted for its age before the next look, \
+             in an hour"
+        );
+        return Ok(0);
+    }
     retire(sessions, before, archive).await
-}
-
-/// Returns since when nothing has happened in an old session, by this machine's clock or the store's, whichever is behind.
-fn old_before(now: Timestamp, shared: Option<Timestamp>, keep: Duration) -> Option<Timestamp> {
-    let now = shared.map_or(now, |shared| shared.min(now));
-    now.checked_sub(keep).ok()
 }
 
 /// Tells whether there are sessions, and nothing has happened in any of them since a time.
@@ -322,7 +319,7 @@ mod tests {
         Timestamp::from_second(number * DAY).unwrap()
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_clock_that_is_far_ahead_deletes_nothing_when_the_server_starts() {
         let store = Arc::new(MemoryStore::default());
         let make = async |id: &str, made| {
@@ -332,22 +329,31 @@ mod tests {
         make("first", day(0)).await;
         let sessions = Sessions::new(store.clone());
         let terms = (Duration::from_secs(90 * 86_400), None);
-        let first = look(&sessions, terms, day(400), Look::First).await;
+        let first = look(&sessions, terms, day(400), &mut AgeClock::default()).await;
         assert_eq!(first.unwrap(), 0);
         // Where something is young, the clock is right.
         make("second", day(399)).await;
-        let first = look(&sessions, terms, day(400), Look::First).await;
+        let mut clock = AgeClock::default();
+        let first = look(&sessions, terms, day(400), &mut clock).await;
         assert_eq!(first.unwrap(), 1);
-        let later = look(&sessions, terms, day(800), Look::Later).await;
+        tokio::time::advance(Duration::from_secs(400 * 86_400)).await;
+        let later = look(&sessions, terms, day(800), &mut clock).await;
         assert_eq!(later.unwrap(), 1);
     }
 
-    #[test]
-    fn what_is_old_is_said_by_the_clock_that_is_behind() {
-        let keep = Duration::from_secs(86_400);
-        assert_eq!(old_before(day(5), None, keep), Some(day(4)));
-        assert_eq!(old_before(day(5), Some(day(3)), keep), Some(day(2)));
-        assert_eq!(old_before(day(5), Some(day(9)), keep), Some(day(4)));
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_set_far_ahead_while_the_server_runs_deletes_nothing_at_the_next_look()
+    {
+        let store = Arc::new(MemoryStore::default());
+        let session = Session::new("first".parse().unwrap(), day(0));
+        store.create_session(&session).await.unwrap();
+        let sessions = Sessions::new(store);
+        let terms = (Duration::from_secs(90 * 86_400), None);
+        let mut clock = AgeClock::default();
+        for (now, expected) in [(day(1), 0), (day(400), 0), (day(400), 1)] {
+            let count = look(&sessions, terms, now, &mut clock).await;
+            assert_eq!(count.unwrap(), expected);
+        }
     }
 
     #[tokio::test]
