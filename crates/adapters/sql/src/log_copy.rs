@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -215,6 +215,9 @@ impl Copier {
 
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         let more = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        if !self.is_in_place() {
+            self.file = None;
+        }
         // How long the file is, is known once it is open.
         self.file()?;
         if self.bytes > 0 && self.bytes.saturating_add(more) > self.config.max_bytes {
@@ -236,6 +239,17 @@ impl Copier {
             }
         };
         Ok(self.file.insert(file))
+    }
+
+    /// Tells whether the open file still has its name. What is written to one that somebody moved or removed is found by nobody.
+    fn is_in_place(&self) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        match fs::metadata(self.config.folder.join(FILE)) {
+            Ok(found) => file.metadata().is_ok_and(|open| is_same(&open, &found)),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Makes room for a new file. The oldest goes.
@@ -309,6 +323,18 @@ fn end_line(file: &mut File) -> io::Result<()> {
         b"\n" => Ok(()),
         _ => file.write_all(b"\n"),
     }
+}
+
+#[cfg(unix)]
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Elsewhere nothing tells two files apart that have had the same name.
+#[cfg(not(unix))]
+const fn is_same(_: &Metadata, _: &Metadata) -> bool {
+    true
 }
 
 /// Adds the records of a step, those that are kept beside as well.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use neuraxis_ports::RunLog as _;
 use neuraxis_sql::{LogCopy, OpenError, SqlConfig, SqlStore};
+use neuraxis_testkit::{CountingIds, RunLog};
 
 use crate::support::{Busy, config_in, file_config, on_both, open};
 
@@ -111,6 +112,19 @@ async fn files_rotate_by_size_and_the_oldest_go(mut config: SqlConfig) {
     // What is left is the end of the log, without a gap.
     assert!(lines.len() >= 10);
     assert_eq!(lines, last[last.len() - lines.len()..]);
+}
+
+#[test]
+fn a_file_that_somebody_moved_away_is_followed_by_a_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let append = LogCopy::new(folder.path()).appender().unwrap();
+    let mut log = RunLog::new(CountingIds::nth_run(1), "main".parse().unwrap());
+    append(&[log.started("Hello?")]);
+    let file = folder.path().join("records.jsonl");
+    fs::rename(&file, folder.path().join("kept.jsonl")).unwrap();
+    let next = log.finished("Hi.");
+    append(std::slice::from_ref(&next));
+    assert_eq!(copied(folder.path()), [next.to_json()]);
 }
 
 #[tokio::test]
