@@ -1,6 +1,6 @@
 //! A recording under way: one file that any number of clients write their exchanges to.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -103,6 +103,7 @@ pub struct Recording {
     started: Instant,
     begun: AtomicU32,
     max_bytes: u64,
+    existing: ExistingFile,
     state: Mutex<State>,
 }
 
@@ -158,8 +159,10 @@ impl Recording {
         let mut file = create(&path, options.existing)?;
         let writer = Writer::new(options.redactor, options.provider_state);
         let first = writer.header(header);
-        file.write_all(first.as_bytes())
-            .map_err(|source| io_error(&path, "write", source))?;
+        if let Err(source) = file.write_all(first.as_bytes()) {
+            remove_new(&path, options.existing);
+            return Err(io_error(&path, "write", source));
+        }
         let state = State {
             file,
             writer,
@@ -173,6 +176,7 @@ impl Recording {
             started: Instant::now(),
             begun: AtomicU32::new(0),
             max_bytes: options.max_bytes,
+            existing: options.existing,
             state: Mutex::new(state),
         }))
     }
@@ -187,11 +191,14 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// What stopped the recording, the first time this is asked: the file is whole up to there.
+    /// What stopped the recording, the first time this is asked: the file is whole up to there, and gone if that is nothing.
     pub fn finish(&self) -> Result<RecordingSummary, CassetteError> {
         let mut state = self.lock();
         state.is_over = true;
         if let Some(failure) = state.failure.take() {
+            if state.exchanges == 0 {
+                remove_new(&self.path, self.existing);
+            }
             return Err(failure);
         }
         let synced = state.file.sync_all();
@@ -288,6 +295,16 @@ fn create(path: &Path, existing: ExistingFile) -> Result<File, CassetteError> {
         },
         _ => io_error(path, "create", source),
     })
+}
+
+/// Removes the file of a recording that holds nothing: the next try would be refused for it. What was there before stays, such
+/// as a device.
+fn remove_new(path: &Path, existing: ExistingFile) {
+    if existing == ExistingFile::Refuse
+        && let Err(error) = fs::remove_file(path)
+    {
+        tracing::warn!(file = %path.display(), %error, "a recording of nothing is not removed");
+    }
 }
 
 pub(crate) fn io_error(path: &Path, doing: &'static str, source: io::Error) -> CassetteError {

@@ -30,6 +30,22 @@ async fn a_file_that_would_become_too_large_ends_whole() {
 }
 
 #[tokio::test]
+async fn a_recording_that_ends_before_its_first_exchange_leaves_no_file() {
+    let tape = Tape::new();
+    for _ in 0..2 {
+        let mut options = options();
+        options.max_bytes = 1_000;
+        let long = ScriptedModel::always(reply::text("x".repeat(2_000)));
+        let (recording, client) = tape.record_with(long, options);
+        let reply = client.respond(&request("hello"), &call_context()).await;
+        assert!(reply.is_ok(), "the call does not notice");
+        let error = recording.finish().unwrap_err();
+        assert!(matches!(error, CassetteError::TooLarge { .. }), "{error}");
+        assert!(!tape.path().exists());
+    }
+}
+
+#[tokio::test]
 async fn images_that_each_request_of_a_run_has_are_read_as_often_as_they_were_recorded() {
     let tape = Tape::new();
     let (recording, client) = tape.record(ScriptedModel::always(reply::text("a cat")));
