@@ -58,13 +58,18 @@ impl Engines {
         tape: Tape,
     ) -> Result<(), CommandError> {
         let asks = |case: &Case| case.source == Source::Models || case.needs_a_judge();
-        if file.cases.iter().any(asks) {
+        // A recording that cannot answer is not passed over because nobody asks it.
+        if self.is_replay || file.cases.iter().any(asks) {
             let app = app(loaded, tape, &self.store, &self.telemetry).await?;
             for notice in &app.notices {
                 progress::notice(notice);
             }
             self.models = Some(app);
         } else {
+            if let Tape::Record(recording) = &tape {
+                let recording = recording.display();
+                progress::warn(&format!("no case asks a model: {recording} is not made"));
+            }
             loaded.say_what_is_ignored();
         }
         for file in file.cassettes() {
