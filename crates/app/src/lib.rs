@@ -82,6 +82,6 @@ pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownS
 pub use server_token::ServerToken;
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
-pub use telemetry::{Telemetry, TelemetryError, TraceDestination};
+pub use telemetry::{OtlpEndpoint, Telemetry, TelemetryError, TraceDestination};
 pub use trust::{FolderRules, PinFile, Trust, TrustError, TrustList};
 pub use web::{SearchError, search_service};

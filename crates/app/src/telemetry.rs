@@ -54,6 +54,18 @@ pub struct TraceDestination {
     pub delivery: Delivery,
 }
 
+/// Where spans or metrics are sent.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct OtlpEndpoint {
+    /// What is sent there: `spans` or `metrics`.
+    pub signal: &'static str,
+    /// The endpoint and its protocol, without what may be secret.
+    pub place: String,
+    /// For this signal alone.
+    config: OtlpConfig,
+}
+
 /// Why traces cannot go where the configuration says.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -208,31 +220,42 @@ impl Telemetry {
             .collect()
     }
 
-    /// Returns the endpoint that spans go to, without what may be secret; `None` if they go to none.
+    /// Returns the endpoints that spans and metrics go to, in this order, each where it is sent at all.
     ///
     /// # Errors
     ///
     /// A [`TelemetryError`] that names the place of the value that cannot be used.
-    pub fn endpoint(
+    pub fn endpoints(
         config: &Config,
         environment: &Environment,
-    ) -> Result<Option<String>, TelemetryError> {
-        let otlp = otlp(config, environment, &Redact::default())?;
-        Ok(otlp.map(|otlp| shown(&otlp, environment)))
+    ) -> Result<Vec<OtlpEndpoint>, TelemetryError> {
+        let redact = redact(config, environment);
+        let Some(otlp) = otlp(config, environment, &redact)? else {
+            return Ok(Vec::new());
+        };
+        let mut spans = otlp.clone();
+        spans.metrics = false;
+        let mut metrics = otlp;
+        metrics.traces = false;
+        let both = [("spans", spans), ("metrics", metrics)].into_iter();
+        let sent = both.filter(|(_, config)| config.traces || config.metrics);
+        let endpoints = sent.map(|(signal, config)| OtlpEndpoint {
+            signal,
+            place: shown(&config, environment),
+            config,
+        });
+        Ok(endpoints.collect())
     }
+}
 
-    /// Looks whether the OTLP endpoint takes spans, by sending it none; `None` if there is no endpoint.
+impl OtlpEndpoint {
+    /// Looks whether it takes what is sent there, by sending it nothing of that.
     ///
     /// # Errors
     ///
-    /// Why spans cannot be sent there.
-    pub async fn probe(config: &Config, environment: &Environment) -> Option<Result<(), String>> {
-        let redact = redact(config, environment);
-        match otlp(config, environment, &redact) {
-            Ok(None) => None,
-            Ok(Some(otlp)) => Some(neuraxis_otel::probe(otlp, PROBE).await),
-            Err(error) => Some(Err(error.to_string())),
-        }
+    /// Why that cannot be sent there.
+    pub async fn probe(self) -> Result<(), String> {
+        neuraxis_otel::probe(self.config, PROBE).await
     }
 }
 

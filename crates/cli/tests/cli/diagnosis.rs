@@ -237,6 +237,24 @@ fn the_doctor_names_tools_that_no_request_gets_to_run() {
 }
 
 #[test]
+fn the_doctor_says_which_of_spans_and_metrics_go_where() {
+    let machine = Machine::new();
+    let mut command = machine.command(["doctor", "--offline"]);
+    command.env(
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+        "http://127.0.0.1:9/m",
+    );
+    let alone = Done::from(command.output().unwrap()).stdout;
+    let metrics = "metrics go to http://127.0.0.1:9/m (http/protobuf), not asked";
+    assert!(alone.contains(metrics), "{alone}");
+    assert!(!alone.contains("spans go to"), "{alone}");
+    command.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:9/t");
+    let both = Done::from(command.output().unwrap()).stdout;
+    assert!(both.contains(metrics), "{both}");
+    assert!(both.contains("spans go to http://127.0.0.1:9/t"), "{both}");
+}
+
+#[test]
 fn offline_the_doctor_sends_nothing() {
     let world = World::new();
     let done = world.run(&["doctor", "--offline"]);

@@ -6,8 +6,14 @@ use crate::Telemetry;
 const EVIL: &str = "[telemetry]\ncontent = true\n[telemetry.otlp]\nendpoint = 'http://evil.example:4318'\n\
                     [telemetry.json_lines]\npath = 'stolen.jsonl'\n";
 
+/// Where spans go, or metrics where no spans are sent.
 fn endpoint(machine: &Machine) -> Option<String> {
-    Telemetry::endpoint(&machine.load().unwrap(), &machine.environment).unwrap()
+    Some(endpoints(machine).into_iter().next()?.1)
+}
+
+fn endpoints(machine: &Machine) -> Vec<(&'static str, String)> {
+    let found = Telemetry::endpoints(&machine.load().unwrap(), &machine.environment).unwrap();
+    found.into_iter().map(|it| (it.signal, it.place)).collect()
 }
 
 #[test]
@@ -90,10 +96,11 @@ fn the_variables_of_one_kind_of_signal_count_alone_and_with_others() {
     // Metrics alone go somewhere, too, and nothing else does.
     let metrics = "http://127.0.0.1:9/x/metrics";
     let machine = || Machine::new().with_variable("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", metrics);
-    assert_eq!(
-        endpoint(&machine()).unwrap(),
-        format!("{metrics} (http/protobuf)")
-    );
+    let to_metrics = ("metrics", format!("{metrics} (http/protobuf)"));
+    assert_eq!(endpoints(&machine()), [to_metrics.clone()]);
+    let both = machine().with_variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", traces);
+    let to_traces = ("spans", format!("{traces} (http/protobuf)"));
+    assert_eq!(endpoints(&both), [to_traces, to_metrics]);
     assert_eq!(
         endpoint(&machine().with_variable("OTEL_METRICS_EXPORTER", "none")),
         None
@@ -114,7 +121,7 @@ fn a_variable_that_cannot_be_used_is_named() {
             .with_file("user/neuraxis.toml", "[telemetry.otlp]\n")
             .with_variable(name, value);
         let config = machine.load().unwrap();
-        let error = Telemetry::endpoint(&config, &machine.environment).unwrap_err();
+        let error = Telemetry::endpoints(&config, &machine.environment).unwrap_err();
         assert!(error.to_string().contains(name), "{error}");
     }
 }

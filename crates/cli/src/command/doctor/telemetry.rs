@@ -3,39 +3,26 @@
 use std::fs;
 use std::path::Path;
 
-use neuraxis_app::{Config, Environment, Telemetry};
+use neuraxis_app::{Config, Environment, OtlpEndpoint, Telemetry};
 
 use super::Requests;
 use super::check::{Check, Outcome};
 
 const NAME: &str = "telemetry";
 
-/// Looks at each place that traces go to, and asks the endpoint unless nothing is to be sent.
+/// Looks at each place that traces and metrics go to, and asks endpoints unless nothing is to be sent.
 pub(super) async fn checks(
     config: &Config,
     environment: &Environment,
     requests: Requests,
 ) -> Vec<Check> {
     let mut checks = Vec::new();
-    match Telemetry::endpoint(config, environment) {
-        Ok(None) => {}
-        Ok(Some(endpoint)) if requests == Requests::Left => {
-            let detail = format!("spans go to {endpoint}, not asked: --offline");
-            checks.push(Check::here(NAME, Outcome::Skipped, detail));
+    match Telemetry::endpoints(config, environment) {
+        Ok(endpoints) => {
+            for endpoint in endpoints {
+                checks.push(asked(endpoint, requests).await);
+            }
         }
-        Ok(Some(endpoint)) => checks.push(match Telemetry::probe(config, environment).await {
-            None | Some(Ok(())) => {
-                let detail = format!("spans go to {endpoint}, which takes them");
-                Check::here(NAME, Outcome::Ok, detail)
-            }
-            Some(Err(why)) => {
-                let detail = format!("spans go to {endpoint}, which does not take them: {why}");
-                Check::here(NAME, Outcome::Warning, detail).fix(
-                    "start the collector, or see telemetry.otlp.endpoint and the variables OTEL_EXPORTER_OTLP_…; \
-                     `neuraxis help observability` has examples",
-                )
-            }
-        }),
         Err(error) => checks.push(
             Check::here(NAME, Outcome::Failed, error.to_string())
                 .fix("`neuraxis help observability` says which values there are"),
@@ -49,6 +36,25 @@ pub(super) async fn checks(
         checks.push(Check::here(NAME, Outcome::Ok, detail));
     }
     checks
+}
+
+/// Asks an endpoint whether it takes what is sent there.
+async fn asked(endpoint: OtlpEndpoint, requests: Requests) -> Check {
+    let goes = format!("{} go to {}", endpoint.signal, endpoint.place);
+    if requests == Requests::Left {
+        let detail = format!("{goes}, not asked: --offline");
+        return Check::here(NAME, Outcome::Skipped, detail);
+    }
+    match endpoint.probe().await {
+        Ok(()) => Check::here(NAME, Outcome::Ok, format!("{goes}, which takes them")),
+        Err(why) => {
+            let detail = format!("{goes}, which does not take them: {why}");
+            Check::here(NAME, Outcome::Warning, detail).fix(
+                "start the collector, or see telemetry.otlp and the variables OTEL_EXPORTER_OTLP_…; \
+                 `neuraxis help observability` has examples",
+            )
+        }
+    }
 }
 
 /// Looks at the folder of a file, and makes nothing.
