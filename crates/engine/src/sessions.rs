@@ -10,6 +10,7 @@ mod follow;
 mod import;
 mod recorded;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
@@ -179,10 +180,18 @@ impl Sessions {
     ///
     /// Only what can befall the store itself.
     pub async fn idle_since(&self, before: Timestamp) -> Result<Vec<Session>, StoreError> {
+        // A store finds that many at once; only where there are more is each that is left looked at.
+        let most = SessionFilter::MAX_LIMIT;
+        let oldest: HashSet<_> = self.idle(before, most).await?.into_iter().collect();
+        let are_all = oldest.len() < most;
         let mut idle = Vec::new();
         let mut each = self.each(SessionFilter::default());
         while let Some(session) = each.next().await? {
-            if session.created_at >= before {
+            if oldest.contains(&session.id) {
+                idle.push(session);
+                continue;
+            }
+            if are_all || session.created_at >= before {
                 continue;
             }
             match self.runs(&session.id).await? {

@@ -181,6 +181,23 @@ async fn what_is_idle_is_what_pruning_removes() {
 }
 
 #[tokio::test]
+async fn what_is_idle_is_found_without_a_look_at_the_runs_of_each_session() {
+    let store = MemoryStore::new();
+    for (id, made) in [("old", 0), ("older", -1), ("new", 100)] {
+        let made = Timestamp::from_second(made).unwrap();
+        let session = Session::new(id.parse().unwrap(), made);
+        store.create_session(&session).await.unwrap();
+    }
+    let store = Arc::new(FailingStore::new(store));
+    let refused = StoreError::Damaged("it was asked".to_owned());
+    store.fail_next(StoreOperation::Runs, Fault::Refuse(refused));
+    let before = Timestamp::from_second(50).unwrap();
+    let idle = Sessions::new(store).idle_since(before).await.unwrap();
+    let idle: Vec<_> = idle.iter().map(|session| session.id.as_str()).collect();
+    assert_eq!(idle, ["old", "older"]);
+}
+
+#[tokio::test]
 async fn an_archive_is_refused_before_anything_of_it_is_kept() {
     async fn import(archive: String, unfinished: UnfinishedRuns) -> ImportError {
         let store = Arc::new(MemoryStore::new());
