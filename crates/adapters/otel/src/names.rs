@@ -56,7 +56,7 @@ attributes! {
     COST_LABEL = "neuraxis.cost.label", "model", "How that is known: `measured`, `estimated`, or `unknown` where there is no price or no count";
     TURNS = "neuraxis.turns", "agent", "Turns that counted";
     FINISH = "neuraxis.finish_reason", "agent", "Why the agent ended";
-    DECISION = "neuraxis.approval.decision", "approval", "`approve`, `deny` or `expired`";
+    DECISION = "neuraxis.approval.decision", "approval", "`approve`, `deny` or `expired`; none where the call was given up before";
     RECORDS = "neuraxis.records", "store", "How many records were kept";
     REASON = "neuraxis.reason", "events", "What happened, in one word";
 }

@@ -116,7 +116,11 @@ impl RunSpans {
                 self.tool_retried(record, failed);
                 Vec::new()
             }
-            RecordBody::ToolResult(result) => vec![self.tool_ended(record, result)],
+            RecordBody::ToolResult(result) => {
+                let question = self.question_ended(record, &result.tool_call_id, None);
+                let tool = self.tool_ended(record, result);
+                question.into_iter().chain([tool]).collect()
+            }
             RecordBody::ApprovalRequested(asked) => {
                 self.asked(record, asked);
                 Vec::new()

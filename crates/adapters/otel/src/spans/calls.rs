@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, Attempt, Cost, LlmCall,
-    LlmFailed, Message, ModelRef, NextAttempt, Purpose, Record, Role, ToolCallFailed,
+    LlmFailed, Message, ModelRef, NextAttempt, Purpose, Record, Role, ToolCallFailed, ToolCallId,
     ToolCallStarted, ToolResult,
 };
 use opentelemetry::KeyValue;
@@ -274,17 +274,27 @@ impl RunSpans {
         record: &Record,
         decided: &ApprovalDecided,
     ) -> Option<SpanData> {
-        let question = self.questions.remove(&decided.tool_call_id)?;
         let decision = match decided.decision {
             ApprovalDecision::Approve { .. } => "approve",
             ApprovalDecision::Deny { .. } => "deny",
             ApprovalDecision::Expired => "expired",
         };
+        self.question_ended(record, &decided.tool_call_id, Some(decision))
+    }
+
+    /// Ends the question about a call, if one is open. Nobody decides where the call is given up, as with its run.
+    pub(super) fn question_ended(
+        &mut self,
+        record: &Record,
+        call: &ToolCallId,
+        decision: Option<&'static str>,
+    ) -> Option<SpanData> {
+        let question = self.questions.remove(call)?;
         let mut attributes = identity(&self.run_name, question.agent, self.conversation.as_ref());
         attributes.push(KeyValue::new(names::TOOL_NAME, question.name.clone()));
-        let call = decided.tool_call_id.as_str().to_owned();
+        let call = call.as_str().to_owned();
         attributes.push(KeyValue::new(names::TOOL_CALL_ID, call));
-        attributes.push(KeyValue::new(names::DECISION, decision));
+        attributes.extend(decision.map(|it| KeyValue::new(names::DECISION, it)));
         let name = format!("approval {}", question.name);
         let times = (time(question.began), time(record.at));
         let parent = question.agent.span_id(self.run);
@@ -323,7 +333,9 @@ fn as_written(number: f32) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use neuraxis_core::{RecordBody, RunId};
+    use neuraxis_core::{
+        CallIndex, EffectId, JsonText, RecordBody, RunId, ToolFailure, ToolOutcome,
+    };
     use neuraxis_ports::Ids as _;
     use neuraxis_testkit::{CountingIds, RunLog};
     use opentelemetry::InstrumentationScope;
@@ -349,6 +361,37 @@ mod tests {
         };
         assert!(is_told(Purpose::Turn) && is_told(Purpose::SelfCheck));
         assert!(!is_told(Purpose::Compaction) && !is_told(Purpose::Routing));
+    }
+
+    #[test]
+    fn a_question_that_nobody_answered_ends_with_its_call() {
+        let run = CountingIds::nth_run(1);
+        let mut log = RunLog::new(run, "s".parse().unwrap());
+        let call = ToolCallId::from_text("call_1");
+        let arguments = JsonText::from_text("{}");
+        let asked = ApprovalRequested {
+            effect_id: EffectId { run, number: 1 },
+            tool_call_id: call.clone(),
+            name: "refund".into(),
+            arguments_hash: arguments.hash(),
+            arguments,
+            reason: "it costs money".to_owned(),
+            causes: Vec::new(),
+            rule: None,
+            choices: Vec::new(),
+            expires_at: None,
+        };
+        let stopped = ToolOutcome::failed(ToolFailure::Cancelled, "not run");
+        let result = ToolResult::of(call, "refund", CallIndex(0), stopped);
+        let scope = InstrumentationScope::builder("test").build();
+        let mut spans = RunSpans::new(scope, run, None, Arc::default());
+        spans.record(&log.started("Hello"));
+        spans.record(&log.record(RecordBody::ApprovalRequested(Box::new(asked))));
+        let ended = spans.record(&log.record(RecordBody::ToolResult(Box::new(result))));
+        let told: Vec<&str> = ended.iter().map(|span| span.name.as_ref()).collect();
+        assert_eq!(told, ["approval refund", "execute_tool refund"]);
+        let mut attributes = ended[0].attributes.iter();
+        assert!(attributes.all(|it| it.key.as_str() != names::DECISION));
     }
 
     #[test]
