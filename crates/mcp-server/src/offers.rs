@@ -51,7 +51,7 @@ pub(crate) struct Offer {
 
 impl Offers {
     /// Makes the tools of a policy, for clients that may choose some of what there is. The agent that talks with users is the
-    /// one that answers a plain question, and no tool besides.
+    /// one that answers a plain question, and no tool besides; nor is an agent that has the name of the plain question.
     pub(crate) fn of(policy: &Policy, choice: &Choice) -> Self {
         let mut offers = BTreeMap::new();
         let ask = "Asks the assistant of this installation, which may use its tools, and returns the answer.";
@@ -83,7 +83,8 @@ impl Offers {
                 .agents
                 .as_ref()
                 .is_none_or(|open| open.contains(name));
-            if *name == AgentName::MAIN_THREAD || !is_name || !is_open {
+            let is_taken = name.as_str() == ASK || *name == AgentName::MAIN_THREAD;
+            if is_taken || !is_name || !is_open {
                 continue;
             }
             let description = description(name, policy.agent(name));
@@ -205,6 +206,8 @@ pub(crate) fn object(value: Value) -> JsonObject {
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_brainstem::PolicyConfig;
+
     use super::*;
 
     fn offers(modes: &[Mode]) -> Offers {
@@ -219,6 +222,18 @@ mod tests {
         let description = researcher.tool.description.as_deref().unwrap();
         assert!(description.starts_with("Has topics researched"));
         assert_eq!(researcher.channel, Channel::CHAT);
+    }
+
+    #[test]
+    fn an_agent_named_ask_does_not_take_the_place_of_the_plain_question() {
+        let config =
+            PolicyConfig::from_toml("[agents.ask]\ndescription = 'Asks others'\n").unwrap();
+        let policy = Policy::layered(config).unwrap();
+        assert!(policy.agent(&AgentName::new(ASK)).is_some());
+        let offers = Offers::of(&policy, &Choice::of_modes(vec![Mode::MODERATE]));
+        let ask = offers.find(ASK).unwrap();
+        assert_eq!(ask.agent, None);
+        assert_ne!(ask.tool.description.as_deref(), Some("Asks others"));
     }
 
     #[test]
