@@ -1,7 +1,8 @@
 //! Clients over streamable HTTP: one address that takes POST, GET and DELETE.
 //!
 //! Requests of 2026-07-28 stand alone. Those of earlier versions belong to a session of the protocol, which has nothing to do
-//! with the sessions of the engine, and is forgotten after an hour without a message.
+//! with the sessions of the engine, and is forgotten after an hour without a message. A client that is asked about a call is
+//! sent one now and then while a person decides, as long as it answers.
 
 use std::collections::HashSet;
 use std::convert::Infallible;

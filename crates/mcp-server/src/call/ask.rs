@@ -1,6 +1,8 @@
 //! Puts the questions of a run to the person at the client, in the way of the client's era.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::pending;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
@@ -11,7 +13,7 @@ use neuraxis_ports::{Clock, QuestionReply, StoreError};
 use rmcp::ServiceError;
 use rmcp::model::{
     CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, InputRequest,
-    InputRequests, InputRequiredResult, RequestId, ServerRequest,
+    InputRequests, InputRequiredResult, PingRequest, RequestId, ServerRequest,
 };
 use rmcp::service::PeerRequestOptions;
 use tokio::time::sleep;
@@ -26,6 +28,12 @@ const AFTER_EXPIRY: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether somebody else has settled a question that the client was asked.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How often a client is asked whether it is there while a person decides.
+const PING_EVERY: Duration = Duration::from_secs(20 * 60);
+
+/// How long it may take to say so: it may sleep as the person does, and its session is kept for an hour.
+const PING_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// What became of the questions of a run.
 pub(super) enum Asked {
@@ -171,6 +179,7 @@ impl Call<'_> {
                 self.withdraw(id, why).await;
                 return Ok(Put::Left);
             }
+            never = self.ping() => match never {},
         };
         let decision = match answered {
             Ok(ClientResult::ElicitResult(answer)) => question::decision(&answer),
@@ -178,6 +187,24 @@ impl Call<'_> {
             Err(error) => unanswered(&error)?,
         };
         Ok(Put::Answered(decision))
+    }
+
+    /// Asks the client now and then whether it is there, until it does not say so. Over HTTP its session is forgotten without a
+    /// message, and the call with it.
+    async fn ping(&self) -> Infallible {
+        loop {
+            sleep(PING_EVERY).await;
+            let ping = ServerRequest::PingRequest(PingRequest::default());
+            let options = PeerRequestOptions::with_timeout(PING_TIMEOUT);
+            let answered = match self.peer.send_request_with_option(ping, options).await {
+                Ok(asked) => asked.await_response().await,
+                Err(error) => Err(error),
+            };
+            // Who knows no such request is there as well.
+            if !matches!(answered, Ok(_) | Err(ServiceError::McpError(_))) {
+                return pending().await;
+            }
+        }
     }
 
     /// Tells the client that a question is not asked any more. Over HTTP on the stream of what belongs to no call, which a client

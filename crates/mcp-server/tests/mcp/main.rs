@@ -8,6 +8,7 @@
 
 mod approvals;
 mod endings;
+mod http;
 mod lines;
 mod questions;
 mod sessions;
