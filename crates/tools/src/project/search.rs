@@ -4,6 +4,7 @@ mod hits;
 mod pattern;
 
 use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 use cap_std::fs::File;
@@ -115,8 +116,11 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
     );
     let passed_over = match root.locate(arguments.path.as_deref().unwrap_or_default())? {
         Located::File(file) => {
-            let (opened, bytes) = root.open_file(&file)?;
-            run.file(opened, bytes, &shown(&file.path))?;
+            let name = file.path.file_name().unwrap_or_default();
+            if glob.matches(&file.path, Path::new(name)) {
+                let (opened, bytes) = root.open_file(&file)?;
+                run.file(opened, bytes, &shown(&file.path))?;
+            }
             PassedOver::default()
         }
         Located::Folder(folder) => walk(root, &folder, &glob, Bounds::default(), stop, |met| {

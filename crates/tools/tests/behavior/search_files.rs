@@ -346,6 +346,27 @@ async fn a_glob_that_no_file_matches_is_told_from_a_pattern_that_none_has() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_named_is_searched_if_it_matches_the_glob() {
+    let project = Project::with(&[("src/a.rs", "x")]);
+    let search = async |glob: &str| {
+        let search = json!({ "pattern": "x", "path": "src/a.rs", "glob": glob });
+        project.call("search_files", search).await
+    };
+    for glob in ["*.rs", "src/*.rs", "src/", ""] {
+        assert_eq!(places(&search(glob).await), ["src/a.rs:1:1"], "{glob}");
+    }
+    let none = search("*.md").await;
+    assert_eq!(
+        (&none["total_hits"], &none["files_searched"]),
+        (&json!(0), &json!(0))
+    );
+    assert_eq!(
+        none["hint"],
+        "no file matches the glob; list_files shows what there is"
+    );
+}
+
+#[tokio::test]
 async fn a_glob_may_name_a_folder_or_begin_with_the_path_of_the_project() {
     let project = Project::with(&[("src/deep/a.rs", "x"), ("b.rs", "x")]);
     for glob in [
