@@ -187,6 +187,22 @@ impl Target {
         self.path.parent().unwrap_or_else(|| Path::new(""))
     }
 
+    /// Returns the folders that [`folder`](Self::folder) would make, the outermost first.
+    pub(super) fn missing_folders(&self, root: &ProjectRoot) -> Vec<PathBuf> {
+        if self.existing.is_some() {
+            return Vec::new();
+        }
+        let is_missing = |folder: &&Path| {
+            let found = root.dir().symlink_metadata(folder);
+            found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let above = self.parent().ancestors();
+        let above = above.filter(|folder| !folder.as_os_str().is_empty());
+        let mut missing: Vec<_> = above.take_while(is_missing).map(Path::to_owned).collect();
+        missing.reverse();
+        missing
+    }
+
     /// Makes the folders that the file is to be in, as far as they are not there, and opens the last one.
     pub(super) fn folder(&self, root: &ProjectRoot) -> Result<Dir, FileError> {
         let failed = |error| FileError::from_write(&self.path, error);

@@ -661,14 +661,14 @@ async fn size_number_and_work_are_bounded() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn when_a_later_file_cannot_be_changed_the_earlier_ones_are_put_back() {
+async fn when_a_later_file_cannot_be_changed_the_earlier_ones_and_their_folders_are_put_back() {
     use std::os::unix::fs::PermissionsExt;
 
     let project = Project::with(&[("a.txt", "x\n"), ("locked/b.txt", "x\n")]);
     let lock = |mode| {
         fs::set_permissions(project.path("locked"), fs::Permissions::from_mode(mode)).unwrap();
     };
-    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n--- \
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new/deep/c.txt\n@@ -0,0 +1 @@\n+x\n--- \
                  a/locked/b.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
     lock(0o555);
     // The superuser may remove files from any folder, so there is nothing to put back.
@@ -676,9 +676,19 @@ async fn when_a_later_file_cannot_be_changed_the_earlier_ones_are_put_back() {
         let message = refusal(&project, patch).await;
         assert!(message.ends_with("; no file was changed"), "{message}");
         assert_eq!(read(&project, "a.txt"), "x\n");
-        assert!(!project.path("new.txt").exists());
+        assert!(!project.path("new").exists());
     }
     lock(0o755);
+}
+
+#[tokio::test]
+async fn a_patch_that_cannot_be_applied_leaves_no_folders_behind() {
+    let project = Project::new();
+    // Each of the two may be made without the other.
+    let patch = "--- /dev/null\n+++ b/new/HEAD\n@@ -0,0 +1 @@\n+x\n--- /dev/null\n+++ b/new/objects/a\n@@ -0,0 +1 @@\n+x\n";
+    let message = refusal(&project, patch).await;
+    assert!(message.ends_with("; no file was changed"), "{message}");
+    assert!(!project.path("new").exists());
 }
 
 #[cfg(unix)]

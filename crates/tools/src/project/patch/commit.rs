@@ -1,18 +1,38 @@
 //! Puts planned changes into effect: everything is on disk before the first file changes, and what was changed is put
 //! back if a later file cannot be.
 
+use std::path::PathBuf;
+
 use super::plan::{Planned, Write};
 use crate::project::failure::{FileError, shown};
 use crate::project::root::ProjectRoot;
 use crate::project::target::{Folders, Prepared, Target};
 
 pub(super) fn commit(root: &ProjectRoot, planned: &[Planned]) -> Result<(), FileError> {
+    let mut made = Vec::new();
+    let changed = change(root, planned, &mut made);
+    if changed.is_err() {
+        for folder in made.iter().rev() {
+            // One that was not made, or that holds something, is left.
+            let _ = root.dir().remove_dir(folder);
+        }
+    }
+    changed
+}
+
+/// Changes the files, and notes the folders that are made for them, each after the one that it is in.
+fn change(
+    root: &ProjectRoot,
+    planned: &[Planned],
+    made: &mut Vec<PathBuf>,
+) -> Result<(), FileError> {
     let writes: Vec<&Write> = planned
         .iter()
         .filter_map(|change| change.write.as_ref())
         .collect();
     let mut folders = Vec::with_capacity(writes.len());
     for write in &writes {
+        made.extend(write.target.missing_folders(root));
         folders.push(write.target.folder(root)?);
     }
     let mut prepared: Vec<Prepared<'_>> = Vec::with_capacity(writes.len());
