@@ -8,6 +8,8 @@ mod last_words;
 mod lines;
 mod program;
 
+use std::io;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -54,7 +56,7 @@ impl Process {
             source,
         };
         let (mut program, parent) = program::start(command).await.map_err(failed)?;
-        let piped = || failed(std::io::Error::other("its input and output are not there"));
+        let piped = || failed(io::Error::other("its input and output are not there"));
         let stdin = program.child.stdin.take().ok_or_else(piped)?;
         let stdout = program.child.stdout.take().ok_or_else(piped)?;
         let mut last_words = LastWords::default();
@@ -101,6 +103,12 @@ impl Process {
 }
 
 fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
+    if let Some(folder) = &config.cwd {
+        check_folder(folder).map_err(|source| ConnectError::Start {
+            command: config.command.clone(),
+            source,
+        })?;
+    }
     let path = config.env.get("PATH").map(neuraxis_ports::Secret::expose);
     let program = program::find(&config.command, path, config.cwd.as_deref()).ok_or_else(|| {
         ConnectError::NoProgram {
@@ -126,6 +134,18 @@ fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
     #[cfg(unix)]
     command.process_group(0);
     Ok(command)
+}
+
+/// Refuses a folder that a program cannot be started in, of which the system says the same as of a program that is not there.
+fn check_folder(folder: &Path) -> io::Result<()> {
+    let found = std::fs::metadata(folder).and_then(|found| match found.is_dir() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    });
+    found.map_err(|why| {
+        let why = format!("its folder {} (cwd): {why}", folder.display());
+        io::Error::other(why)
+    })
 }
 
 /// Writes a server's standard error to the log, line by line. What is too much is read and dropped, so that it never waits.

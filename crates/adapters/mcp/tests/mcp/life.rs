@@ -1,6 +1,7 @@
 //! How servers start, die and end, and what they get of this process.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -222,6 +223,14 @@ async fn a_program_that_is_not_there_is_named_with_where_it_was_looked_for() {
         why,
         r#"there is no program "no-such-program" in PATH (/usr/bin:/bin)"#
     );
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_named_rather_than_the_program() {
+    let server = start(script_in(Path::new("/no/such/folder"), ""));
+    let why = server.ready().await.unwrap_err();
+    let told = r#""/bin/sh" cannot be started: its folder /no/such/folder (cwd): "#;
+    assert!(why.starts_with(told), "{why}");
 }
 
 #[tokio::test]
