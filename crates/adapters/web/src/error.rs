@@ -36,6 +36,16 @@ pub enum FetchError {
         /// The status of its answer.
         status: u16,
     },
+    /// What the site wants cannot be read: it is compressed though that was not asked for.
+    #[error(
+        "robots: {host} does not say whether programs may fetch this page: it sent its robots.txt compressed ({found}) though it was asked not to; use another source"
+    )]
+    RobotsEncoded {
+        /// The host.
+        host: String,
+        /// How it is compressed.
+        found: String,
+    },
     /// The document is on another host, which policy has to judge by its own address.
     #[error(
         "redirected: the page has moved to another site and was not followed; if that site will do, fetch {to}"

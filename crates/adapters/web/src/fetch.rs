@@ -153,6 +153,9 @@ impl Fetcher {
                 retry_after: retry_after(&answer.headers),
             });
         }
+        if let Some(found) = answer.compression {
+            return Err(FetchError::Encoded { found });
+        }
         let content_type = answer.headers.get(header::CONTENT_TYPE);
         let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
         let kind = Kind::of(content_type.as_deref(), &answer.body);
@@ -257,10 +260,17 @@ impl Fetcher {
             place = target;
             answer = self.send(&place, robots::MAX_BYTES, left).await?;
         }
+        let host = || url.host_str().unwrap_or_default().to_owned();
+        if let Some(found) = answer.compression.filter(|_| answer.status.is_success()) {
+            return Err(FetchError::RobotsEncoded {
+                host: host(),
+                found,
+            });
+        }
         let status = answer.status.as_u16();
         let rules = Rules::of(status, &answer.body, &self.config.user_agent);
         let rules = rules.ok_or_else(|| FetchError::RobotsUnknown {
-            host: url.host_str().unwrap_or_default().to_owned(),
+            host: host(),
             status,
         })?;
         self.robots.put(key, rules.bytes(), rules.clone());

@@ -38,6 +38,8 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
     /// There is more than was read.
     pub(super) is_cut: bool,
+    /// How it is compressed, though that was not asked for. Nothing of it is read then.
+    pub(super) compression: Option<String>,
 }
 
 impl Clients {
@@ -62,9 +64,6 @@ impl Clients {
         let sent = client.get(url.clone()).send().await;
         let response = sent.map_err(|error| failure(url, &error))?;
         Guard::check_peer(reach, url, response.remote_addr())?;
-        if let Some(encoding) = encoding(&response) {
-            return Err(FetchError::Encoded { found: encoding });
-        }
         read(url, response, most).await
     }
 
@@ -104,7 +103,7 @@ impl Clients {
 }
 
 /// Returns how an answer is compressed, if it is.
-fn encoding(response: &Response) -> Option<String> {
+fn compression(response: &Response) -> Option<String> {
     let encoding = response.headers().get(header::CONTENT_ENCODING)?;
     let encoding = String::from_utf8_lossy(encoding.as_bytes());
     let encoding = encoding.trim();
@@ -114,12 +113,14 @@ fn encoding(response: &Response) -> Option<String> {
 
 async fn read(url: &Url, mut response: Response, most: u64) -> Result<Answer, FetchError> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let compression = compression(&response);
     let mut body = Vec::new();
     let mut is_cut = false;
-    while let Some(piece) = response
-        .chunk()
-        .await
-        .map_err(|error| failure(url, &error))?
+    while compression.is_none()
+        && let Some(piece) = response
+            .chunk()
+            .await
+            .map_err(|error| failure(url, &error))?
     {
         let room = most - body.len();
         body.extend_from_slice(piece.get(..room.min(piece.len())).unwrap_or_default());
@@ -134,6 +135,7 @@ async fn read(url: &Url, mut response: Response, most: u64) -> Result<Answer, Fe
         headers: std::mem::take(response.headers_mut()),
         body,
         is_cut,
+        compression,
     })
 }
 

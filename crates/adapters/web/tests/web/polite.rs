@@ -111,6 +111,31 @@ async fn a_site_whose_robots_txt_fails_is_left_alone_and_one_without_is_not() {
 }
 
 #[tokio::test]
+async fn a_robots_txt_that_comes_compressed_is_named_and_one_that_is_not_there_is_not() {
+    let site = async |status| {
+        WebSite::start(move |request| match (request.path(), status) {
+            ("/robots.txt", 200) => {
+                WebAnswer::document("text/plain", "x").header("content-encoding", "gzip")
+            }
+            ("/robots.txt", status) => WebAnswer::status(status).header("content-encoding", "gzip"),
+            _ => WebAnswer::page("<p>open"),
+        })
+        .await
+    };
+    let (compressed, without) = (site(200).await, site(404).await);
+    let mut config = allowing([&compressed, &without]);
+    config.robots = true;
+    let asking = tool(&config);
+    let message = refused(&asking, &compressed.url("/")).await;
+    assert!(
+        message.contains("it sent its robots.txt compressed (gzip)"),
+        "{message}"
+    );
+    assert_eq!(compressed.targets(), ["/robots.txt"]);
+    assert!(fetch(&asking, &without.url("/")).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_host_is_asked_for_one_thing_at_a_time_and_two_hosts_at_once() {
     let [one, other] = [
         WebSite::start(|_| WebAnswer::page("<p>one")).await,
