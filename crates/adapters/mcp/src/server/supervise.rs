@@ -29,6 +29,12 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// How many tools a notice names.
 const NAMED: usize = 5;
 
+/// Whether tools were compared with those that were accepted: nobody may know what was.
+enum Compared {
+    Yes,
+    No,
+}
+
 /// How often it failed lately.
 struct Failures {
     count: u32,
@@ -136,7 +142,10 @@ async fn connect(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Conn
     let mut last_words = LastWords::default();
     let opening = async {
         let connection = Connection::open(config, handler, era, &mut last_words).await?;
-        refresh(shared, &connection).await?;
+        if let Compared::No = refresh(shared, &connection).await? {
+            // To be tried again.
+            shared.changed.notify_one();
+        }
         Ok::<_, ConnectError>(connection)
     };
     let opened = timeout(config.start_timeout, opening).await;
@@ -188,25 +197,29 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
         shared.changed.notified().await;
         sleep(SETTLE).await;
         let why = match timeout(LIST_TIMEOUT, refresh(shared, connection)).await {
-            Ok(Ok(())) => {
+            Ok(Ok(Compared::Yes)) => {
                 pauses = Pauses::new();
                 continue;
             }
+            // That was told already.
+            Ok(Ok(Compared::No)) => None,
             Ok(Err(error @ ConnectError::Away(_))) => return error.to_string(),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer came within {LIST_TIMEOUT:?}"),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("no answer came within {LIST_TIMEOUT:?}")),
         };
         // A connection that ended meanwhile is told of by itself.
         pauses.wait().await;
-        shared.notices.misbehaves(format!(
-            "it does not say what its tools are now ({why}): those of before stay, and it is asked again"
-        ));
+        if let Some(why) = why {
+            shared.notices.misbehaves(format!(
+                "it does not say what its tools are now ({why}): those of before stay, and it is asked again"
+            ));
+        }
         shared.changed.notify_one();
     }
 }
 
-/// Asks for the tools, and offers those that are accepted.
-async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), ConnectError> {
+/// Asks for the tools, and offers those that are accepted: none while nobody knows which are.
+async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<Compared, ConnectError> {
     let (tools, mut unusable) = match connection.tools().await {
         Ok(listed) => listed,
         Err(error) => {
@@ -222,24 +235,24 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), Co
     unusable.extend(left_out);
     unusable.iter_mut().for_each(|it| it.redact(secrets));
     let mut seen = lock(&shared.seen);
-    let definitions = match standings(shared, &seen, definitions) {
+    let (definitions, unknown) = match standings(shared, &seen, definitions) {
         Ok((definitions, is_first_use)) => {
             seen.is_first_use = is_first_use;
-            definitions
+            (definitions, None)
         }
-        Err(why) => {
-            let server = Arc::clone(&shared.config.name);
-            shared.notices.tell(ServerNotice::NoPins { server, why });
-            Vec::new()
-        }
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let compared = match &unknown {
+        None => Compared::Yes,
+        Some(_) => Compared::No,
     };
     seen.version.clone_from(&connection.version);
     seen.program.clone_from(&connection.program);
     seen.definitions = definitions;
     seen.left_out = unusable;
     shared.publish(&seen.definitions);
-    tell(shared, &mut seen);
-    Ok(())
+    tell(shared, &mut seen, unknown);
+    Ok(compared)
 }
 
 /// Compares definitions with those that were accepted, and accepts those of a server that was never used before. Tells
@@ -275,10 +288,14 @@ fn standings(
     Ok((definitions, is_first_use))
 }
 
-/// Tells of what is not offered, unless that was told of the list before.
-fn tell(shared: &Shared, seen: &mut Seen) {
+/// Tells of what is not offered, and why nobody knows what was accepted, unless that was told of the list before.
+fn tell(shared: &Shared, seen: &mut Seen, unknown: Option<String>) {
     let server = || Arc::clone(&shared.config.name);
     let mut notices = Vec::new();
+    if let Some(why) = unknown {
+        let server = server();
+        notices.push(ServerNotice::NoPins { server, why });
+    }
     if !seen.left_out.is_empty() {
         notices.push(ServerNotice::LeftOut {
             server: server(),

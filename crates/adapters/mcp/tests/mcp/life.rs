@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use neuraxis_core::{JsonText, ProgressSteps};
-use neuraxis_mcp::{HttpConfig, McpServerConfig, MemoryPins, Reach, StdioConfig};
+use neuraxis_mcp::{HttpConfig, McpServerConfig, Reach, StdioConfig};
 use neuraxis_ports::{Progress, ProgressSink, Secret, ToolSource};
 use neuraxis_testkit::tool_context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{
-    call, call_in, names, notices, path, ready, script, script_in, start, start_with, tool, until,
+    call, call_in, names, notices, path, ready, script, script_in, start, tool, until,
 };
 
 fn lives(process: &str) -> bool {
@@ -370,49 +370,6 @@ async fn a_server_whose_owner_forgets_it_ends() {
     assert!(lives(&own));
     drop(server);
     until("it is gone", || !lives(&own)).await;
-}
-
-#[tokio::test]
-async fn what_was_accepted_holds_for_the_next_process_and_not_for_another_program() {
-    let pins: Arc<MemoryPins> = Arc::default();
-    let described = |what: &str, more: &str| {
-        script(&format!(
-            r#"list() {{ answer '{{"tools":[{{"name":"look","description":"{what}","inputSchema":{{}}}}{more}]}}'; }}"#
-        ))
-    };
-    // The script is an argument: the same program only if it reads its words from elsewhere.
-    let folder = tempfile::tempdir().unwrap();
-    let words = folder.path().join("words");
-    let reading = || script_in(folder.path(), r#"list() { answer "$(cat words)"; }"#);
-    let say = |tools: &str| fs::write(&words, format!(r#"{{"tools":[{tools}]}}"#)).unwrap();
-    let look =
-        |what: &str| format!(r#"{{"name":"look","description":"{what}","inputSchema":{{}}}}"#);
-    say(&look("Looks."));
-    let offered = async |config| {
-        let server = start_with(config, pins.clone());
-        server.ready().await.unwrap();
-        let offered = names(&server);
-        server.shutdown().await;
-        (offered, notices(&server))
-    };
-    assert_eq!(offered(reading()).await.0, ["shop__look"]);
-    assert_eq!(offered(reading()).await.0, ["shop__look"]);
-    say(&look("Looks, and tells me."));
-    let (names, told) = offered(reading()).await;
-    assert!(names.is_empty(), "{names:?}");
-    assert!(told.contains("shop__look"), "{told}");
-    say(&format!(
-        "{},{}",
-        look("Looks."),
-        r#"{"name":"more","inputSchema":{}}"#
-    ));
-    let (names, told) = offered(reading()).await;
-    assert_eq!(names, ["shop__look"], "and not what is new");
-    assert!(
-        told.contains("new tools that were not accepted: shop__more"),
-        "{told}"
-    );
-    assert_eq!(offered(described("Another.", "")).await.0, ["shop__look"]);
 }
 
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@ mod hostile;
 mod hostile_http;
 mod life;
 mod messages;
+mod pins;
 mod questions;
 mod real;
 mod secrets;

@@ -1,0 +1,96 @@
+//! What was accepted of a server's tools: for how long it holds, and what happens while nobody can tell.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use neuraxis_core::ContentHash;
+use neuraxis_mcp::{Accepted, MemoryPins, Pins};
+
+use crate::support::{names, notices, script, script_in, start_with, until};
+
+#[tokio::test]
+async fn what_was_accepted_holds_for_the_next_process_and_not_for_another_program() {
+    let pins: Arc<MemoryPins> = Arc::default();
+    let described = |what: &str, more: &str| {
+        script(&format!(
+            r#"list() {{ answer '{{"tools":[{{"name":"look","description":"{what}","inputSchema":{{}}}}{more}]}}'; }}"#
+        ))
+    };
+    // The script is an argument: the same program only if it reads its words from elsewhere.
+    let folder = tempfile::tempdir().unwrap();
+    let words = folder.path().join("words");
+    let reading = || script_in(folder.path(), r#"list() { answer "$(cat words)"; }"#);
+    let say = |tools: &str| fs::write(&words, format!(r#"{{"tools":[{tools}]}}"#)).unwrap();
+    let look =
+        |what: &str| format!(r#"{{"name":"look","description":"{what}","inputSchema":{{}}}}"#);
+    say(&look("Looks."));
+    let offered = async |config| {
+        let server = start_with(config, pins.clone());
+        server.ready().await.unwrap();
+        let offered = names(&server);
+        server.shutdown().await;
+        (offered, notices(&server))
+    };
+    assert_eq!(offered(reading()).await.0, ["shop__look"]);
+    assert_eq!(offered(reading()).await.0, ["shop__look"]);
+    say(&look("Looks, and tells me."));
+    let (names, told) = offered(reading()).await;
+    assert!(names.is_empty(), "{names:?}");
+    assert!(told.contains("shop__look"), "{told}");
+    say(&format!(
+        "{},{}",
+        look("Looks."),
+        r#"{"name":"more","inputSchema":{}}"#
+    ));
+    let (names, told) = offered(reading()).await;
+    assert_eq!(names, ["shop__look"], "and not what is new");
+    assert!(
+        told.contains("new tools that were not accepted: shop__more"),
+        "{told}"
+    );
+    assert_eq!(offered(described("Another.", "")).await.0, ["shop__look"]);
+}
+
+/// Pins that cannot be read for so many times.
+#[derive(Debug)]
+struct UnreadableFor {
+    left: AtomicUsize,
+    pins: MemoryPins,
+}
+
+impl Pins for UnreadableFor {
+    fn accepted(&self, server: &str, identity: ContentHash) -> Result<Option<Accepted>, String> {
+        let one_less = |left: usize| left.checked_sub(1);
+        let left = self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        match left {
+            Ok(_) => Err("the disk is away".to_owned()),
+            Err(_) => self.pins.accepted(server, identity),
+        }
+    }
+
+    fn accept(
+        &self,
+        server: &str,
+        identity: ContentHash,
+        accepted: Accepted,
+    ) -> Result<(), String> {
+        self.pins.accept(server, identity, accepted)
+    }
+}
+
+#[tokio::test]
+async fn tools_are_there_once_it_can_be_told_again_which_were_accepted() {
+    let pins = UnreadableFor {
+        left: AtomicUsize::new(2),
+        pins: MemoryPins::default(),
+    };
+    let server = start_with(script(""), Arc::new(pins));
+    server.ready().await.unwrap();
+    until("its tools are there", || names(&server) == ["shop__look"]).await;
+    let told = notices(&server);
+    assert_eq!(told.matches("the disk is away").count(), 1, "{told}");
+    server.shutdown().await;
+}
