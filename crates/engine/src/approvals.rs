@@ -146,12 +146,14 @@ impl Approvals {
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn find(&self) -> Result<FoundApprovals, ResumeError> {
         let runs = self.runs();
-        let mut seen = Vec::new();
-        for run in self.unended(self.store()).await? {
+        let mut seen = runs.unfinished().await?;
+        let at_work = self.at_work_beside(&seen).await?;
+        for run in at_work {
             if runs.may_see(&run.session).await? {
                 seen.push(run);
             }
         }
+        seen.sort_by_key(|run| run.run_id);
         self.of_runs(seen).await
     }
 
@@ -273,7 +275,11 @@ impl Approvals {
         let store = self.store();
         let now = self.parts.engine.clock.now();
         let mut swept = Swept::default();
-        for run in self.unended(store).await? {
+        let mut unended = store.unfinished().await?;
+        let at_work = self.at_work_beside(&unended).await?;
+        unended.extend(at_work);
+        unended.sort_by_key(|run| run.run_id);
+        for run in unended {
             let is_over = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
             let asked = run.pending.iter();
             let mut asked = asked.filter(|it| it.kind == PendingKind::Approval);
@@ -319,20 +325,19 @@ impl Approvals {
         run.imported || (run.has_mail && !self.parts.active.contains(run.run_id))
     }
 
-    /// Returns the runs that may wait for a person: those put aside, and those at work here.
-    async fn unended(&self, store: &dyn SessionStore) -> Result<Vec<RunSummary>, ResumeError> {
-        let mut runs = store.unfinished().await?;
-        let known: BTreeSet<RunId> = runs.iter().map(|run| run.run_id).collect();
+    /// Returns the runs at work here that are not among these: they may wait for a person as those do that were put aside.
+    async fn at_work_beside(&self, others: &[RunSummary]) -> Result<Vec<RunSummary>, ResumeError> {
+        let known: BTreeSet<RunId> = others.iter().map(|run| run.run_id).collect();
         let active = self.parts.active.ids().into_iter();
+        let mut runs = Vec::new();
         for run in active.filter(|run| !known.contains(run)) {
-            match store.run(run).await {
+            match self.store().run(run).await {
                 Ok(run) => runs.push(run),
                 // It is just being begun.
                 Err(StoreError::NoSuchRun(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        runs.sort_by_key(|run| run.run_id);
         Ok(runs)
     }
 }

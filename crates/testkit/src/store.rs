@@ -302,6 +302,11 @@ impl<S: SessionStore> SessionIndex for FailingStore<S> {
             .await
     }
 
+    async fn unfinished_of(&self, owner: Option<&str>) -> Result<Vec<RunSummary>, StoreError> {
+        let found = self.inner.unfinished_of(owner);
+        self.pass(StoreOperation::Unfinished, found).await
+    }
+
     async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
         self.pass(StoreOperation::Sessions, self.inner.idle(before, most))
             .await

@@ -439,6 +439,12 @@ impl SessionIndex for SqlStore {
         found.map_err(|failure| self.store_error(failure))
     }
 
+    async fn unfinished_of(&self, owner: Option<&str>) -> Result<Vec<RunSummary>, StoreError> {
+        let (database, mut link) = (&self.0.database, self.link("unfinished_of").await?);
+        let found = read::runs::unfinished_of(&mut link, database, owner).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
     async fn due(&self) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
         let found = read::runs::due(&mut self.link("due").await?, database).await;

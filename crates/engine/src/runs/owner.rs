@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{RunId, SessionId};
-use neuraxis_ports::{RequestContext, Session, StoreError};
+use neuraxis_ports::{RequestContext, RunSummary, Session, StoreError};
 
 use super::{ResumeError, Runs};
 use crate::request::{RequestError, UserRequest};
@@ -91,6 +91,15 @@ impl Runs {
             Ok(session) => Ok(may_enter(&self.context, &session)),
             Err(StoreError::NoSuchSession(_)) => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the runs that nobody drives: those of the owner whom the context names, or of anybody where it names none.
+    pub(crate) async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
+        let store = &self.parts.store;
+        match enters_any(&self.context) {
+            true => store.unfinished().await,
+            false => store.unfinished_of(self.context.owner()).await,
         }
     }
 

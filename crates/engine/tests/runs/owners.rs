@@ -352,6 +352,9 @@ async fn a_run_of_somebody_else_is_neither_decided_about_nor_taken_up() {
     let bob = RequestContext::default().owned_by(Some("bob".to_owned()));
     let approvals = program.orchestrator.approvals().with_context(bob.clone());
     assert!(approvals.list().await.unwrap().is_empty(), "it is Ada's");
+    let unowned = RequestContext::default().unowned();
+    let of_nobody = program.orchestrator.approvals().with_context(unowned);
+    assert!(of_nobody.list().await.unwrap().is_empty(), "it is Ada's");
     let all = program.orchestrator.approvals();
     let waiting = all.list().await.unwrap().remove(0);
     let decided = approvals.decide_and_resume(&waiting, ApprovalDecision::APPROVE, None);

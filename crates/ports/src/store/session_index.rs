@@ -141,6 +141,27 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// Only what can befall the store itself.
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError>;
 
+    /// Returns those of the [unfinished](Self::unfinished) runs that are in sessions of an owner, or in those that have none. The
+    /// oldest first.
+    ///
+    /// As this is, each run's session is read: a store finds them at once.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn unfinished_of(&self, owner: Option<&str>) -> Result<Vec<RunSummary>, StoreError> {
+        let mut theirs = Vec::new();
+        for run in self.unfinished().await? {
+            match self.session(&run.session).await {
+                Ok(session) if session.owner.as_deref() == owner => theirs.push(run),
+                // It was deleted since it was listed.
+                Ok(_) | Err(StoreError::NoSuchSession(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(theirs)
+    }
+
     /// Returns those of the [unfinished](Self::unfinished) runs that can go on at once: they wait for nobody, or something was
     /// posted to them. The oldest first. Asked every two seconds, so that a store finds them without reading those that wait.
     ///

@@ -106,6 +106,7 @@ macro_rules! session_store_suite {
         ] }
         $crate::mount_rules! { $mark session_store::leases, $store, [
             a_released_run_stays_unfinished_and_keeps_its_session
+            an_owner_s_unfinished_runs_are_found_alone
             a_released_lease_writes_nothing_more
             an_imported_run_says_so_until_it_is_begun_again
             a_released_run_is_taken_up_again

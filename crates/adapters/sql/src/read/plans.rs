@@ -99,9 +99,15 @@ async fn a_page_of_an_owners_runs_is_found_by_when_they_began() {
 #[tokio::test]
 async fn runs_that_have_not_ended_are_found_without_those_that_have() {
     let (_folder, mut link) = in_file().await;
-    let sql = runs::select_unended(Dialect::Sqlite);
-    let plan = plan(Dialect::Sqlite, &mut link, &sql, &[]).await;
-    assert!(plan.contains("runs_at_work"), "{plan}");
+    let all = runs::select_unended(Dialect::Sqlite);
+    for sql in [
+        format!("{all} AND sessions.owner = 'ann'"),
+        format!("{all} AND sessions.owner IS NULL"),
+        all,
+    ] {
+        let plan = plan(Dialect::Sqlite, &mut link, &sql, &[]).await;
+        assert!(plan.contains("runs_at_work"), "{plan}");
+    }
 }
 
 #[tokio::test]

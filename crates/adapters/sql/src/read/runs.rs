@@ -117,10 +117,30 @@ pub(crate) async fn unfinished(
     link: &mut Link,
     database: &Database,
 ) -> Result<Vec<RunSummary>, Failure> {
-    let mut runs = summaries(link, database, select_unended(database.dialect), &[]).await?;
-    runs.retain(|run| run.leased_until.is_none());
-    runs.sort_by_key(|run| run.run_id);
-    Ok(runs)
+    let sql = select_unended(database.dialect);
+    Ok(left(summaries(link, database, sql, &[]).await?))
+}
+
+/// Returns those of them that are in sessions of an owner, or in those that have none.
+pub(crate) async fn unfinished_of(
+    link: &mut Link,
+    database: &Database,
+    owner: Option<&str>,
+) -> Result<Vec<RunSummary>, Failure> {
+    let (whose, values) = match owner {
+        Some(owner) => ("= $1", vec![Value::from(owner)]),
+        None => ("IS NULL", Vec::new()),
+    };
+    let select = select_unended(database.dialect);
+    let sql = format!("{select} AND sessions.owner {whose}");
+    Ok(left(summaries(link, database, sql, &values).await?))
+}
+
+/// Returns the runs that nobody drives, the oldest first.
+fn left(mut unended: Vec<RunSummary>) -> Vec<RunSummary> {
+    unended.retain(|run| run.leased_until.is_none());
+    unended.sort_by_key(|run| run.run_id);
+    unended
 }
 
 /// Returns the statement that finds the runs that have not ended, in no order: in that of their keys SQLite would read all runs.

@@ -9,7 +9,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{RunFilter, RunStart, SessionStore, StoreError};
 
-use super::{Busy, records};
+use super::{Busy, records, session_of};
 use crate::clock::CountingIds;
 use crate::reply;
 
@@ -35,6 +35,33 @@ pub async fn a_released_run_stays_unfinished_and_keeps_its_session(store: impl S
     };
     assert_eq!(second.await, Err(busy_with.clone()));
     assert_eq!(store.delete_session(&busy.session).await, Err(busy_with));
+}
+
+/// Of the runs that were left an owner's are found alone, and so are those of nobody.
+pub async fn an_owner_s_unfinished_runs_are_found_alone(store: impl SessionStore) {
+    let owners = [Some("ann"), None, Some("bob"), Some("ann"), Some("ann")];
+    for (number, owner) in (1..).zip(owners) {
+        let mut session = session_of(&format!("s{number}"), 0);
+        session.owner = owner.map(str::to_owned);
+        assert_eq!(store.create_session(&session).await, Ok(()));
+        let mut busy = Busy::begin(&store, &session.id, number).await;
+        let first = [busy.log.started("Hello?")];
+        busy.commit(&store, &first).await;
+        if number != 4 {
+            assert_eq!(store.release(&busy.lease).await, Ok(()));
+        }
+    }
+    let found = async |owner: Option<&str>| {
+        let left = store.unfinished_of(owner).await.expect("the store tells");
+        left.iter().map(|run| run.run_id).collect::<Vec<_>>()
+    };
+    let [first, of_nobody, of_bob, _at_work, last] = [1, 2, 3, 4, 5].map(CountingIds::nth_run);
+    assert_eq!(found(Some("ann")).await, [first, last]);
+    assert_eq!(found(Some("bob")).await, [of_bob]);
+    assert_eq!(found(None).await, [of_nobody]);
+    for nobody in ["", "Ann", "ann' OR ''='"] {
+        assert_eq!(found(Some(nobody)).await, []);
+    }
 }
 
 /// Who gave a run back has no right to it any more.
