@@ -21,8 +21,12 @@ use crate::address::is_loopback;
 use crate::linger::Linger;
 use crate::tls::Tls;
 
-/// How long a client may take for the head of a request, and how long a connection may be idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may take for the head of a request, and how long a connection may be idle: longer than balancers keep one
+/// that they do not use, mostly for a minute. A request that is sent while its connection is closed is lost.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// How long a client may take to begin TLS.
+const TLS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a client may take none of what is sent to it.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -95,7 +99,7 @@ impl Accepted {
             return self.converse(stream).await;
         };
         // Boxed, so that a connection without it has no room for it.
-        let agreed = Box::pin(timeout(HEAD_TIMEOUT, tls.acceptor().accept(stream))).await;
+        let agreed = Box::pin(timeout(TLS_TIMEOUT, tls.acceptor().accept(stream))).await;
         match agreed.map(|agreed| agreed.map(Box::pin)) {
             Ok(Ok(stream)) => self.converse(stream).await,
             Ok(Err(error)) => tracing::debug!(%error, "a client and the server agree on no TLS"),

@@ -38,7 +38,7 @@ async fn received(mut stream: TcpStream) -> Vec<u8> {
         // A reset ends it as well as a proper end.
         while let Ok(1..) = stream.read_buf(&mut received).await {}
     };
-    timeout(Duration::from_secs(60), reading)
+    timeout(Duration::from_secs(120), reading)
         .await
         .expect("the server closes the connection");
     received
