@@ -94,7 +94,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let answering = trace_parent::scope(trace, next.run(request));
     let answering = id.clone().scope(answering);
     let spans = Spans {
-        logged: span,
+        logged: span.clone(),
         exported: traced.0.clone(),
     };
     let answering = SPANS.scope(spans.clone(), answering);
@@ -127,7 +127,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         _traced: traced,
         _open: is_stream(&response).then(|| http.open_stream()),
     };
-    response.map(|body| Body::new(Noted { body, line }))
+    response.map(|body| Body::new(Noted { body, line, span }))
 }
 
 /// Returns the name of a method, or that it is none of those there are routes for.
@@ -194,6 +194,8 @@ fn millis(duration: Duration) -> u64 {
 struct Noted {
     body: Body,
     line: Line,
+    /// What lines of the log are in that are written while the answer is sent.
+    span: Span,
 }
 
 impl HttpBody for Noted {
@@ -204,11 +206,12 @@ impl HttpBody for Noted {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let Self { body, line, span } = &mut *self;
+        let frame = ready!(span.in_scope(|| Pin::new(&mut *body).poll_frame(cx)));
         let data = frame.as_ref().and_then(|frame| frame.as_ref().ok());
         let length = data.and_then(Frame::data_ref).map_or(0, Bytes::len);
-        self.line.bytes += u64::try_from(length).unwrap_or(u64::MAX);
-        self.line.is_whole = frame.is_none() || self.body.is_end_stream();
+        line.bytes += u64::try_from(length).unwrap_or(u64::MAX);
+        line.is_whole = frame.is_none() || body.is_end_stream();
         Poll::Ready(frame)
     }
 
@@ -218,5 +221,47 @@ impl HttpBody for Noted {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::http::HeaderMap;
+    use futures_util::stream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_logged_while_an_answer_is_sent_stands_in_the_span_of_its_request() {
+        let _logging = tracing::subscriber::set_default(tracing_subscriber::registry());
+        let said = async {
+            let span = Span::current()
+                .metadata()
+                .map_or("none", tracing::Metadata::name);
+            Ok::<_, Infallible>(span)
+        };
+        let line = Line {
+            log: None,
+            id: RequestId::of(&HeaderMap::new()),
+            method: "GET",
+            route: None,
+            status: StatusCode::OK,
+            problem: None,
+            caller: None,
+            began: Instant::now(),
+            bytes: 0,
+            is_whole: false,
+            _traced: Traced(Span::none()),
+            _open: None,
+        };
+        let noted = Noted {
+            body: Body::from_stream(stream::once(said)),
+            line,
+            span: tracing::error_span!("request"),
+        };
+        let sent = axum::body::to_bytes(Body::new(noted), 100).await.unwrap();
+        assert_eq!(sent.as_ref(), b"request");
     }
 }
