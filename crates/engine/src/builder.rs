@@ -27,7 +27,7 @@ use crate::long_result::read_output::ReadOutput;
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
 use crate::runs::{
-    ActiveRuns, DecisionCache, FormerEngines, KnownSessions, LostRuns, VerifiedSessions,
+    ActiveRuns, DecisionCache, FormerEngines, KnownSessions, LostRuns, Successor, VerifiedSessions,
 };
 
 pub(crate) use agents::alone;
@@ -251,8 +251,9 @@ impl OrchestratorBuilder {
     }
 
     /// Takes the place of another engine of this process on the same store, which takes no new runs any more: those at work
-    /// there stay there until they have ended or are left, and hear at once of what is posted to them here. Without it the store
-    /// takes both engines for one, and what is posted here takes the run over.
+    /// there stay there until they have ended or are left, and hear at once of what is posted to them here. Whoever
+    /// [follows](crate::Runs::attach) a run there goes on here once that one has stopped. Without it the store takes both engines
+    /// for one, and what is posted here takes the run over.
     #[must_use]
     pub fn replaces(mut self, former: &Orchestrator) -> Self {
         self.former = FormerEngines::up_to(&former.runs().parts);
@@ -399,7 +400,7 @@ impl OrchestratorBuilder {
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        Ok(Orchestrator::new(Arc::new(Parts {
+        let parts = Arc::new(Parts {
             engine: Arc::new(engine),
             warnings,
             store: store.ok_or(BuildError::NoStore)?,
@@ -409,11 +410,14 @@ impl OrchestratorBuilder {
             decisions: DecisionCache::default(),
             active: ActiveRuns::default(),
             former,
+            successor: Successor::default(),
             lost: LostRuns::default(),
             dispatcher,
             dispatches: Arc::default(),
             live: live_feed.map(|feed| Arc::new(LiveExchange::new(feed))),
-        })))
+        });
+        parts.former.give_way_to(&parts);
+        Ok(Orchestrator::new(parts))
     }
 
     /// Puts together what runs without sessions and without governance: the agent `main_thread`, with all that was added here.

@@ -18,7 +18,7 @@ use crate::request::{RequestError, UserRequest};
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{CancelOnDrop, NoResult, RunHandle};
 use crate::runs::{
-    ActiveRuns, DecisionCache, Dispatches, FormerEngines, KnownSessions, LostRuns, Runs,
+    ActiveRuns, DecisionCache, Dispatches, FormerEngines, KnownSessions, LostRuns, Runs, Successor,
     VerifiedSessions,
 };
 use crate::sessions::Sessions;
@@ -51,6 +51,8 @@ pub(crate) struct Parts {
     pub(crate) active: ActiveRuns,
     /// The engines whose place this one took.
     pub(crate) former: FormerEngines,
+    /// The engine that took the place of this one.
+    pub(crate) successor: Successor,
     /// The runs that were left here although this process lives.
     pub(crate) lost: LostRuns,
     /// Who has runs driven by other processes; `None` where they are driven here.

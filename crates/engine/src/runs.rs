@@ -54,7 +54,7 @@ use crate::orchestrator::Parts;
 pub(crate) use decision_cache::DecisionCache;
 pub(crate) use dispatching::Dispatches;
 pub use fork::{ForkError, ForkOptions};
-pub(crate) use former::FormerEngines;
+pub(crate) use former::{FormerEngines, Successor};
 pub(crate) use known::KnownSessions;
 pub(crate) use lease_wait::LeaseWait;
 pub use lease_wait::{HeldRun, WaitedFor};

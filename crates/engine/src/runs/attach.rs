@@ -28,7 +28,7 @@ impl Runs {
     /// that nobody drives, is waited for.
     ///
     /// The events end with the run's last record, once the run is deleted or cannot be read any more, and when the engine
-    /// shuts down.
+    /// shuts down, unless another one [took its place](crate::OrchestratorBuilder::replaces): then they go on there.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl Attached {
             reading: HashMap::new(),
         });
         tokio::select! {
-            () = parts.engine.shutdown.cancelled() => self.is_over = true,
+            () = parts.engine.shutdown.cancelled() => self.move_on(),
             () = sleep_until(self.look_at) => {}
             pieces = remote.live.next() => {
                 let (shown, needs_records) = remote.hear(pieces, last);
@@ -241,7 +241,20 @@ impl Attached {
     async fn pause(&mut self) {
         let shutdown = &self.runs.parts.engine.shutdown;
         let pause = sleep(LOOK_EVERY);
-        self.is_over = shutdown.run_until_cancelled(pause).await.is_none();
+        if shutdown.run_until_cancelled(pause).await.is_none() {
+            self.move_on();
+        }
+    }
+
+    /// Goes on at the engine that took the place of this one, which has stopped.
+    fn move_on(&mut self) {
+        let Some(parts) = self.runs.parts.successor.at_work() else {
+            self.is_over = true;
+            return;
+        };
+        self.runs.parts = parts;
+        self.remote = None;
+        self.take_back();
     }
 }
 

@@ -1,7 +1,8 @@
 //! The engines whose place this one took, in the same process and on the same store. The store takes all of them for one
-//! process, and would let a run at work in one be taken up in another: so each knows what those before it have.
+//! process, and would let a run at work in one be taken up in another: so each knows what those before it have. And each knows
+//! the one after it, where whoever follows a run goes on once the engine has stopped.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use neuraxis_core::RunId;
 
@@ -28,6 +29,30 @@ impl FormerEngines {
             engine.active.hear(run);
         }
         kept_by.is_some()
+    }
+
+    /// Names the engine that takes their place to all of them.
+    pub(crate) fn give_way_to(&self, engine: &Arc<Parts>) {
+        for former in self.0.iter().filter_map(Weak::upgrade) {
+            *former.successor.lock() = Arc::downgrade(engine);
+        }
+    }
+}
+
+/// The engine that took the place of another one, the last if there were several, as long as it is there.
+#[derive(Debug, Default)]
+pub(crate) struct Successor(Mutex<Weak<Parts>>);
+
+impl Successor {
+    /// Returns the engine, unless it has stopped as well.
+    pub(super) fn at_work(&self) -> Option<Arc<Parts>> {
+        let engine = self.lock().upgrade()?;
+        let has_stopped = engine.engine.shutdown.is_cancelled();
+        (!has_stopped).then_some(engine)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Weak<Parts>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

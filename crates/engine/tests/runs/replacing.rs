@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{Cancelled, InboxEntry, InboxInput, InputId, Mode, RecordBody, RunStatus};
-use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RunHandle, UserRequest, UuidV7};
+use neuraxis_core::{
+    Cancelled, InboxEntry, InboxInput, InputId, Mode, RecordBody, RunId, RunStatus, Seq,
+};
+use neuraxis_engine::{Event, Orchestrator, OrchestratorBuilder, RunHandle, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionStore};
 use neuraxis_testkit::{Act, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::support::{builder, failing_store, request};
+use crate::support::{builder, failing_store, heard, request};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -139,4 +142,51 @@ async fn a_run_that_was_stopped_is_not_taken_up_by_the_next_engine_before_it_is_
             (RunStatus::Done, "Seen.")
         );
     }
+}
+
+/// Follows a run that another process drives at an engine that stops, and returns the one that takes its place, too.
+async fn followed_at_one_that_is_replaced(
+    store: &Arc<MemoryStore>,
+    run: RunId,
+) -> (JoinHandle<Vec<Event>>, Orchestrator) {
+    let former = slow(store).build().unwrap();
+    let events = former.runs().attach(run, Seq(0)).await;
+    let following = tokio::spawn(heard(events.unwrap()));
+    sleep(Duration::from_secs(1)).await;
+    let next = slow(store).replaces(&former).build().unwrap();
+    former.suspend(MINUTE).await;
+    (following, next)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_run_at_an_engine_that_is_replaced_hears_its_end_from_the_next_one() {
+    let store = Arc::new(MemoryStore::new());
+    let theirs = slow(&store).build().unwrap();
+    let (run, _) = theirs.stream(request("go")).await.unwrap();
+    let (following, _next) = followed_at_one_that_is_replaced(&store, run.run_id()).await;
+    let events = following.await.unwrap();
+    let records = events.iter().filter_map(|event| match event {
+        Event::Record(record) => Some(record.clone()),
+        Event::Live(_) => None,
+    });
+    let records: Vec<_> = records.collect();
+    assert_eq!(records, run.records());
+    assert!(records.last().unwrap().ends_the_run());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_on_following_a_run_at_the_next_engine_is_let_go_of_when_that_stops() {
+    let store = Arc::new(MemoryStore::new());
+    let theirs = slow(&store).build().unwrap();
+    let (run, _) = theirs.stream(request("go")).await.unwrap();
+    let (following, next) = followed_at_one_that_is_replaced(&store, run.run_id()).await;
+    let began = Instant::now();
+    next.suspend(MINUTE).await;
+    let events = following.await.unwrap();
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!events.is_empty() && events.len() <= run.records().len());
 }
