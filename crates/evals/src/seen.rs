@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuraxis_core::log::RunView;
+use neuraxis_core::log::describe::counted;
 use neuraxis_core::{
     CountLabel, FinishReason, Message, MicroUsd, Record, RunStatus, SessionMetrics, without_fence,
 };
@@ -37,6 +38,15 @@ impl Redact {
     pub(crate) fn new(clean: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(clean)))
     }
+
+    /// Returns the beginning of a text, as a report may hold it. What is to be taken out is taken out first: half a key, cut
+    /// off, would be known as none.
+    pub(crate) fn shown(&self, text: &str, most: usize) -> String {
+        match &self.0 {
+            Some(redact) => clip(&redact(text), most),
+            None => clip(text, most),
+        }
+    }
 }
 
 impl fmt::Debug for Redact {
@@ -62,13 +72,9 @@ impl Seen {
         self
     }
 
-    /// Returns the beginning of a text, as a report may hold it. What is to be taken out is taken out first: half a key, cut
-    /// off, would be known as none.
+    /// Returns the beginning of a text, as a report may hold it.
     pub(crate) fn shown(&self, text: &str, most: usize) -> String {
-        match &self.redact.0 {
-            Some(redact) => clip(&redact(text), most),
-            None => clip(text, most),
-        }
+        self.redact.shown(text, most)
     }
 
     /// Returns a reason, as a report may hold it: it may quote what was said.
@@ -128,9 +134,9 @@ impl Seen {
             Some(FinishReason::Cancelled) => Some("the run was cancelled".to_owned()),
             Some(_) => None,
             None if self.view.status() == RunStatus::Waiting => {
-                let pending = self.view.pending().len();
+                let pending = counted(self.view.pending().len() as u64, "call");
                 Some(format!(
-                    "the run waits for {pending} calls that nobody answers here"
+                    "the run waits for {pending} that nobody answers here"
                 ))
             }
             None => Some("the run has not ended".to_owned()),

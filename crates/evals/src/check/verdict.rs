@@ -1,5 +1,6 @@
 //! Whether a run is as a check wants it, and if not what is there instead.
 
+use neuraxis_core::log::describe::counted;
 use neuraxis_core::{CountLabel, duration_text};
 use serde_json::Value;
 use serde_json_path::JsonPath;
@@ -37,15 +38,15 @@ impl Check {
                 Some(reason) => Err(seen.reason(&format!("it finished with {reason}"))),
                 None => Err("it has not finished".to_owned()),
             },
-            Kind::MaxTurns(most) => at_most(seen.view.turns().into(), (*most).into(), "turns"),
-            Kind::MaxToolCalls(most) => at_most(seen.calls.len() as u64, *most, "tool calls"),
+            Kind::MaxTurns(most) => at_most(seen.view.turns().into(), (*most).into(), "turn"),
+            Kind::MaxToolCalls(most) => at_most(seen.calls.len() as u64, *most, "tool call"),
             Kind::MaxTokens(most) => {
                 let total = seen.view.usage().total.total;
                 match total.label {
                     CountLabel::Unknown if total.tokens <= *most => {
                         Err("a provider did not say how many tokens it used".to_owned())
                     }
-                    _ => at_most(total.tokens, *most, "tokens"),
+                    _ => at_most(total.tokens, *most, "token"),
                 }
             }
             Kind::MaxCost(most) => match seen.cost {
@@ -53,7 +54,7 @@ impl Check {
                     "a provider did not say what a call used, so that nobody knows its cost"
                         .to_owned(),
                 ),
-                Some(cost) => at_most(cost.0, most.0, "micro-dollars"),
+                Some(cost) => at_most(cost.0, most.0, "micro-dollar"),
                 None => Err("a model has no price: set one in [prices]".to_owned()),
             },
             Kind::MaxTime(most) => {
@@ -72,7 +73,8 @@ fn at_most(found: u64, most: u64, what: &str) -> Result<(), String> {
     if found <= most {
         return Ok(());
     }
-    Err(format!("there are {found} {what}"))
+    let verb = if found == 1 { "is" } else { "are" };
+    Err(format!("there {verb} {}", counted(found, what)))
 }
 
 fn fits(schema: &Schema, seen: &Seen) -> Result<(), String> {
@@ -130,7 +132,10 @@ fn was_called(called: &Called, seen: &Seen) -> Result<(), String> {
     };
     is_fine.then_some(()).ok_or_else(|| match count {
         0 => seen.called(),
-        count => format!("{count} such calls; {}", seen.called()),
+        count => {
+            let such = counted(count as u64, "such call");
+            format!("{such}; {}", seen.called())
+        }
     })
 }
 

@@ -124,6 +124,34 @@ async fn why_a_run_failed_is_without_what_is_taken_out_of_reports() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_to_be_taken_out_is_in_no_reason_why_a_run_failed() {
+    let model = ScriptedModel::answering(|_| -> Script {
+        LlmError::new(LlmErrorKind::Unauthorized, "no canary").into()
+    });
+    let stop = Check::finish_reason(&neuraxis_core::FinishReason::Stop);
+    let failed = neuraxis_core::FinishReason::Failed(String::new());
+    let cases = [
+        Case::new("error", "Hello").check(yes()),
+        Case::new("wanted", "Hello")
+            .check(stop)
+            .check(Check::finish_reason(&failed)),
+    ];
+    let orchestrator = builder(model).build().unwrap();
+    let evals = Evals::new(&orchestrator).redact(|text| text.replace("canary", "[redacted]"));
+    let report = evals.run(&cases).await;
+    let [error, wanted] = report.cases.as_slice() else {
+        panic!("{report}")
+    };
+    let error = error.attempts[0].error.as_deref().unwrap();
+    let wanted = &wanted.attempts[0].checks[0].message;
+    let wanted = wanted.as_deref().unwrap();
+    assert!(wanted.starts_with("it finished with failed: "), "{wanted}");
+    for told in [error, wanted] {
+        assert!(told.contains("no [redacted]"), "{told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_done_when_it_is_stopped_is_kept_and_the_rest_is_not_run() {
     let model = ScriptedModel::answering(|request| -> Script {
         match asked(request).as_str() {
