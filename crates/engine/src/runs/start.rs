@@ -244,12 +244,13 @@ impl Runs {
         let is_whole = run.policy == DataPolicy::ALL;
         let unheard = slot.unheard();
         // What a run is given, such as its place among those at work, it has until it is over, whoever drives it.
-        let context = scope.request.clone();
+        let handed_over = self.parts.dispatcher.as_ref();
+        let handed_over = handed_over.map(|dispatcher| (dispatcher, scope.request.clone()));
         let begun = self.begin(slot, scope, run);
         async move {
             let (driver, first, handle) = begun.await?;
             // One that ends as it begins leaves nothing to be driven, and one whose log is not whole could not be taken up.
-            if let Some(dispatcher) = &self.parts.dispatcher
+            if let Some((dispatcher, context)) = handed_over
                 && !first.status.is_ended()
                 && is_whole
             {
