@@ -144,10 +144,9 @@ async fn a_percent_sign_before_a_number_with_a_sign_is_refused_and_a_sum_of_perc
 #[tokio::test]
 async fn of_a_function_that_it_lacks_the_calculator_says_which_there_are() {
     for (expression, expected) in [
-        (
-            "gcd(12, 18)",
-            "there is no function \"gcd\" of several values; ",
-        ),
+        ("gcd(12, 18)", "there is no function \"gcd\"; "),
+        ("gcd(12)", "there is no function \"gcd\"; "),
+        ("rad(180)", "there is no function \"rad\"; "),
         (
             "2 * max(3,500)",
             "there is no function \"max\" of several values; ",

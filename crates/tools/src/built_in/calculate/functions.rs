@@ -10,11 +10,13 @@ pub(super) const FUNCTIONS: [&str; 24] = [
     "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cis", "arg",
 ];
 
-/// Units by the name of a function that other calculators have.
-const UNITS_LIKE_FUNCTIONS: [&str; 2] = ["min", "sec"];
+/// Units by the name of a function that other calculators have; `gcd` is a billion candelas.
+const UNITS_LIKE_FUNCTIONS: [&str; 13] = [
+    "min", "sec", "gcd", "rem", "deg", "rad", "lb", "asec", "tg", "ch", "th", "pv", "fv",
+];
 
 /// Refuses functions of other calculators that would be taken for something else: `log`, which is the natural logarithm to many
-/// and that to the base 10 to others; `min(3)`, three minutes; and `gcd(12,18)`, of a number with a comma.
+/// and that to the base 10 to others; `min(3)`, three minutes; and `max(12,18)`, of a number with a comma.
 pub(super) fn check(text: &str) -> Result<(), ToolError> {
     if text
         .split(|letter: char| !letter.is_ascii_alphanumeric())
