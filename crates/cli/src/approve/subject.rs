@@ -144,7 +144,13 @@ fn change(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<
     let diff = TextDiff::from_lines(old.as_str(), &*content);
     let diff = diff.unified_diff().context_radius(LINES_AROUND).to_string();
     let title = format!("the change to {path} as it is now:");
-    under(title, diff.lines().map(Row::of_diff))
+    // Where not all lines end in the same way, a line may change in nothing else: its end has to be seen.
+    let count = |ends: &str| old.matches(ends).count() + content.matches(ends).count();
+    let lines: Vec<&str> = match [0, count("\n")].contains(&count("\r\n")) {
+        true => diff.lines().collect(),
+        false => diff.split_terminator('\n').collect(),
+    };
+    under(title, lines.into_iter().map(Row::of_diff))
 }
 
 fn titled_lines(title: String, content: &str) -> Vec<Row> {
@@ -229,7 +235,18 @@ mod tests {
         // Other tools write what they are told.
         assert_eq!(
             seen("fs__write", arguments, folder.path())[2..],
-            ["-\u{feff}one", "-two", "+one", "+three"]
+            ["-\u{feff}one\r", "-two\r", "+one", "+three"]
+        );
+    }
+
+    #[test]
+    fn where_not_all_lines_end_in_the_same_way_their_ends_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("notes.txt"), "one\r\ntwo\n").unwrap();
+        let arguments = r#"{"path":"notes.txt","content":"one\ntwo\n"}"#;
+        assert_eq!(
+            seen("write_file", arguments, folder.path())[2..],
+            ["-one\r", "+one", " two"]
         );
     }
 
