@@ -391,15 +391,18 @@ impl From<FindError> for CommandError {
 impl From<ResumeError> for CommandError {
     fn from(error: ResumeError) -> Self {
         match error {
+            // A store that is posted to knows it, too.
+            ResumeError::Ended(run) | ResumeError::Store(StoreError::RunEnded(run)) => {
+                Self::usage(ResumeError::Ended(run)).hint(format!(
+                    "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run}` goes on from there"
+                ))
+            }
             ResumeError::Store(error) => error.into(),
             ResumeError::Alive(run) => Self::failed(error).hint(format!(
                 "`neuraxis runs show {run}` shows how far it is; `neuraxis runs resume {run} --cancel` ends it"
             )),
             ResumeError::NothingToDo => Self::failed(error)
                 .hint("only the program that runs these tools can bring their results"),
-            ResumeError::Ended(run) => Self::usage(error).hint(format!(
-                "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run}` goes on from there"
-            )),
             ResumeError::Elsewhere { ref folder, .. } => {
                 // What a record says may be anything, and the line is meant to be pasted.
                 let folder = invocation::quoted(&plain_to_see(folder));

@@ -199,6 +199,9 @@ fn a_run_that_has_ended_is_not_taken_up() {
     let machine = used_machine();
     let run = &machine.runs("trip")[0];
     insta::assert_snapshot!(transcript(&machine, &[&["runs", "resume", run]]));
+    let resumed = machine.run(["runs", "resume", run]).complaint(2);
+    let cancelled = machine.run(["runs", "resume", run, "--cancel"]);
+    assert_eq!(cancelled.complaint(2), resumed);
 }
 
 /// Cuts a run off after its first tool call was recorded, as if its process had died there.
