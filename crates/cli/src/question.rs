@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::Arguments;
@@ -30,8 +31,17 @@ pub(crate) fn parse(given: &[OsString]) -> Result<Arguments, clap::Error> {
     if let Some(arguments) = with_options_behind(given) {
         return Ok(arguments);
     }
-    if names_command(said) {
+    let command = Arguments::command();
+    let names: Vec<&str> = command
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect();
+    if begins_with_slip(said, &names) {
         return Err(error);
+    }
+    let mut words = said.iter().filter_map(|word| word.to_str());
+    if let Some(word) = words.find(|word| names.contains(word)) {
+        return Err(with_quotes(error, word));
     }
     let program = given.iter().take(1).cloned();
     let ask = program
@@ -60,19 +70,21 @@ fn with_options_behind(given: &[OsString]) -> Option<Arguments> {
     Arguments::try_parse_from(words).ok()
 }
 
-/// Tells whether a word is a command, or most likely meant as one.
-fn names_command(said: &[OsString]) -> bool {
-    let command = Arguments::command();
-    let names: Vec<&str> = command
-        .get_subcommands()
-        .map(clap::Command::get_name)
-        .collect();
+/// Tells whether the first word is a command, or was most likely meant as one.
+fn begins_with_slip(said: &[OsString], names: &[&str]) -> bool {
     let mut words = said.iter().filter_map(|word| word.to_str());
-    if words.clone().any(|word| names.contains(&word)) {
-        return true;
-    }
     let first = words.find(|word| !word.starts_with('-'));
     first.is_some_and(|word| names.iter().any(|name| is_slip(word, name)))
+}
+
+/// Says how to ask a question in which a command is named.
+fn with_quotes(mut error: clap::Error, command: &str) -> clap::Error {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        let tip = format!("to ask a question with '{command}' in it, put it in quotes");
+        let tips = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
+        error.insert(ContextKind::Suggested, tips);
+    }
+    error
 }
 
 /// Tells whether a word was most likely meant as this name: nearly the same, or the same letters in another order.
@@ -118,6 +130,22 @@ mod tests {
             (&["Hi", "-q", "chat"], ErrorKind::InvalidSubcommand),
         ] {
             assert_eq!(parsed(line).unwrap_err(), kind, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_question_that_names_a_command_is_told_to_stand_in_quotes() {
+        let said = |line: &str| {
+            let given = std::iter::once("neuraxis").chain(line.split(' '));
+            let given: Vec<_> = given.map(OsString::from).collect();
+            parse(&given).unwrap_err().to_string()
+        };
+        let tip = "tip: to ask a question with 'models' in it, put it in quotes";
+        let told = said("How do models work");
+        assert!(told.contains(tip), "{told}");
+        for line in ["doctr", "sesions list", "-m gpt models"] {
+            let told = said(line);
+            assert!(!told.contains("quotes"), "{told}");
         }
     }
 }
