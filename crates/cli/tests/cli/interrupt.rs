@@ -274,15 +274,18 @@ fn until_there(file: &Path) {
 
 #[test]
 fn what_was_wrong_with_a_call_is_told_where_ctrl_c_comes_while_its_servers_end() {
-    let slow_to_end = "trap 'touch ending; sleep 1.5' EXIT\n";
+    let slow_to_end = r#"
+trap 'touch ending; sleep 1.5' EXIT
+call() { answer '{"content":[{"type":"text","text":"closed"}],"isError":true}'; }
+"#;
     for (arguments, said) in [
         ("{", "the arguments are not valid"),
-        (r#"{"expression": "1 / 0"}"#, "calculate failed"),
+        ("{}", "shop__look failed"),
     ] {
         let machine = Machine::new()
             .with_file("server.sh", mcp_script(slow_to_end))
             .with_private("config/neuraxis/neuraxis.toml", SERVER);
-        let call = ["tools", "call", "calculate", arguments];
+        let call = ["tools", "call", "shop__look", arguments];
         let (mut child, _stdout) = start(&mut machine.command(call));
         until_there(&machine.path("ending"));
         interrupt(&child);

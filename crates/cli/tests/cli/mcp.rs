@@ -83,6 +83,15 @@ fn a_server_is_added_tried_used_and_removed_and_the_rest_of_the_file_stays() {
 }
 
 #[test]
+fn a_call_of_a_tool_of_the_program_itself_starts_no_server() {
+    let machine = machine(SECTION);
+    machine.run(["tools", "call", "current_time"]).stdout_of(0);
+    assert!(!machine.path("started").exists());
+    machine.run(["tools", "call", "shop__look"]).stdout_of(0);
+    assert!(machine.path("started").exists());
+}
+
+#[test]
 fn a_server_may_end_by_itself_where_nothing_comes_of_the_command() {
     let acts = format!("{ACTS}\ntrap 'sleep 0.2; touch left' EXIT\n");
     for command in [

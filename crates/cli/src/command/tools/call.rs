@@ -10,7 +10,7 @@ use neuraxis::core::{
 };
 use neuraxis::engine::{ToolCallError, ToolCatalog, UuidV7};
 use neuraxis::ports::{Ids, Tool, ToolContext, TurnContext};
-use neuraxis_app::{App, Config, is_project_tool, why_no_commands};
+use neuraxis_app::{App, Config, is_project_tool, tool_specs, why_no_commands};
 use serde_json::Value;
 
 use crate::error::CommandError;
@@ -43,7 +43,12 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        let app = loaded.app_of_tools().await?;
+        // No server has to be started for what this program does itself.
+        let own = tool_specs(&loaded.config, &loaded.environment)?;
+        let app = match own.iter().any(|spec| spec.name.as_str() == self.name) {
+            true => loaded.app_without_sessions().await?,
+            false => loaded.app_of_tools().await?,
+        };
         let context = context();
         let cancellation = context.cancellation.clone();
         // From here on: servers are to be ended, also where no call is made.
