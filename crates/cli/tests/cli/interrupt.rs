@@ -326,3 +326,28 @@ begin() {
     assert!(said.contains("gpt-test)*"), "{said}");
     assert_eq!(model.asked_for(), "gpt-test");
 }
+
+#[test]
+fn ctrl_c_while_the_servers_of_the_model_before_end_is_heard_and_the_other_model_answers() {
+    let slow_to_end = "trap 'touch ending; sleep 1.5' EXIT\n";
+    let model = Scripted::start([Turn::Says(&["Hello."])]);
+    let machine = model
+        .machine()
+        .with_file("server.sh", mcp_script(slow_to_end))
+        .with_private("config/neuraxis/neuraxis.toml", SERVER);
+    let mut command = machine.command(["chat", "--session", "s"]);
+    command.env("MY_KEY", "k").stdin(Stdio::piped());
+    let (mut child, mut stdout) = start(&mut command);
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"/model gpt-other\nHello?\n").unwrap();
+    drop(stdin);
+    until_there(&machine.path("ending"));
+    interrupt(&child);
+    let mut said = String::new();
+    stdout.read_to_string(&mut said).unwrap();
+    let stderr = stderr(&mut child);
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{stderr}");
+    assert!(stderr.contains("note: interrupted\n"), "{stderr}");
+    assert!(said.contains("gpt-other)*"), "{said}");
+    assert_eq!(model.asked_for(), "gpt-other");
+}

@@ -107,7 +107,8 @@ impl Conversation {
         }
     }
 
-    /// Lets another model answer from now on. A signal that comes while its engine is built leaves all as it was.
+    /// Lets another model answer from now on. A signal that comes while its engine is built leaves all as it was; with one that
+    /// comes later, the engine before is not waited for.
     pub(super) async fn set_model(&mut self, name: &str) -> Result<(), CommandError> {
         let progress = Progress::telling(self.detail);
         let mut servers = self.loaded.config.mcp().servers.values();
@@ -128,14 +129,19 @@ impl Conversation {
         if let Err(error) = self.check_role() {
             let refused = std::mem::replace(&mut self.app, before);
             self.app.name_in_traces();
-            retire(&refused).await;
             self.role = role;
-            return Err(error);
+            return match retire(&refused, &mut signals).await {
+                Ok(()) => Err(error),
+                Err(interrupted) => {
+                    // It is no less true.
+                    error.tell();
+                    Err(interrupted)
+                }
+            };
         }
         self.tell_notices();
-        retire(&before).await;
         self.loaded = loaded;
-        Ok(())
+        retire(&before, &mut signals).await
     }
 
     /// Wires the engine in which another model answers, and returns it with its configuration and the role that has to serve. What
@@ -368,10 +374,18 @@ impl Conversation {
     }
 }
 
-/// Ends an engine beside which another one serves. What it shares with that one stays open.
-async fn retire(app: &App) {
-    end_runs(app).await;
-    app.stop_servers().await;
+/// Ends an engine beside which another one serves. What it shares with that one stays open. A signal ends the wait: its servers end
+/// as it is dropped.
+async fn retire(app: &App, signals: &mut Signals) -> Result<(), CommandError> {
+    let retired = async {
+        end_runs(app).await;
+        app.stop_servers().await;
+    };
+    tokio::select! {
+        biased;
+        signal = signals.next() => Err(CommandError::interrupted(signal)),
+        () = retired => Ok(()),
+    }
 }
 
 /// Takes Ctrl-C for the end of what was going on, such as an answer, and not of the conversation.
