@@ -111,6 +111,13 @@ export function reasonOf(reason) {
   return kind === "budget" ? `${text} used up` : `${kind.replaceAll("_", " ")}: ${text}`;
 }
 
+/** Says that a run ended, and why: in one word where its reason is a word for the end itself. */
+export function endingOf(reason) {
+  const words = reasonOf(reason);
+  const saysIt = reason?.failed !== undefined || reason?.interrupted !== undefined;
+  return saysIt ? words[0].toUpperCase() + words.slice(1) : `Ended: ${words}`;
+}
+
 /** What a person decided about a call, in words. */
 export function decisionOf({ decision, reason, arguments: other, remember }) {
   const word = { approve: "Approved by a person", deny: "Denied by a person", expired: "Nobody decided in time" }[decision] ?? decision;

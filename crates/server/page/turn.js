@@ -5,7 +5,7 @@ import { get, path } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
 import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, submitOnce, timeOf } from "./dom.js";
-import { clock, costOf, duration, oneLine, reasonOf, sumOf, sure, textOf, tokens } from "./format.js";
+import { clock, costOf, duration, endingOf, oneLine, reasonOf, sumOf, sure, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
 import { isLast } from "./stream.js";
@@ -265,7 +265,7 @@ export class TurnView {
     for (const agent of this.agents.values()) for (const reply of agent.replies.values()) reply.growing.flush();
     this.answer = text;
     const reason = event.finish_reason;
-    if (typeof reason !== "string" || !QUIET.has(reason)) root.note(event.type === "final" ? "warn" : "error", `Ended: ${reasonOf(reason)}`);
+    if (typeof reason !== "string" || !QUIET.has(reason)) root.note(event.type === "final" ? "warn" : "error", endingOf(reason));
     if (event.sources?.length) this.body.append(sourcesOf(event.sources));
     this.finish(event);
     if (this.hooks.isLive?.()) announce(event.type === "final" ? "The answer is complete" : "The run failed");
@@ -413,10 +413,10 @@ const HANDLERS = {
   max_turns_reached: (turn, agent, event) => agent.note("warn", `The limit of ${event.turns} turns was reached; the last answer was asked for.`),
   context_trimmed: (turn, agent, event) => agent.note("", `${event.messages} earlier messages were left out to make room`),
   final(turn, agent, event) {
-    if (event.agent !== "a0" && typeof event.finish_reason !== "string") agent.note("warn", `Ended: ${reasonOf(event.finish_reason)}`);
+    if (event.agent !== "a0" && typeof event.finish_reason !== "string") agent.note("warn", endingOf(event.finish_reason));
   },
   run_failed(turn, agent, event) {
-    if (event.agent !== "a0") agent.note("error", `Ended: ${reasonOf(event.finish_reason)}`);
+    if (event.agent !== "a0") agent.note("error", endingOf(event.finish_reason));
   },
   decision(turn, agent, event) {
     turn.decision = event;

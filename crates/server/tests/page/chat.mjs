@@ -543,6 +543,7 @@ export async function shows_a_message_where_a_model_heard_it(world) {
     assert.deepEqual(await shown(...live, said("M"), replied(0, "one"), grows(1, "two"), replied(1, "two"), { type: "final", content: "two", finish_reason: "stop" }), ["one", "[M]", "two"]);
     const [, ...ended] = await shown(...live, said("M"), failed(0), broke(1));
     assert.equal(ended[0], "[M]", `a failure: ${ended}`);
+    assert.ok(ended.includes("- Failed: out of luck"), `in one word: ${ended}`);
     assert.deepEqual((await shown(...live, said("M"), replied(0, "one"), limit(1, "one"))).slice(0, 2), ["one", "[M]"]);
     assert.deepEqual((await shown(...live, said("M"), limit(1, "so far"))).slice(0, 2), ["so", "[M]"]);
   }
