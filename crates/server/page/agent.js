@@ -10,7 +10,7 @@ import { ToolView } from "./tool.js";
 const ASIDE = { compaction: "Summed up the work so far", self_check: "Checked its draft", routing: "Chose a model", gather: "Looked at what it needs" };
 
 /** What several calls add up to, in this order. */
-const COUNTED = [["asks", "waiting for you"], ["client", "waiting for a client"], ["running", "running"], ["queued", "queued"], ["done", "done"], ["error", "failed"], ["refused", "not allowed"]];
+const COUNTED = [["asks", "waiting for you"], ["client", "waiting for a client"], ["running", "running"], ["queued", "queued"], ["done", "done"], ["ill", "ended with an error"], ["error", "failed"], ["refused", "not allowed"]];
 
 /** States of calls that have no result yet. */
 const OPEN = new Set(["queued", "asks", "client", "running"]);
@@ -37,7 +37,9 @@ class Calls {
 
   count() {
     if (!this.group) return;
-    const parts = COUNTED.map(([state, word]) => [this.views.filter((view) => view.state === state).length, word]).filter(([count]) => count > 0);
+    // A call that is done may be that of a command that did not end well.
+    const stateOf = (view) => (view.node.classList.contains("ill") ? "ill" : view.state);
+    const parts = COUNTED.map(([state, word]) => [this.views.filter((view) => stateOf(view) === state).length, word]).filter(([count]) => count > 0);
     const isOne = parts.length === 1 && parts[0][1] === "done";
     this.word.textContent = [`${this.views.length} tool calls`, ...(isOne ? ["all done"] : parts.map(([count, word]) => `${count} ${word}`))].join(" · ");
     // Nobody overlooks a question.
