@@ -93,6 +93,14 @@ export async function lays_a_run_out_on_a_laptop(world) {
   assert.ok(await apart());
   await world.picture(page, "run-laptop-light");
   await world.accessible(page, "a run on a laptop");
+  await go(page, "#/runs");
+  await page.waitForSelector(".runs tbody tr");
+  for (const width of [1024, 1190, 1360]) {
+    await page.setViewportSize({ width, height: 700 });
+    assert.ok(await page.locator(".runs").evaluate((table) => table.scrollWidth <= table.clientWidth), `no column is cut at ${width}`);
+    assert.ok(await page.locator(".runs td").first().evaluate((cell) => cell.clientWidth > 120), `the message has room at ${width}`);
+    await world.picture(page, `runs-${width}-light`);
+  }
 }
 
 export async function gives_titles_the_room_there_is(world) {
