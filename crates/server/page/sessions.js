@@ -9,6 +9,9 @@ const PAGE = 40;
 /** How many sessions are asked for their first message at a time, one after the other. */
 const MOST_ASKED = 8;
 
+/** How long the list waits to look again while a run is at work, in milliseconds. */
+const AGAIN = 5_000;
+
 export class SessionList {
   /** `go` opens a session, or a new one without an id. */
   constructor({ go }) {
@@ -73,6 +76,15 @@ export class SessionList {
     }
     this.show();
     dispatchEvent(new Event("titles"));
+    this.lookAgain();
+  }
+
+  /** Looks again before long while a run is at work: it may be one that nothing on this page follows. */
+  lookAgain() {
+    clearTimeout(this.soon);
+    if (![...this.states.values()].includes("running")) return;
+    // Whoever comes back to the page has the list looked at anyway.
+    this.soon = setTimeout(() => document.hidden || this.refresh({ asks: false }), AGAIN);
   }
 
   /** A session is called by the first message that the newest runs tell of it. */

@@ -838,3 +838,13 @@ export async function keeps_conversations_and_runs_as_files(world) {
   assert.deepEqual(records.map((record) => record.seq), records.map((_, at) => at + 1));
   assert.equal(records.at(-1).type, "final");
 }
+
+export async function lists_how_a_run_ends_that_nothing_here_follows(world) {
+  const turn = world.api("/sessions/elsewhere/turns", { message: "endless please" });
+  const page = await world.open({ hash: "#/stats", token: false });
+  await page.waitForSelector(".session-list .spins");
+  const [{ run_id: run }] = (await world.api("/runs")).runs;
+  await world.api(`/runs/${run}/cancel`, { reason: "over" });
+  await turn;
+  await page.waitForFunction(() => !document.querySelector(".session-list .spins"));
+}

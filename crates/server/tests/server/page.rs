@@ -74,6 +74,7 @@ scenarios! {
     fn what_grows_at_the_end_is_never_drawn_out_of_sight() = "follows_the_end_in_the_same_frame";
     fn of_several_questions_the_first_is_in_sight_and_the_end_once_all_are_decided() = "shows_questions_from_the_first";
     fn earlier_turns_are_shown_and_what_was_read_stays_where_it_was() = "shows_earlier_turns_without_a_jump";
+    fn the_list_tells_that_a_run_has_ended_that_the_page_does_not_follow() = "lists_how_a_run_ends_that_nothing_here_follows";
     fn earlier_turns_neither_change_the_plan_nor_are_announced() = "takes_nothing_that_is_over_for_news";
     fn a_conversation_goes_on_in_a_new_session_from_any_answer() = "goes_on_in_a_new_session";
     fn a_message_is_asked_again_in_other_words_and_what_was_said_before_it_stays() = "asks_again_with_another_message";
