@@ -4,7 +4,7 @@ import { path, post } from "./api.js";
 import { Card } from "./card.js";
 import { announce, appendVisible, button, codeBox, el, fill, icon, isComposing } from "./dom.js";
 import { clock, spread } from "./format.js";
-import { changesOf } from "./tool.js";
+import { changesOf, shownArguments } from "./tool.js";
 
 const CAUSES = {
   untrusted_content: "The conversation holds what strangers wrote: look twice.",
@@ -29,10 +29,11 @@ export class ApprovalView extends Card {
 
   what({ name, arguments: args }) {
     const changes = changesOf(name, args, MOST);
-    const whole = codeBox(spread(args), { label: "Arguments, whole", className: "exact" });
     // It goes once nothing is left to be shown.
     const unseen = el("p", { class: "line-note warn unseen", text: "Not all of it is shown yet: look at the rest before you decide." });
-    if (!changes) return el("div", { class: "what" }, whole, unseen);
+    const label = "Arguments, whole";
+    if (!changes) return el("div", { class: "what" }, shownArguments(args, { label, exact: "exact", whole: "whole" }), unseen);
+    const whole = codeBox(spread(args), { label, className: "exact" });
     return el("div", { class: "what" }, changes, unseen, el("details", {}, el("summary", { text: "All arguments" }), whole));
   }
 

@@ -4,7 +4,7 @@
 import { appendVisible, button, codeBox, el, factList } from "./dom.js";
 import { clock, costOf, decisionOf, duration, partsOf, pretty, reasoningOf, reasonOf, spread, textOf, tokens } from "./format.js";
 import { render } from "./markdown.js";
-import { changesOf, messageOf, ruleOf, shownResult } from "./tool.js";
+import { changesOf, messageOf, ruleOf, shownArguments, shownResult } from "./tool.js";
 
 /** Lays out what a record is about. `close` and `reveal` are what the person can do from there. */
 export function detailOf(records, seq, { close, reveal }) {
@@ -86,7 +86,7 @@ function shownMessage(message) {
     el("p", { class: "label" }, ROLES[message.role] ?? message.role, message.name && appendVisible(el("code"), ` ${message.name}`)),
     text && render(el("div", { class: "md" }), text),
     content && codeBox(content, { label: "Result" }),
-    calls.map((call) => el("div", {}, el("p", { class: "label" }, "Calls ", appendVisible(el("code"), call.name)), codeBox(spread(call.arguments), { label: "Arguments" }))),
+    calls.map((call) => el("div", {}, el("p", { class: "label" }, "Calls ", appendVisible(el("code"), call.name)), shownArguments(call.arguments))),
     other.map((part) => el("p", { class: "hint", text: part.type.replaceAll("_", " ") })));
 }
 
@@ -111,7 +111,7 @@ function toolParts(id, records) {
     ]),
     found?.reason && appendVisible(el("p", { class: "why" }), found.reason),
     decided && appendVisible(el("p", { class: `line-note ${decided.decision === "deny" ? "refused" : ""}` }), decisionOf(decided)),
-    args && args !== "{}" && head("Arguments"), changes, args && args !== "{}" && codeBox(spread(args), { label: "Arguments" }),
+    ...(args && args !== "{}" ? [head("Arguments"), ...(changes ? [changes, codeBox(spread(args), { label: "Arguments" })] : shownArguments(args))] : []),
     ...failed.map((it) => failure(`Attempt ${it.attempt}: ${messageOf(it.value)}`)),
     ...(result ? shownResult(result) : [el("p", { class: "hint", text: "There is no result yet." })]),
   ].filter(Boolean);

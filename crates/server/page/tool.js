@@ -182,7 +182,7 @@ export class ToolView {
     const plan = this.name === "update_plan" ? showPlan(parsed(this.args)) : undefined;
     const parts = [];
     if (changes || plan) parts.push(changes ?? plan);
-    else if (this.args && this.args !== "{}") parts.push(heading("Arguments"), codeBox(spread(this.args), { label: "Arguments" }));
+    else if (this.args && this.args !== "{}") parts.push(heading("Arguments"), ...shownArguments(this.args));
     parts.push(...this.notes.map((note) => appendVisible(el("p", { class: "line-note" }), note)));
     if (this.output && !this.result) parts.push(heading("Output so far"), this.outputBox());
     if (this.result) parts.push(...shownResult(this.result));
@@ -195,6 +195,14 @@ export class ToolView {
 /** What a rule is called, and where it stands. */
 export function ruleOf({ name, source, line }) {
   return `rule ${name} (${source}${line ? `:${line}` : ""})`;
+}
+
+/** Arguments to the letter, and before them their texts of several lines as these are. Boxes of the class `exact` and `whole` are as
+ *  high as what they hold. */
+export function shownArguments(args, { label = "Arguments", exact = "", whole = "" } = {}) {
+  const texts = textsOf(parsed(args));
+  const asTheyAre = texts.flatMap(([name, text]) => [heading(name), codeBox(text, { label: name, className: whole })]);
+  return [...asTheyAre, ...(texts.length ? [heading("All arguments")] : []), codeBox(spread(args), { label, className: exact })];
 }
 
 /** What came of a call, for people: its texts as texts, the rest as JSON. */
@@ -225,7 +233,7 @@ function endOf(value) {
   return Number.isInteger(value?.signal) ? `signal ${value.signal}` : "";
 }
 
-const heading = (text) => el("p", { class: "label", text });
+const heading = (text) => appendVisible(el("p", { class: "label" }), text);
 
 /** What went wrong, out of a result in the form of an error. */
 export function messageOf(value) {

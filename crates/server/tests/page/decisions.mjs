@@ -84,6 +84,13 @@ export async function shows_all_that_would_run(world) {
     assert.ok(await page.isVisible(".ask .exact pre"));
     assert.ok(await page.isHidden(".ask .unseen"));
   }
+  // A text of several lines stands there as it is, too.
+  const script = { command: "set -e\nmake test\n", wait: true };
+  await shown(page, "shop__order", script);
+  assert.equal(await page.locator(".ask .whole pre").textContent(), script.command);
+  assert.deepEqual(JSON.parse(await page.locator(".ask .exact pre").innerText()), script);
+  await world.picture(page, "question-script-wide-light");
+  await world.accessible(page, "a question about a script");
   // A long file is there as a whole, and its long lines are seen to their end.
   const lines = Array.from({ length: 1000 }, (_, at) => `line ${at}`);
   await shown(page, "write_file", { path: "a.sh", content: [`# ${"x".repeat(1000)}; rm -rf /`, ...lines].join("\n") });
