@@ -5,11 +5,15 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::engine::Sessions;
 use neuraxis::{Role, SessionId};
-use neuraxis_app::{UnknownModel, choose_model};
+use neuraxis_app::{Endpoint, Readiness, UnknownModel, choose_model, discover};
 
 use super::lookup;
+use super::models::WITHIN;
 use crate::completion;
 use crate::error::CommandError;
+use crate::harmless::one_line;
+use crate::invocation;
+use crate::progress;
 use crate::setup::{Loaded, Setup};
 
 /// Which session goes on.
@@ -82,6 +86,32 @@ pub(super) async fn serve_by(
         false => setup.with_model(chosen.settings).load()?,
     };
     Ok((loaded, chosen.role))
+}
+
+/// Says that a server which lists its models does not list the one of this name, which only its first answer would tell otherwise.
+/// It is asked all the same: not every server lists all that it has.
+pub(super) async fn note_unlisted(loaded: &Loaded, name: &str) {
+    let discovery = discover(&loaded.config, &loaded.environment).await;
+    let is_meant = |endpoint: &Endpoint| {
+        let model = endpoint.info().model.model;
+        let before = name.strip_suffix(&*model);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    };
+    let mut endpoints = discovery.endpoints.into_values().flatten();
+    let Some(endpoint) = endpoints.find(is_meant) else {
+        return;
+    };
+    let Ok(offer) = endpoint.offer(WITHIN).await else {
+        return;
+    };
+    let is_listed = offer.models.iter().any(|it| endpoint.is_asked(it));
+    if offer.readiness == Readiness::Ready && !offer.models.is_empty() && !is_listed {
+        let model = one_line(&endpoint.info().model.model);
+        let models = invocation::again("`neuraxis models` names those");
+        progress::notice(&format!(
+            "{model} is none of the models that its server lists; it is asked all the same ({models})"
+        ));
+    }
 }
 
 fn unknown(error: UnknownModel) -> CommandError {

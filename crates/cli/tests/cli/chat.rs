@@ -62,6 +62,19 @@ fn traces_go_where_they_went_before_when_another_model_answers() {
 }
 
 #[test]
+fn a_model_that_its_server_does_not_list_is_told_at_once_and_asked_all_the_same() {
+    let list = r#"{"object":"list","data":[{"id":"gpt-test","object":"model","owned_by":"me"}]}"#;
+    let model = Scripted::telling(list, [Turn::Says(&["One."])]);
+    let done = with_model(&model, "/model gpt-test\n/model gpt-tset\nHello?\n");
+    let told = "gpt-tset is none of the models that its server lists; it is asked all the same";
+    assert!(done.stderr.contains(told), "{done:?}");
+    let notes = done.stderr.matches("none of the models").count();
+    assert_eq!(notes, 1, "{done:?}");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(model.asked_for(), "gpt-tset");
+}
+
+#[test]
 fn another_agent_answers_from_then_on_and_the_nearest_one_is_named() {
     let model = Scripted::start([Turn::Says(&["Tick."])]);
     let helper = ["--set", "agents.helper.instructions=You help with clocks."];

@@ -141,7 +141,8 @@ impl Conversation {
         }
         self.tell_notices();
         self.loaded = loaded;
-        retire(&before, &mut signals).await
+        retire(&before, &mut signals).await?;
+        unless_told(&mut signals, choice::note_unlisted(&self.loaded, name)).await
     }
 
     /// Wires the engine in which another model answers, and returns it with its configuration and the role that has to serve. What
@@ -381,10 +382,18 @@ async fn retire(app: &App, signals: &mut Signals) -> Result<(), CommandError> {
         end_runs(app).await;
         app.stop_servers().await;
     };
+    unless_told(signals, retired).await
+}
+
+/// Waits for something until a signal comes.
+async fn unless_told(
+    signals: &mut Signals,
+    done: impl Future<Output = ()>,
+) -> Result<(), CommandError> {
     tokio::select! {
         biased;
         signal = signals.next() => Err(CommandError::interrupted(signal)),
-        () = retired => Ok(()),
+        () = done => Ok(()),
     }
 }
 
