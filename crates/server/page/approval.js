@@ -14,8 +14,9 @@ const CAUSES = {
 const MOST = 5_000;
 
 export class ApprovalView extends Card {
-  /** `approval` is a question of the server; `reload` asks for it anew once it is another one. */
-  constructor(approval, { reload }) {
+  /** `approval` is a question of the server; `plan` names the plan limits of its run, if it has any; `reload` asks for it anew once it
+   *  is another one. */
+  constructor(approval, { plan, reload }) {
     super(() => this.approve?.focus());
     Object.assign(this, { approval, reload });
     const { request, altered } = approval;
@@ -24,6 +25,7 @@ export class ApprovalView extends Card {
     for (const cause of request.causes ?? []) if (CAUSES[cause]) why.push(el("p", { class: "line-note warn", text: CAUSES[cause] }));
     if (altered) why.push(appendVisible(el("p", { class: "line-note error" }), `What stands in the store is not what was asked: ${altered}`));
     fill(this.node, title, why, this.what(request), altered ? null : this.editor(request), this.token, altered ? null : this.memory(request), this.problem, this.answers(altered),
+      plan && appendVisible(el("p", { class: "hint" }), `What its run uses counts for the plan ${plan}`),
       request.expires_at && el("p", { class: "hint", text: `Open until ${clock(request.expires_at)}` }));
   }
 

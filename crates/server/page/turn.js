@@ -222,7 +222,7 @@ export class TurnView {
     for (const approval of approvals) {
       const id = approval.request.tool_call_id;
       if (approval.run_id !== this.runId || this.asks.get(id)?.approval.question === approval.question) continue;
-      const view = new ApprovalView(approval, { reload: () => { this.dismiss(id); this.ask(); } });
+      const view = new ApprovalView(approval, { plan: this.plan, reload: () => { this.dismiss(id); this.ask(); } });
       this.dismiss(id);
       this.asks.set(id, view);
       this.agent(approval.agent).call(id, approval.request.name, approval.request.arguments).below.append(view.node);
@@ -307,6 +307,7 @@ const HANDLERS = {
   run_started(turn, agent, event) {
     turn.began = turn.since = event.at;
     turn.sessionId = event.session_id;
+    turn.plan = event.spec?.plan;
     turn.before = event.history?.count ?? 0;
     if (turn.hooks.isLive) turn.tick();
     const messages = (event.spec?.messages ?? []).filter((message) => message.role === "user");

@@ -65,11 +65,11 @@ export async function approves_with_the_token(world) {
 }
 
 /** Shows a question about a call, of which the server knows nothing. */
-const shown = (page, name, args) => page.evaluate(async ([tool, given]) => {
+const shown = (page, name, args, plan) => page.evaluate(async ([tool, given, limits]) => {
   const { ApprovalView } = await import("/assets/approval.js");
-  const view = new ApprovalView({ run_id: "r", request: { tool_call_id: "c", name: tool, arguments: JSON.stringify(given), reason: "Asked." } }, {});
+  const view = new ApprovalView({ run_id: "r", request: { tool_call_id: "c", name: tool, arguments: JSON.stringify(given), reason: "Asked." } }, { plan: limits });
   document.querySelector(".turns").replaceChildren(view.node);
-}, [name, args]);
+}, [name, args, plan]);
 
 export async function shows_all_that_would_run(world) {
   const page = await world.open();
@@ -91,6 +91,10 @@ export async function shows_all_that_would_run(world) {
   assert.deepEqual(JSON.parse(await page.locator(".ask .exact pre").innerText()), script);
   await world.picture(page, "question-script-wide-light");
   await world.accessible(page, "a question about a script");
+  // Whose budget its run uses up, where there is one.
+  assert.equal(await page.locator(".ask > .hint").count(), 0);
+  await shown(page, "shop__order", script, "basic");
+  assert.equal(await page.locator(".ask > .hint").innerText(), "What its run uses counts for the plan basic");
   // A long file is there as a whole, and its long lines are seen to their end.
   const lines = Array.from({ length: 1000 }, (_, at) => `line ${at}`);
   await shown(page, "write_file", { path: "a.sh", content: [`# ${"x".repeat(1000)}; rm -rf /`, ...lines].join("\n") });
