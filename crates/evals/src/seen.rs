@@ -47,6 +47,11 @@ impl Redact {
             None => clip(text, most),
         }
     }
+
+    /// Returns a reason, as a report may hold it: it may quote what was said.
+    pub(crate) fn reason(&self, text: &str) -> String {
+        self.shown(text, MAX_REASON_CHARS)
+    }
 }
 
 impl fmt::Debug for Redact {
@@ -79,7 +84,7 @@ impl Seen {
 
     /// Returns a reason, as a report may hold it: it may quote what was said.
     pub(crate) fn reason(&self, text: &str) -> String {
-        self.shown(text, MAX_REASON_CHARS)
+        self.redact.reason(text)
     }
 
     /// Returns the answer; what there is of it, if the run came to none.

@@ -37,9 +37,7 @@ impl Evals {
     pub(super) async fn attempt(&self, case: &Case, number: u32) -> Attempt {
         let records = match self.records(case).await {
             Ok(records) => records,
-            Err(error) => {
-                return Attempt::error(number, self.redact.shown(&error, MAX_REASON_CHARS));
-            }
+            Err(error) => return Attempt::error(number, self.redact.reason(&error)),
         };
         let seen = Seen::of(&records).redacted_by(&self.redact);
         let mut attempt = Attempt::of(number, &seen);
