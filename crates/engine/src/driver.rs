@@ -215,8 +215,8 @@ impl Driver {
                 wake_at: step.wake_at,
             }
         });
-        if !is_recorded && !granted.is_empty() {
-            self.journal.note_untaken(&granted);
+        if is_recorded && !granted.is_empty() {
+            self.journal.note_recorded(&granted);
         }
         posted.filter(|_| !is_recorded)
     }

@@ -115,7 +115,7 @@ impl Driver {
                 feed,
                 policy,
                 given: tokio::sync::Mutex::default(),
-                untaken: std::sync::Mutex::default(),
+                recorded: std::sync::Mutex::default(),
             }),
             scope,
             interrupts: Interrupts::new(engine.shutdown.clone()),

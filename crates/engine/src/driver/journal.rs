@@ -28,8 +28,9 @@ pub(super) struct Journal {
     pub(super) policy: DataPolicy,
     /// What people allowed for the session in this run, in the order of its numbers: the store may not know all of it yet.
     pub(super) given: Mutex<Vec<Grant>>,
-    /// The numbers of those that never come on record: by the time they were found, nobody waited for the check any more.
-    pub(super) untaken: std::sync::Mutex<Vec<u32>>,
+    /// The numbers of those that are on record. Some never are: by the time they were found, nobody waited for the check any
+    /// more.
+    pub(super) recorded: std::sync::Mutex<Vec<u32>>,
 }
 
 impl Journal {
@@ -141,14 +142,14 @@ impl Journal {
         }
     }
 
-    /// Notes that grants do not come on record, so that they let nothing run.
-    pub(super) fn note_untaken(&self, grants: &[u32]) {
-        self.untaken().extend_from_slice(grants);
+    /// Notes that grants are on record: from now on they let calls run.
+    pub(super) fn note_recorded(&self, grants: &[u32]) {
+        self.recorded().extend_from_slice(grants);
     }
 
-    /// Returns the numbers of the grants that do not come on record.
-    pub(super) fn untaken(&self) -> MutexGuard<'_, Vec<u32>> {
-        self.untaken.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the numbers of the grants of this run that are on record.
+    pub(super) fn recorded(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whether the inbox has to be read though nobody said that anything is in it.

@@ -374,9 +374,10 @@ impl Lookup {
         for grant in given {
             remembered.record(grant.clone());
         }
-        // Their numbers stay taken.
-        let untaken = self.journal.untaken();
-        remembered.retain(|grant| !untaken.contains(&grant.id));
+        // What is not on record, or not yet, lets nothing run. Its numbers stay taken.
+        let recorded = self.journal.recorded();
+        let is_given = |id: u32| given.iter().any(|grant| grant.id == id);
+        remembered.retain(|grant| recorded.contains(&grant.id) || !is_given(grant.id));
         Ok(Some(remembered))
     }
 }
