@@ -51,7 +51,7 @@ pub(crate) struct Parts {
     pub(crate) active: ActiveRuns,
     /// The engines whose place this one took.
     pub(crate) former: FormerEngines,
-    /// The engine that took the place of this one.
+    /// The engines that took the place of this one.
     pub(crate) successor: Successor,
     /// The runs that were left here although this process lives.
     pub(crate) lost: LostRuns,

@@ -34,24 +34,27 @@ impl FormerEngines {
     /// Names the engine that takes their place to all of them.
     pub(crate) fn give_way_to(&self, engine: &Arc<Parts>) {
         for former in self.0.iter().filter_map(Weak::upgrade) {
-            *former.successor.lock() = Arc::downgrade(engine);
+            let mut engines = former.successor.lock();
+            engines.retain(|engine| engine.strong_count() > 0);
+            engines.push(Arc::downgrade(engine));
         }
     }
 }
 
-/// The engine that took the place of another one, the last if there were several, as long as it is there.
+/// The engines that took the place of another one, the newest last. One that was built in vain, such as for a configuration that
+/// is refused then, is soon gone: the one before it still has the place.
 #[derive(Debug, Default)]
-pub(crate) struct Successor(Mutex<Weak<Parts>>);
+pub(crate) struct Successor(Mutex<Vec<Weak<Parts>>>);
 
 impl Successor {
-    /// Returns the engine, unless it has stopped as well.
+    /// Returns the newest engine that is there and has not stopped.
     pub(super) fn at_work(&self) -> Option<Arc<Parts>> {
-        let engine = self.lock().upgrade()?;
-        let has_stopped = engine.engine.shutdown.is_cancelled();
-        (!has_stopped).then_some(engine)
+        let engines = self.lock();
+        let mut engines = engines.iter().rev().filter_map(Weak::upgrade);
+        engines.find(|engine| !engine.engine.shutdown.is_cancelled())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Weak<Parts>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Parts>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

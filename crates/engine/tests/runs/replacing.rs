@@ -175,6 +175,23 @@ async fn who_follows_a_run_at_an_engine_that_is_replaced_hears_its_end_from_the_
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_follows_a_run_goes_on_at_the_next_engine_also_where_a_later_one_was_built_in_vain() {
+    let store = Arc::new(MemoryStore::new());
+    let theirs = slow(&store).build().unwrap();
+    let (run, _) = theirs.stream(request("go")).await.unwrap();
+    let former = slow(&store).build().unwrap();
+    let events = former.runs().attach(run.run_id(), Seq(0)).await;
+    let following = tokio::spawn(heard(events.unwrap()));
+    sleep(Duration::from_secs(1)).await;
+    let next = slow(&store).replaces(&former).build().unwrap();
+    drop(slow(&store).replaces(&next).build().unwrap());
+    former.suspend(MINUTE).await;
+    let events = following.await.unwrap();
+    let ends = |event: &Event| matches!(event, Event::Record(record) if record.ends_the_run());
+    assert!(events.last().is_some_and(ends), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_goes_on_following_a_run_at_the_next_engine_is_let_go_of_when_that_stops() {
     let store = Arc::new(MemoryStore::new());
     let theirs = slow(&store).build().unwrap();
