@@ -82,7 +82,8 @@ impl Call<'_> {
                     None => is_told = true,
                 },
                 result = &mut result => {
-                    if !is_told {
+                    // A run that was left may be told of for as long as the next engine drives it.
+                    if !is_told && result.is_ok() {
                         // Whoever does not take it in time has the result all the same.
                         let _ = timeout(LAST_PROGRESS, told).await;
                     }
