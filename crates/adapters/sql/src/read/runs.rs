@@ -127,12 +127,8 @@ pub(crate) async fn unfinished_of(
     database: &Database,
     owner: Option<&str>,
 ) -> Result<Vec<RunSummary>, Failure> {
-    let (whose, values) = match owner {
-        Some(owner) => ("= $1", vec![Value::from(owner)]),
-        None => ("IS NULL", Vec::new()),
-    };
-    let select = select_unended(database.dialect);
-    let sql = format!("{select} AND sessions.owner {whose}");
+    let sql = select_unended_of(database.dialect, owner);
+    let values: Vec<_> = owner.into_iter().map(Value::from).collect();
     Ok(left(summaries(link, database, sql, &values).await?))
 }
 
@@ -146,6 +142,17 @@ fn left(mut unended: Vec<RunSummary>) -> Vec<RunSummary> {
 /// Returns the statement that finds the runs that have not ended, in no order: in that of their keys SQLite would read all runs.
 pub(super) fn select_unended(dialect: Dialect) -> String {
     format!("{} WHERE ended_at IS NULL", select(dialect))
+}
+
+/// Returns the statement that finds those of them that are of an owner, its only value, or of nobody.
+pub(super) fn select_unended_of(dialect: Dialect, owner: Option<&str>) -> String {
+    let theirs = match dialect {
+        // By its index SQLite would read all sessions of the owner, most of which have no such run.
+        Dialect::Sqlite => "+sessions.owner",
+        Dialect::Postgres => "sessions.owner",
+    };
+    let whose = owner.map_or("IS NULL", |_| "= $1");
+    format!("{} AND {theirs} {whose}", select_unended(dialect))
 }
 
 /// Returns those of them that can go on at once. Runs that wait, which may be many, are not read: the index `runs_due` leaves them
