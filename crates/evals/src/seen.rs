@@ -12,7 +12,7 @@ use neuraxis_engine::{ToolCallRecord, run_cost, tool_calls};
 use serde_json::Value;
 
 /// The most characters of a reason, of a judge or of a run that ended otherwise, that a report keeps; the run has all of it.
-pub(crate) const MAX_REASON_CHARS: usize = 1_000;
+const MAX_REASON_CHARS: usize = 1_000;
 
 /// What the records of one run say.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::case::{Case, Source};
 use crate::check::Check;
 use crate::judge::{Judge, Judgment};
 use crate::report::{Attempt, CheckReport, JudgeUsage, Verdict};
-use crate::seen::{MAX_REASON_CHARS, Seen};
+use crate::seen::Seen;
 
 /// Why a run was cancelled, as it stands on record.
 const STOPPED: &str = "the eval was stopped";
