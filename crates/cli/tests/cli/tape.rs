@@ -232,15 +232,32 @@ fn a_recording_behind_a_role_answers_a_question_that_a_pattern_matches() {
 #[test]
 fn a_recording_that_the_disk_cannot_take_ends_before_the_exchange_that_does_not_fit() {
     let machine = offline();
-    let script = "trap '' XFSZ; ulimit -f 4; \
-                  exec \"$0\" ask --set store.url=memory: --record it.cassette 'What time is it?'";
-    let output = machine.shell(script).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("it.cassette"), "{told}");
-    let recording = fs::read_to_string(machine.path("it.cassette")).unwrap();
-    assert!(recording.starts_with("{\"cassette\":"), "{recording}");
-    assert_eq!(recording.lines().count(), 1, "{recording}");
-    assert!(recording.ends_with('\n'), "{recording}");
+    let flags = ["--set", "store.url=memory:", "--record"];
+    let question = "What time is it?";
+    let ask = [&["ask"][..], &flags, &["whole.cassette", question]].concat();
+    machine.run(ask).stdout_of(0);
+    let whole = fs::read_to_string(machine.path("whole.cassette")).unwrap();
+    let first = whole.find("{\"exchange\":{\"number\":2").unwrap();
+    // In blocks of 512 bytes: the first of two exchanges has room, and with less room none has.
+    for (blocks, exchanges) in [(first / 512 + 1, 1), (2, 0)] {
+        let script = format!(
+            "trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" ask {} it.cassette '{question}'",
+            flags.join(" ")
+        );
+        let output = machine.shell(&script).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("it.cassette"), "{told}");
+        let file = machine.path("it.cassette");
+        if exchanges == 0 {
+            // It would only refuse the next recording of its name.
+            assert!(!file.exists());
+            continue;
+        }
+        let recording = fs::read_to_string(&file).unwrap();
+        assert_eq!(recording.matches("{\"exchange\":").count(), exchanges);
+        assert!(recording.ends_with("\"how\":\"ended\"}}\n"), "{recording}");
+        fs::remove_file(file).unwrap();
+    }
 }
 
 #[test]
