@@ -37,9 +37,9 @@ class Calls {
 
   count() {
     if (!this.group) return;
-    // A call that is done may be that of a command that did not end well.
-    const stateOf = (view) => (view.node.classList.contains("ill") ? "ill" : view.state);
-    const parts = COUNTED.map(([state, word]) => [this.views.filter((view) => stateOf(view) === state).length, word]).filter(([count]) => count > 0);
+    const counts = {};
+    for (const { state, isIll } of this.views) counts[isIll ? "ill" : state] = (counts[isIll ? "ill" : state] ?? 0) + 1;
+    const parts = COUNTED.map(([state, word]) => [counts[state] ?? 0, word]).filter(([count]) => count > 0);
     const isOne = parts.length === 1 && parts[0][1] === "done";
     this.word.textContent = [`${this.views.length} tool calls`, ...(isOne ? ["all done"] : parts.map(([count, word]) => `${count} ${word}`))].join(" · ");
     // Nobody overlooks a question.

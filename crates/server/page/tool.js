@@ -145,7 +145,8 @@ export class ToolView {
     const words = record.failure ? record.failure.replaceAll("_", " ") : "";
     const ended = record.status === "done" ? endOf(record.value) : "";
     // The call did what it was to do; the command did not.
-    this.node.classList.toggle("ill", Boolean(ended));
+    this.isIll = Boolean(ended);
+    this.node.classList.toggle("ill", this.isIll);
     this.setState(record.status === "done" ? "done" : isRefused ? "refused" : "error", ended || (isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words));
     if (record.status !== "done") {
       const text = messageOf(record.value).replace(/^denied: /, "");
