@@ -150,7 +150,7 @@ async fn outlive(mut hangups: Hangups) {
     while hangups.next().await {
         tracing::warn!("a worker follows a changed configuration once it is started anew");
     }
-    pending().await
+    pending::<()>().await;
 }
 
 /// Returns the tool whose calls may take longest, and how long that is.

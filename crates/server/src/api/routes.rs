@@ -193,24 +193,6 @@ fn of_runs() -> Described<Limited> {
         .status(StatusCode::ACCEPTED)
         .problems(OF_JOINING)
         .problems(&[&RUN_ENDED, &SESSION_ALTERED, &CANNOT_GO_ON]);
-    let fork = of_run(
-        "fork_run",
-        "Begins a session with the conversation up to a turn of a run, which goes on differently.",
-    )
-    .body_if_any::<fork::Fork>(r#"{ "message": "Say it shorter.", "turn": 1 }"#)
-    .answers::<fork::Forked>("The run that goes on in the new session.")
-    .status(StatusCode::ACCEPTED)
-    .leads_to("show_run", &[("id", "/run_id")])
-    .problems(OF_POLICY)
-    .problems(&[
-        &SESSION_EXISTS,
-        &SESSION_BUSY,
-        &SESSION_ALTERED,
-        &AT_WORK_ELSEWHERE,
-        &TOO_MANY_RUNS,
-        &TOO_MANY_OWN_RUNS,
-        &SHUTTING_DOWN,
-    ]);
     let bring = of_call(
         "bring_tool_result",
         Tag::Runs,
@@ -228,8 +210,29 @@ fn of_runs() -> Described<Limited> {
         .get("/api/v1/runs/{id}/events", runs::events, follow)
         .post("/api/v1/runs/{id}/cancel", runs::cancel, cancel)
         .post("/api/v1/runs/{id}/steer", runs::steer, steer)
-        .post("/api/v1/runs/{id}/fork", fork::fork, fork)
+        .post("/api/v1/runs/{id}/fork", fork::fork, of_fork())
         .post("/api/v1/runs/{id}/tools/{call_id}", runs::bring, bring)
+}
+
+fn of_fork() -> Operation {
+    of_run(
+        "fork_run",
+        "Begins a session with the conversation up to a turn of a run, which goes on differently.",
+    )
+    .body_if_any::<fork::Fork>(r#"{ "message": "Say it shorter.", "turn": 1 }"#)
+    .answers::<fork::Forked>("The run that goes on in the new session.")
+    .status(StatusCode::ACCEPTED)
+    .leads_to("show_run", &[("id", "/run_id")])
+    .problems(OF_POLICY)
+    .problems(&[
+        &SESSION_EXISTS,
+        &SESSION_BUSY,
+        &SESSION_ALTERED,
+        &AT_WORK_ELSEWHERE,
+        &TOO_MANY_RUNS,
+        &TOO_MANY_OWN_RUNS,
+        &SHUTTING_DOWN,
+    ])
 }
 
 /// Where the first of the calls that wait is.

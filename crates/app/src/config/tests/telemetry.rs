@@ -97,7 +97,7 @@ fn the_variables_of_one_kind_of_signal_count_alone_and_with_others() {
     let metrics = "http://127.0.0.1:9/x/metrics";
     let machine = || Machine::new().with_variable("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", metrics);
     let to_metrics = ("metrics", format!("{metrics} (http/protobuf)"));
-    assert_eq!(endpoints(&machine()), [to_metrics.clone()]);
+    assert_eq!(endpoints(&machine()), std::slice::from_ref(&to_metrics));
     let both = machine().with_variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", traces);
     let to_traces = ("spans", format!("{traces} (http/protobuf)"));
     assert_eq!(endpoints(&both), [to_traces, to_metrics]);

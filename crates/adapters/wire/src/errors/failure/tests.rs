@@ -107,83 +107,92 @@ fn an_overflow_is_known_in_the_words_of_each_server() {
     for (words, limit, needed) in [
         (
             "You passed 3581 input tokens and requested 1024 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 3072 tokens.",
-            Some(4_096),
-            Some(3_581),
+            4_096,
+            3_581,
         ),
         (
             "This model's maximum context length is 200 tokens. However, your request has 203 input tokens.",
-            Some(200),
-            Some(203),
+            200,
+            203,
         ),
         (
             "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 10247 >= n_ctx: 4096)",
-            Some(4_096),
-            Some(10_247),
+            4_096,
+            10_247,
         ),
         (
             "Cannot truncate prompt with n_keep (11378) >= n_ctx (4096)",
-            Some(4_096),
-            Some(11_378),
+            4_096,
+            11_378,
         ),
         (
             "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
-            Some(131_072),
-            Some(537_812),
+            131_072,
+            537_812,
         ),
         (
             "Invalid request: Your request exceeded model token limit: 262144 (requested: 291351)",
-            Some(262_144),
-            Some(291_351),
+            262_144,
+            291_351,
         ),
         (
             "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
-            Some(1_048_575),
-            Some(1_196_265),
+            1_048_575,
+            1_196_265,
         ),
         (
             "prompt is too long: 215000 tokens > 200000 maximum",
-            Some(200_000),
-            Some(215_000),
-        ),
-        (
-            "prompt too long; exceeded max context length by 42 tokens",
-            None,
-            None,
+            200_000,
+            215_000,
         ),
         (
             "prompt token count of 130431 exceeds the limit of 128000",
-            Some(128_000),
-            Some(130_431),
+            128_000,
+            130_431,
         ),
         (
             "This endpoint's maximum context length is 32768 tokens. However, you requested about 42832 tokens",
-            Some(32_768),
-            Some(42_832),
+            32_768,
+            42_832,
         ),
         (
             "The input (9018 tokens) is longer than the model's context length (2048 tokens).",
-            Some(2_048),
-            Some(9_018),
-        ),
-        ("invalid params, context window exceeds limit", None, None),
-        ("Input is too long for requested model.", None, None),
-        (
-            "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
-            Some(129_024),
-            None,
+            2_048,
+            9_018,
         ),
         (
             "Input length 131393 exceeds the maximum allowed input length of 131040 tokens.",
-            Some(131_040),
-            Some(131_393),
+            131_040,
+            131_393,
+        ),
+    ] {
+        let body = serde_json::json!({"error": {"message": words}}).to_string();
+        let (limit, needed) = (Some(limit), Some(needed));
+        let kind = LlmErrorKind::ContextOverflow { limit, needed };
+        assert_eq!(json_error(400, &body).kind, kind, "{words}");
+    }
+}
+
+#[test]
+fn an_overflow_is_known_by_words_that_leave_sizes_out() {
+    for (words, limit) in [
+        (
+            "prompt too long; exceeded max context length by 42 tokens",
+            None,
+        ),
+        ("invalid params, context window exceeds limit", None),
+        ("Input is too long for requested model.", None),
+        (
+            "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+            Some(129_024),
         ),
         (
             "Request body too large for gpt-4o model. Max size: 8000 tokens.",
             Some(8_000),
-            None,
         ),
     ] {
         let body = serde_json::json!({"error": {"message": words}}).to_string();
+        let needed = None;
         let kind = LlmErrorKind::ContextOverflow { limit, needed };
         assert_eq!(json_error(400, &body).kind, kind, "{words}");
     }
