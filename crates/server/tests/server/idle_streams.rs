@@ -101,10 +101,11 @@ async fn thousands_of_listeners_that_are_gone_without_a_word_leave_nothing_behin
         assert!(closed.await.is_ok(), "{} are open", descriptors(&program));
         after_each.push(memory(&program));
     }
-    // What the first ones took is kept for the next, who take no more.
-    let [_, second, third] = after_each[..] else {
+    // What the first ones took is kept for the next, who take no more. How much of it the allocator gives back for a while is
+    // no matter of theirs.
+    let [first, second, third] = after_each[..] else {
         panic!("{after_each:?}");
     };
-    assert!(third < second + SLACK, "{after_each:?}");
+    assert!(third < first.max(second) + SLACK, "{after_each:?}");
     assert_eq!(answer(client.get("/readyz")).await.0, 200);
 }
