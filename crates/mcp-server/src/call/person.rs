@@ -17,6 +17,7 @@ use rmcp::service::{OriginatingRequestId, PeerRequestOptions};
 use rmcp::{Peer, RoleServer, ServiceError};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::QUESTION;
 use crate::shown::{quoted_lines, words};
@@ -48,7 +49,12 @@ impl Approver for PersonAtClient {
         let call = OriginatingRequestId(self.call.clone());
         request.extensions_mut().insert(call);
         let options = PeerRequestOptions::with_timeout(QUESTION);
-        let Ok(asked) = self.peer.send_request_with_option(request, options).await else {
+        let peer = self.peer.clone();
+        // In a task of its own: where an MCP server asks, this is the one of its request, which the protocol would put in the
+        // place of the call.
+        let sending = async move { peer.send_request_with_option(request, options).await };
+        let sending = AbortOnDropHandle::new(tokio::spawn(sending));
+        let Ok(Ok(asked)) = sending.await else {
             return QuestionReply::Declined;
         };
         let withdrawal = WithdrawOnDrop(Some((self.peer.clone(), asked.id.clone())));

@@ -206,13 +206,13 @@ async fn what_is_no_message_is_refused_and_the_server_goes_on() {
 }
 
 /// A client of the era of `initialize` that sends messages, and opens no stream of its own.
-struct Posting {
+pub(crate) struct Posting {
     client: Client,
     session: String,
 }
 
 impl Posting {
-    async fn begin(client: Client) -> Self {
+    pub(crate) async fn begin(client: Client) -> Self {
         let mut posting = Self {
             client,
             session: String::new(),
@@ -231,7 +231,7 @@ impl Posting {
         posting
     }
 
-    async fn send(&self, message: Value) -> Response {
+    pub(crate) async fn send(&self, message: Value) -> Response {
         let mut post = self
             .client
             .post("/mcp")
@@ -245,7 +245,7 @@ impl Posting {
 }
 
 /// Waits for the message of a stream that has these words.
-async fn message_with(stream: &mut Response, words: &str) -> Value {
+pub(crate) async fn message_with(stream: &mut Response, words: &str) -> Value {
     let mut text = String::new();
     loop {
         let lines = text.lines().filter_map(|line| line.strip_prefix("data:"));

@@ -11,6 +11,7 @@ use neuraxis_testkit::{AskingTool, ScriptedModel, mcp_script, reply, spec};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
+use crate::mcp::{Posting, message_with};
 use crate::support::client::{Frame, answer};
 use crate::support::in_process::{InProcess, TOKEN};
 use crate::support::program::folder_with;
@@ -287,14 +288,19 @@ async fn program(question_ms: &str) -> Program {
     }
 }
 
+/// Returns a client that shows the token of decisions.
+fn local(program: &Program) -> Client {
+    let file = program.folder().join(".local/share/neuraxis/server.token");
+    let token = std::fs::read_to_string(file).unwrap();
+    Client::with_key(program.url(), token.trim())
+}
+
 #[tokio::test]
 async fn an_mcp_server_asks_whoever_uses_the_server_unless_its_configuration_says_no() {
     let look = json!({"message": "shop__look {}"});
     let asking = program("").await;
     let client = asking.client();
-    let file = asking.folder().join(".local/share/neuraxis/server.token");
-    let token = std::fs::read_to_string(file).unwrap();
-    let local = Client::with_key(asking.url(), token.trim());
+    let local = local(&asking);
     let mut events = client.listen("s1", &look).await;
     let data = events.next_named("question").await.data;
     assert_eq!(data["fields"][0]["choices"][1]["value"], "l");
@@ -321,4 +327,24 @@ async fn an_mcp_server_asks_whoever_uses_the_server_unless_its_configuration_say
     assert_eq!(settled["outcome"], "expired");
     let result = events.next_named("tool_result").await.data.to_string();
     assert!(result.contains("action:cancel"), "{result}");
+}
+
+#[tokio::test]
+async fn what_an_mcp_server_asks_is_read_where_the_call_of_an_mcp_client_is_answered() {
+    let program = program("").await;
+    let client = Posting::begin(local(&program)).await;
+    let params = json!({"name": "ask", "arguments": {"message": "shop__look {}"}});
+    // Not the id that the client here gives its own call.
+    let call = json!({"jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": params});
+    let mut stream = client.send(call).await;
+    let asked = message_with(&mut stream, "elicitation/create").await;
+    let result = json!({"action": "accept", "content": {"size": "l"}});
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+    assert_eq!(client.send(answer).await.status(), 202);
+    let done = message_with(&mut stream, "structuredContent").await;
+    assert_eq!(done["id"], "mine");
+    assert_eq!(
+        done["result"]["structuredContent"]["status"], "done",
+        "{done}"
+    );
 }
