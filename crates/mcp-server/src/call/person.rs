@@ -17,10 +17,14 @@ use rmcp::service::{OriginatingRequestId, PeerRequestOptions};
 use rmcp::{Peer, RoleServer, ServiceError};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::QUESTION;
 use crate::shown::{quoted_lines, words};
+
+/// How often a question is put before an answer that does not fit it declines it.
+const ATTEMPTS: usize = 2;
 
 /// The person at the client of a call, for as long as the call is under way.
 #[derive(Debug)]
@@ -43,12 +47,30 @@ impl Approver for PersonAtClient {
         let Some(form) = form(question).filter(|_| !self.over.is_cancelled()) else {
             return QuestionReply::Declined;
         };
+        let until = Instant::now() + QUESTION;
+        for _ in 0..ATTEMPTS {
+            let reply = self.put(form.clone(), until).await;
+            let fits = match &reply {
+                QuestionReply::Answered(answer) => question.check(answer).is_ok(),
+                _ => true,
+            };
+            if fits {
+                return reply;
+            }
+        }
+        QuestionReply::Declined
+    }
+}
+
+impl PersonAtClient {
+    /// Puts a question to the person once, and waits for the answer until then.
+    async fn put(&self, form: ElicitRequestParams, until: Instant) -> QuestionReply {
         let mut request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
         // The protocol knows by itself only in the task of a call, and this is the run's. Over HTTP what belongs to no call goes
         // to a stream that a client need not have.
         let call = OriginatingRequestId(self.call.clone());
         request.extensions_mut().insert(call);
-        let options = PeerRequestOptions::with_timeout(QUESTION);
+        let options = PeerRequestOptions::with_timeout(until.duration_since(Instant::now()));
         let peer = self.peer.clone();
         // In a task of its own: where an MCP server asks, this is the one of its request, which the protocol would put in the
         // place of the call.

@@ -1,6 +1,6 @@
 //! What tools ask in the middle of a call, what went wrong in a run, and what an answer cites: told to the client.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
@@ -56,6 +56,28 @@ async fn a_question_of_a_tool_is_put_to_the_person_and_the_answer_goes_back() {
             assert!(asked[0].contains("    Which size?"), "{}", asked[0]);
             served.leave().await;
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_request_that_does_not_fit_is_asked_for_once_more() {
+    let seven = QuestionReply::Answered(JsonText::from_text(r#"{"size":7}"#));
+    for (second, expected) in [(7, seven), (11, QuestionReply::Declined)] {
+        let (tool, model) = asking();
+        let built = builder(&model, &[]).tool(Arc::clone(&tool) as _);
+        let server = McpServer::new(built.build().unwrap());
+        let sizes = Mutex::new(vec![second, 10]);
+        let person = Person::answering(move |_| {
+            let size = sizes.lock().unwrap().pop();
+            let answer = json!({"action": "accept", "content": {"size": size}});
+            Ok(serde_json::from_value(answer).unwrap())
+        });
+        let served = connect(&server, &INITIALIZE, &person).await;
+        let done = served.call("ask", json!({"message": "Look."})).await;
+        assert_eq!(text(&done), "That is all.");
+        assert_eq!(tool.heard(), [expected]);
+        assert_eq!(person.questions().len(), 2);
+        served.leave().await;
     }
 }
 
