@@ -206,7 +206,7 @@ impl Runs {
     /// Whoever may see the run may see them: that is for the caller to check, as with [`answer_question`](Self::answer_question).
     #[must_use]
     pub fn questions(&self, run: RunId) -> Option<Vec<Arc<OpenQuestion>>> {
-        match self.parts.active.reach(run) {
+        match self.reach(run) {
             Reached::Here(handle) => Some(handle.link.feed.questions.list()),
             // What has just begun asked nothing yet.
             Reached::Soon => Some(Vec::new()),
@@ -229,7 +229,7 @@ impl Runs {
             run,
             question: question.clone(),
         };
-        match self.parts.active.reach(run) {
+        match self.reach(run) {
             Reached::Here(handle) => {
                 let questions = &handle.link.feed.questions;
                 let answered = questions.answer(question, reply);

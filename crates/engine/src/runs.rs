@@ -83,6 +83,14 @@ impl Runs {
         }
     }
 
+    /// Returns what reaches a run in this process: here, or in an engine whose place this one took.
+    pub(crate) fn reach(&self, run: RunId) -> Reached {
+        match self.parts.active.reach(run) {
+            Reached::No => self.parts.former.reach(run),
+            reached => reached,
+        }
+    }
+
     fn approvals(&self) -> Approvals {
         Approvals::new(&self.parts)
     }

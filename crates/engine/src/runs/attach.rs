@@ -1,7 +1,7 @@
 //! Follows a run from any record on, live to its end, whichever process drives it.
 //!
-//! A run at work here is heard as it happens. Of another's, and of one that nobody drives, the store is asked for new records
-//! now and then; in between stands what is passed on of its live events.
+//! A run at work in this process is heard as it happens, also in an engine whose place this one took. Of another's, and of one
+//! that nobody drives, the store is asked for new records now and then; in between stands what is passed on of its live events.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Runs {
             is_over: false,
         };
         // Whoever follows a run that there is not hears so at once.
-        if let Reached::No = self.parts.active.reach(run) {
+        if let Reached::No = self.reach(run) {
             attached.look().await?;
         }
         let events = stream::unfold(attached, |mut attached| async move {
@@ -69,7 +69,7 @@ struct Attached {
     /// The last record that was heard.
     last: Seq,
     ready: VecDeque<Event>,
-    /// The run's own events, while it is at work here.
+    /// The run's own events, while it is at work in this process.
     live: Option<Events>,
     /// What is passed on, while it is not.
     remote: Option<Remote>,
@@ -113,7 +113,7 @@ impl Attached {
                 }
                 continue;
             }
-            if let Reached::Here(handle) = self.runs.parts.active.reach(self.run) {
+            if let Reached::Here(handle) = self.runs.reach(self.run) {
                 self.live = Some(handle.events());
                 self.remote = None;
                 self.take_back();

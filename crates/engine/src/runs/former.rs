@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use neuraxis_core::RunId;
 
+use super::slot::Reached;
 use crate::orchestrator::Parts;
 
 /// The engines before this one, each as long as anybody uses it, be it a run at work.
@@ -29,6 +30,14 @@ impl FormerEngines {
             engine.active.hear(run);
         }
         kept_by.is_some()
+    }
+
+    /// Returns what reaches a run that is at work in one of them.
+    pub(super) fn reach(&self, run: RunId) -> Reached {
+        let engines = self.0.iter().filter_map(Weak::upgrade);
+        let mut reached = engines.map(|engine| engine.active.reach(run));
+        let found = reached.find(|reached| !matches!(reached, Reached::No));
+        found.unwrap_or(Reached::No)
     }
 
     /// Names the engine that takes their place to all of them.

@@ -8,6 +8,7 @@ use neuraxis_core::{
     QuestionOutcome, RunId, RunStatus, Seq, ToolFailure, ToolOutput, ToolSpec,
 };
 use neuraxis_engine::{AnswerQuestionError, Event, Events, Orchestrator, OrchestratorBuilder};
+use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
     Approver, ApproverReply, Question, QuestionReply, Tool, ToolContext, ToolError, TurnContext,
     async_trait,
@@ -271,6 +272,26 @@ async fn who_comes_later_sees_what_is_open_too() {
     runs.answer_question(run, &open.question_id, QuestionReply::Declined)
         .unwrap();
     assert_eq!(settled(events).await, [QuestionOutcome::Declined]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_of_a_run_that_a_former_engine_drives_is_seen_and_answered_at_the_next_one() {
+    let (tool, store) = (buying(), Arc::new(MemoryStore::new()));
+    let former = asking(tool.clone()).store(store.clone()).build().unwrap();
+    let (handle, mut events) = former.stream(request("Buy.")).await.unwrap();
+    let open = next(&mut events).await;
+    let latest = asking(tool.clone()).store(store).replaces(&former);
+    let latest = latest.build().unwrap();
+    let (runs, run) = (latest.runs(), handle.run_id());
+    assert_eq!(runs.questions(run).unwrap(), std::slice::from_ref(&open));
+    let mut late = runs.attach(run, Seq(0)).await.unwrap();
+    assert_eq!(next(&mut late).await, open);
+    let seven = answer(r#"{"size":7}"#);
+    runs.answer_question(run, &open.question_id, seven.clone())
+        .unwrap();
+    assert_eq!(settled(late).await, [QuestionOutcome::Answered]);
+    assert_eq!(tool.heard(), [seven]);
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
 }
 
 #[tokio::test(start_paused = true)]

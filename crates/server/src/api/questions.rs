@@ -140,8 +140,7 @@ fn not_taken(error: &AnswerQuestionError, run: &RunSummary) -> Problem {
         // Where nobody drives it no tool waits for an answer.
         AnswerQuestionError::NotHere(_) if run.leased_until.is_none() => not_open(),
         AnswerQuestionError::NotHere(_) => {
-            let detail = "another server drives this run, or the engine that this one had before it read its configuration \
-                          again: the questions of its tools are known and answered there alone";
+            let detail = "another server drives this run: the questions of its tools are known and answered there alone";
             Problem::new(&AT_WORK_ELSEWHERE, detail).with("run_id", run.run_id.to_string())
         }
         other => internal(&with_causes(other)),

@@ -270,7 +270,7 @@ async fn a_front_end_of_ag_ui_is_told_where_the_answer_goes() {
 }
 
 /// Starts the program with an MCP server that asks, and waits until it offers its tool.
-async fn program(question_ms: &str) -> Program {
+pub(crate) async fn program(question_ms: &str) -> Program {
     let config = format!(
         "[server]\n{question_ms}\n[mcp.servers.shop]\ncommand = '/bin/sh'\nargs = ['shop.sh']\n\
          [trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nopen_world = false\ndestructive = false\n"
@@ -289,7 +289,7 @@ async fn program(question_ms: &str) -> Program {
 }
 
 /// Returns a client that shows the token of decisions.
-fn local(program: &Program) -> Client {
+pub(crate) fn local(program: &Program) -> Client {
     let file = program.folder().join(".local/share/neuraxis/server.token");
     let token = std::fs::read_to_string(file).unwrap();
     Client::with_key(program.url(), token.trim())

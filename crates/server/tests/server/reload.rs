@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::keyed_mcp;
+use crate::questions::{self, local};
 use crate::support::client::answer;
 use crate::support::program::folder_with;
 use crate::support::{Client, Program};
@@ -156,32 +157,44 @@ fn result_in(said: &str) -> Value {
     message.unwrap()["result"].clone()
 }
 
-#[tokio::test]
-async fn an_answer_to_what_the_former_engine_asked_an_mcp_client_counts_at_the_new_one() {
-    let asks = "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'Private.'\n";
-    let program = Program::start_in(folder_with(asks), |_| {}).await;
-    let token = program.folder().join(".local/share/neuraxis/server.token");
-    let token = fs::read_to_string(token).unwrap();
-    let client = Client::with_key(program.url(), token.trim());
-    let arguments = json!({"message": "What time is it?"});
+/// Has a client without sessions asked something in its call, the configuration read again, and the answer brought. Returns
+/// what the call comes to.
+async fn answered_at_the_new_engine(program: &Program, message: &str, content: Value) -> Value {
+    let client = local(program);
+    let arguments = json!({"message": message});
     let asked = result_in(&keyed_mcp::ask(&client, arguments.clone()).await);
     let questions = asked["inputRequests"].as_object().unwrap();
     let question = questions.keys().next().unwrap();
 
     let before = program.log().len();
     program.signal(Signal::HUP);
-    told(&program, before, "the configuration was read again").await;
-    let approve = json!({"action": "accept", "content": {"decision": "approve"}});
+    told(program, before, "the configuration was read again").await;
     let brought = json!({
         "name": "ask",
         "arguments": arguments,
         "requestState": asked["requestState"],
-        "inputResponses": {question: approve},
+        "inputResponses": {question: {"action": "accept", "content": content}},
     });
     let (status, said) = keyed_mcp::call(&client, "tools/call", "ask", brought).await;
     assert_eq!(status, 200, "{said}");
-    let done = &result_in(&said)["structuredContent"];
-    assert_eq!(done["status"], "done", "{said}");
+    result_in(&said)
+}
+
+#[tokio::test]
+async fn an_answer_to_what_the_former_engine_asked_an_mcp_client_counts_at_the_new_one() {
+    let asks = "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'Private.'\n";
+    let program = Program::start_in(folder_with(asks), |_| {}).await;
+    let approve = json!({"decision": "approve"});
+    let done = answered_at_the_new_engine(&program, "What time is it?", approve).await;
+    assert_eq!(done["structuredContent"]["status"], "done", "{done}");
+}
+
+#[tokio::test]
+async fn a_tool_that_waits_in_the_former_engine_hears_what_an_mcp_client_answers_at_the_new_one() {
+    let program = questions::program("").await;
+    let large = json!({"size": "l"});
+    let done = answered_at_the_new_engine(&program, "shop__look {}", large).await;
+    assert_eq!(done["structuredContent"]["status"], "done", "{done}");
 }
 
 #[cfg(target_os = "linux")]
