@@ -324,6 +324,7 @@ impl<'a> Call<'a> {
                 peer: self.peer.clone(),
                 call: self.id.clone(),
                 over: self.over.token().clone(),
+                until: self.server.asked_until().clone(),
             })),
         }
     }

@@ -68,6 +68,8 @@ pub struct McpServer {
     pub(crate) states: RequestStates,
     /// Cancelled when the orchestrator stops.
     pub(crate) stopping: CancellationToken,
+    /// Cancelled when nobody is asked any more; when the orchestrator stops, if `None`.
+    asking_until: Option<CancellationToken>,
     /// The calls that are under way, and what still has to be done for those that were given up.
     pub(crate) tasks: TaskTracker,
 }
@@ -90,6 +92,7 @@ impl McpServer {
             level: Arc::default(),
             states: RequestStates::default(),
             stopping: CancellationToken::new(),
+            asking_until: None,
             tasks: TaskTracker::new(),
         }
     }
@@ -182,11 +185,20 @@ impl McpServer {
         self
     }
 
-    /// Asks nobody any more once `stopping` is cancelled, for when the orchestrator stops or another one takes its place: a
-    /// call that asks its client is answered with what its run waits for, and no run is cancelled because its client is gone.
+    /// Asks nobody any more once `stopping` is cancelled, for when the orchestrator stops: a call that asks its client is
+    /// answered with what its run waits for, and no run is cancelled because its client is gone.
     #[must_use]
     pub fn stopping(mut self, stopping: CancellationToken) -> Self {
         self.stopping = stopping;
+        self
+    }
+
+    /// Asks nobody any more once `until` is cancelled, a child of what [`stopping`](Self::stopping) was given, for when another
+    /// orchestrator takes the place of this one: answers of clients with sessions do not come here any more. A call that asks
+    /// its client is answered with what its run waits for, and a tool that asked hears that nobody answers; others go on.
+    #[must_use]
+    pub fn asking_until(mut self, until: CancellationToken) -> Self {
+        self.asking_until = Some(until);
         self
     }
 
@@ -196,6 +208,11 @@ impl McpServer {
             level: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// Returns what is cancelled when nobody is asked any more.
+    pub(crate) fn asked_until(&self) -> &CancellationToken {
+        self.asking_until.as_ref().unwrap_or(&self.stopping)
     }
 
     pub(crate) fn policy(&self) -> &Policy {

@@ -122,6 +122,7 @@ impl Engines {
         self.sweeping = Sweeping::start(orchestrator.clone(), self.access.metrics.clone());
         let former = std::mem::replace(&mut self.current, orchestrator);
         let clients = std::mem::replace(&mut self.clients, clients);
+        clients.stop_asking();
         // Nobody has to hear of it.
         let _ = is_taken.send(());
         self.replaced += 1;

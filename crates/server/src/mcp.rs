@@ -47,8 +47,10 @@ pub(crate) struct McpClients {
     keyed: Arc<Mutex<HashMap<String, Keyed>>>,
     /// What seals the states that clients carry, whichever engine answers.
     states: States,
-    /// Ends the questions that wait for an answer.
+    /// Leaves runs at work, whose clients are gone with the server.
     stopping: CancellationToken,
+    /// Ends the questions that wait for an answer. With `stopping`, too.
+    asking: CancellationToken,
     /// Ends the streams that wait for what may come.
     streams: CancellationToken,
 }
@@ -120,8 +122,10 @@ impl McpClients {
 
     fn with(limited: &Limited, states: States) -> Self {
         let (stopping, streams) = (CancellationToken::new(), CancellationToken::new());
+        let asking = stopping.child_token();
         let service = |server: McpServer| {
-            HttpService::behind_a_guard(server.stopping(stopping.clone()), streams.clone())
+            let server = server.stopping(stopping.clone());
+            HttpService::behind_a_guard(server.asking_until(asking.clone()), streams.clone())
         };
         let trusted = limited.for_mcp().request_states(states.of(None));
         Self {
@@ -131,6 +135,7 @@ impl McpClients {
             limited: limited.clone(),
             states,
             stopping,
+            asking,
             streams,
         }
     }
@@ -180,7 +185,8 @@ impl McpClients {
             .agents(caller.agents(&self.limited))
             .owner(&key.said.owner)
             .request_states(self.states.of(Some(key.said.id.as_str())))
-            .stopping(self.stopping.clone());
+            .stopping(self.stopping.clone())
+            .asking_until(self.asking.clone());
         let server = match caller.needs(Scope::Approve) {
             Ok(()) => server,
             Err(_) => server.without_questions(),
@@ -190,6 +196,11 @@ impl McpClients {
             Err(_) => server.without_sessions(),
         };
         admitting(&self.limited, server, caller)
+    }
+
+    /// Ends open questions: answers go to the engine that takes the place of this one.
+    pub(crate) fn stop_asking(&self) {
+        self.asking.cancel();
     }
 
     /// Ends open questions and streams, which would never end by themselves, once all runs are over. Answers go first.

@@ -153,6 +153,9 @@ impl Call<'_> {
         waiting: &WaitingApproval,
         form: ElicitRequestParams,
     ) -> Result<Put, Stopped> {
+        if self.server.asked_until().is_cancelled() {
+            return Ok(Put::Left);
+        }
         let options = match waiting.request.expires_at {
             Some(at) => PeerRequestOptions::with_timeout(left_until(at)),
             None => PeerRequestOptions::no_options(),
@@ -174,7 +177,7 @@ impl Call<'_> {
                 self.withdraw(id, "it was decided elsewhere").await;
                 return Ok(Put::Settled);
             }
-            () = self.server.stopping.cancelled() => {
+            () = self.server.asked_until().cancelled() => {
                 let why = "its engine was replaced, or the server stops";
                 self.withdraw(id, why).await;
                 return Ok(Put::Left);

@@ -34,6 +34,8 @@ pub(super) struct PersonAtClient {
     pub(super) call: RequestId,
     /// Cancelled when nobody waits for the call any more.
     pub(super) over: CancellationToken,
+    /// Cancelled when nobody is asked any more.
+    pub(super) until: CancellationToken,
 }
 
 #[async_trait]
@@ -44,7 +46,8 @@ impl Approver for PersonAtClient {
     }
 
     async fn answer(&self, question: &Question) -> QuestionReply {
-        let Some(form) = form(question).filter(|_| !self.over.is_cancelled()) else {
+        let is_nobody_there = self.over.is_cancelled() || self.until.is_cancelled();
+        let Some(form) = form(question).filter(|_| !is_nobody_there) else {
             return QuestionReply::Declined;
         };
         let until = Instant::now() + QUESTION;
@@ -90,6 +93,7 @@ impl PersonAtClient {
                 }
             }
             () = self.over.cancelled() => QuestionReply::Cancelled,
+            () = self.until.cancelled() => QuestionReply::Cancelled,
         }
     }
 }

@@ -118,6 +118,22 @@ async fn while_the_orchestrator_stops_no_run_is_cancelled_because_its_client_is_
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_nobody_is_asked_any_more_a_run_is_cancelled_as_ever_once_its_client_is_gone() {
+    let model = Arc::new(ScriptedModel::always(Script::hanging()));
+    let (server, orchestrator) = server(&model, &[]);
+    let until = CancellationToken::new();
+    let server = server.asking_until(until.clone());
+    let served = connect(&server, &ERAS[1], &Person::absent()).await;
+    let calling = asked(&served, &model).await;
+    until.cancel();
+    drop(served.client);
+    calling.abort();
+    served.server.await.unwrap().unwrap();
+    let status = status(&orchestrator, "s1").await;
+    assert_eq!(status, Some(RunStatus::Interrupted));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_whose_run_is_left_to_the_next_server_says_so_and_where_its_answer_will_be() {
     for era in &ERAS {
         let model = Arc::new(ScriptedModel::always(Script::hanging()));

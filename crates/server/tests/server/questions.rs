@@ -269,10 +269,10 @@ async fn a_front_end_of_ag_ui_is_told_where_the_answer_goes() {
     server.stop().await.unwrap();
 }
 
-/// Starts the program with an MCP server that asks, and waits until it offers its tool.
-pub(crate) async fn program(question_ms: &str) -> Program {
+/// Starts the program with an MCP server that asks, and waits until it offers its tool. `more` stands in the section `server`.
+pub(crate) async fn program(more: &str) -> Program {
     let config = format!(
-        "[server]\n{question_ms}\n[mcp.servers.shop]\ncommand = '/bin/sh'\nargs = ['shop.sh']\n\
+        "[server]\n{more}\n[mcp.servers.shop]\ncommand = '/bin/sh'\nargs = ['shop.sh']\n\
          [trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nopen_world = false\ndestructive = false\n"
     );
     let folder = folder_with(&config);

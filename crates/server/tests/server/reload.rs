@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::keyed_mcp;
+use crate::mcp::{Posting, message_with};
 use crate::questions::{self, local};
 use crate::support::client::answer;
 use crate::support::program::folder_with;
@@ -157,6 +158,13 @@ fn result_in(said: &str) -> Value {
     message.unwrap()["result"].clone()
 }
 
+/// Has the program read its configuration again.
+async fn read_again(program: &Program) {
+    let before = program.log().len();
+    program.signal(Signal::HUP);
+    told(program, before, "the configuration was read again").await;
+}
+
 /// Has a client without sessions asked something in its call, the configuration read again, and the answer brought. Returns
 /// what the call comes to.
 async fn answered_at_the_new_engine(program: &Program, message: &str, content: Value) -> Value {
@@ -166,9 +174,7 @@ async fn answered_at_the_new_engine(program: &Program, message: &str, content: V
     let questions = asked["inputRequests"].as_object().unwrap();
     let question = questions.keys().next().unwrap();
 
-    let before = program.log().len();
-    program.signal(Signal::HUP);
-    told(program, before, "the configuration was read again").await;
+    read_again(program).await;
     let brought = json!({
         "name": "ask",
         "arguments": arguments,
@@ -195,6 +201,36 @@ async fn a_tool_that_waits_in_the_former_engine_hears_what_an_mcp_client_answers
     let large = json!({"size": "l"});
     let done = answered_at_the_new_engine(&program, "shop__look {}", large).await;
     assert_eq!(done["structuredContent"]["status"], "done", "{done}");
+}
+
+/// Has a client with a session asked something in its call, and the configuration read again. Returns how the call comes out.
+async fn left_by_the_former_engine(program: &Program, message: &str) -> Value {
+    let client = Posting::begin(local(program)).await;
+    let params = json!({"name": "ask", "arguments": {"message": message}});
+    let call = json!({"jsonrpc": "2.0", "id": 10, "method": "tools/call", "params": params});
+    let mut stream = client.send(call).await;
+    message_with(&mut stream, "elicitation/create").await;
+    read_again(program).await;
+    let left = message_with(&mut stream, "structuredContent").await;
+    left["result"]["structuredContent"]["status"].clone()
+}
+
+#[tokio::test]
+async fn an_mcp_client_whose_answer_would_come_to_nothing_is_asked_no_more() {
+    let asks = "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'Private.'";
+    let program = questions::program(asks).await;
+    // A tool that waits keeps its run at work in the former engine.
+    let waits = json!({"message": "shop__look {}"});
+    keyed_mcp::ask(&local(&program), waits).await;
+    let status = left_by_the_former_engine(&program, "What time is it?").await;
+    assert_eq!(status, "waiting");
+}
+
+#[tokio::test]
+async fn a_tool_that_asked_an_mcp_client_hears_at_once_that_no_answer_comes() {
+    let program = questions::program("").await;
+    let status = left_by_the_former_engine(&program, "shop__look {}").await;
+    assert_eq!(status, "done");
 }
 
 #[cfg(target_os = "linux")]
