@@ -2,8 +2,8 @@
 //! work stay where they are until they have ended.
 //!
 //! Both share the store, so that to each other they are what two servers are: a session is at work in one of them, a run of
-//! the former is followed, steered and ended at the new one by way of the store. The store takes them for one process, so the
-//! new one is built to know the former's runs, and leaves them to it ([`OrchestratorBuilder::replaces`]).
+//! the former is steered and ended at the new one by way of the store. The store takes them for one process, so the new one is
+//! built to know the former's runs, leaves them to it, and shows them as they happen ([`OrchestratorBuilder::replaces`]).
 //!
 //! [`OrchestratorBuilder::replaces`]: neuraxis::OrchestratorBuilder::replaces
 

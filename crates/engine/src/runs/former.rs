@@ -1,6 +1,7 @@
 //! The engines whose place this one took, in the same process and on the same store. The store takes all of them for one
-//! process, and would let a run at work in one be taken up in another: so each knows what those before it have. And each knows
-//! the one after it, where whoever follows a run goes on once the engine has stopped.
+//! process, and would let a run at work in one be taken up in another: so each knows what those before it have, and leads to
+//! it whoever follows such a run or answers its tools. And each knows the one after it, where whoever follows a run goes on
+//! once the engine has stopped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
