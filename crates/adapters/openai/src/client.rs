@@ -1,9 +1,9 @@
 //! The client of one model.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{
@@ -65,6 +65,8 @@ const RULES: [ErrorRule; 27] = [
 /// The client of one model of OpenAI, or of a server that speaks its protocols.
 ///
 /// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
+///
+/// Where a request that was given room to think is refused as too large, it goes out again at once without that room.
 #[derive(Debug)]
 pub struct OpenAiClient {
     protocol: Protocol,
@@ -145,31 +147,63 @@ impl OpenAiClient {
         models(&self.endpoint, &models_route(&self.endpoint), within).await
     }
 
-    /// Returns a request that leaves the model room to think, if it does.
-    fn with_room<'a>(&self, request: &'a ModelRequest) -> Cow<'a, ModelRequest> {
-        match request.max_output_tokens {
-            Some(most) if self.thinks && most <= NO_ROOM_TO_THINK => {
-                // Messages, tools and schema are shared, not copied.
-                let mut roomy = request.clone();
-                roomy.max_output_tokens = Some(most + ROOM_TO_THINK);
-                Cow::Owned(roomy)
+    /// Returns a request that leaves the model room to think, where it thinks and the request itself leaves none.
+    fn with_room(&self, request: &ModelRequest) -> Option<ModelRequest> {
+        let most = request.max_output_tokens?;
+        (self.thinks && most <= NO_ROOM_TO_THINK).then(|| ModelRequest {
+            max_output_tokens: Some(most + ROOM_TO_THINK),
+            // Messages, tools and schema are shared, not copied.
+            ..request.clone()
+        })
+    }
+
+    async fn whole(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        match &self.protocol {
+            Protocol::Responses(client) => client.respond(request, ctx).await,
+            Protocol::Chat(client) => {
+                let reply = client.respond(request, ctx).await;
+                reply.map_err(|error| without_reply(error, request.max_output_tokens))
             }
-            _ => Cow::Borrowed(request),
         }
+    }
+
+    async fn streamed(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        match &self.protocol {
+            Protocol::Responses(client) => client.stream(request, ctx).await,
+            Protocol::Chat(client) => {
+                let stream = client.stream(request, ctx).await;
+                stream.map_err(|error| without_reply(error, request.max_output_tokens))
+            }
+        }
+    }
+
+    /// Answers a request piece by piece, and fails with what the first piece fails with: within a stream, too, OpenAI says that
+    /// a request is too large.
+    async fn begun(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        let mut rest = self.streamed(request, ctx).await?.fuse();
+        let first = rest.try_next().await?;
+        Ok(Box::pin(stream::iter(first.map(Ok)).chain(rest)))
     }
 }
 
 #[async_trait]
 impl LlmClient for OpenAiClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
-        let request = self.with_room(request);
-        match &self.protocol {
-            Protocol::Responses(client) => client.respond(&request, ctx).await,
-            Protocol::Chat(client) => {
-                let reply = client.respond(&request, ctx).await;
-                reply.map_err(|error| without_reply(error, request.max_output_tokens))
+        if let Some(roomy) = self.with_room(request) {
+            match self.whole(&roomy, ctx).await {
+                Err(error) if is_too_large(&error) => {}
+                outcome => return outcome,
             }
         }
+        self.whole(request, ctx).await
     }
 
     async fn stream_respond(
@@ -177,19 +211,23 @@ impl LlmClient for OpenAiClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        let request = self.with_room(request);
-        match &self.protocol {
-            Protocol::Responses(client) => client.stream(&request, ctx).await,
-            Protocol::Chat(client) => {
-                let stream = client.stream(&request, ctx).await;
-                stream.map_err(|error| without_reply(error, request.max_output_tokens))
+        if let Some(roomy) = self.with_room(request) {
+            match self.begun(&roomy, ctx).await {
+                Err(error) if is_too_large(&error) => {}
+                outcome => return outcome,
             }
         }
+        self.streamed(request, ctx).await
     }
 
     fn info(&self) -> ModelInfo {
         self.info.clone()
     }
+}
+
+/// Tells whether a request was refused that may be answered without room to think: what takes so little has none for thoughts.
+const fn is_too_large(error: &LlmError) -> bool {
+    matches!(error.kind, LlmErrorKind::ContextOverflow { .. })
 }
 
 /// Takes the longest reply out of what a request needed that is larger than what an account may use in a minute, where the

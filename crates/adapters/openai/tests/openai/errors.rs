@@ -8,9 +8,10 @@ use serde_json::json;
 
 use crate::loopback::{Answer, Loopback};
 use crate::shapes::{
-    answer_with, chunk, chunks, is_streamed, message_item, named_events, pieces, response, streamed,
+    answer, answer_with, chunk, chunks, is_streamed, message_item, named_events, pieces, response,
+    streamed,
 };
-use crate::{APIS, CANARY, both, client, stream};
+use crate::{APIS, CANARY, both, client, respond, stream};
 use neuraxis_openai::Api;
 
 const fn server(status: u16) -> LlmErrorKind {
@@ -328,6 +329,40 @@ async fn a_request_that_no_minute_has_room_for_needs_what_it_is_without_the_repl
                 assert!(error.message.contains("raise this limit"), "{error}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_large_with_room_to_think_is_asked_for_without() {
+    let has_room = |body: &str| body.contains("5120");
+    let (status, words) = MORE_THAN_A_MINUTE_ALLOWS[1];
+    let error = json!({"code": "rate_limit_exceeded", "message": words});
+    let body = json!({"error": error}).to_string();
+    let refusing = Loopback::start(move |seen| match has_room(&seen.body) {
+        true => Answer::whole(status, "content-type: application/json", &body),
+        false => answer(seen),
+    })
+    .await;
+    let mut failed = response(&[]);
+    failed["status"] = json!("failed");
+    failed["error"] = error;
+    let failing = Loopback::start(move |seen| match has_room(&seen.body) {
+        true => answer_with(&failed, is_streamed(seen)),
+        false => answer(seen),
+    })
+    .await;
+    let mut request = request("hi");
+    request.max_output_tokens = Some(1_024);
+    for (server, api) in [
+        (&refusing, Api::Responses),
+        (&refusing, Api::Chat),
+        (&failing, Api::Responses),
+    ] {
+        let client = client(server, api);
+        let whole = respond(&client, &request).await.unwrap();
+        assert_eq!(whole.text(), "Good day, 🦀.", "{api:?}");
+        let streamed = stream(&client, &request).await.unwrap();
+        assert_eq!(streamed.text(), "Good day, 🦀.", "{api:?}");
     }
 }
 
