@@ -1,7 +1,6 @@
 //! `[mcp.servers.NAME]`: the MCP servers whose tools are offered.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -445,9 +444,6 @@ fn no_variable(key: &str, name: &str) -> McpFault {
 
 fn token(file: &Path) -> Result<Secret, McpFault> {
     key_from_file(file).map_err(|error| McpFault::NoTokenFile {
-        reason: match error.source() {
-            Some(source) => format!("{error}: {source}"),
-            None => error.to_string(),
-        },
+        reason: error.to_string(),
     })
 }

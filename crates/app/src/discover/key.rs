@@ -30,7 +30,7 @@ pub enum KeyError {
         variable: String,
     },
     /// The file cannot be read.
-    #[error("cannot read the key from {}", path.display())]
+    #[error("cannot read the key from {}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -200,7 +200,11 @@ mod tests {
         let environment = Environment::new(folder.path());
         let file = folder.path().join("key");
         let read = || of(&model(None, Some(Path::new("key"))), &environment);
-        assert!(matches!(read(), Err(KeyError::Unreadable { .. })));
+        let error = read().unwrap_err();
+        let KeyError::Unreadable { source, .. } = &error else {
+            panic!("{error:?}")
+        };
+        assert!(error.to_string().ends_with(&source.to_string()), "{error}");
         write_alone(&file, " \n");
         assert!(matches!(read(), Err(KeyError::Empty { .. })));
         write_alone(&file, "sk-canary\n");

@@ -394,3 +394,17 @@ fn the_doctor_does_not_deny_a_file_that_it_cannot_read() {
     );
     assert!(done.stdout.contains("warning  trust "), "{done:?}");
 }
+
+#[test]
+fn the_doctor_says_why_a_key_cannot_be_read_from_its_file_and_advises_nothing_that_is_refused() {
+    let text = "[models.reasoning]\nprovider = 'deepseek'\napi_key_file = 'no-such-key'\n";
+    let machine = Machine::new().with_file("neuraxis.toml", text);
+    let done = machine.run(["doctor", "--offline"]);
+    let said = "no-such-key: No such file or directory";
+    assert!(done.stdout.contains(said), "{done:?}");
+    let advised = "name that in models.reasoning.api_key_file";
+    assert!(done.stdout.contains(advised), "{done:?}");
+    // Beside a file it is refused.
+    let refused = "models.reasoning.api_key_env";
+    assert!(!done.stdout.contains(refused), "{done:?}");
+}

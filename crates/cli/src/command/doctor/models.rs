@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::{LlmError, LlmErrorKind, Reply, ReplyFinish};
-use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, ProviderKind, Readiness};
+use neuraxis_app::{Endpoint, KeyError, KeySource, ModelError, Offer, ProviderKind, Readiness};
 
 use super::Requests;
 use super::advice::fix;
@@ -66,10 +66,7 @@ fn is_model(endpoint: &Endpoint) -> bool {
 
 fn unusable(role: &Role, error: &ModelError) -> Check {
     let (name, fix) = match error {
-        ModelError::Key { .. } => (
-            "key",
-            format!("export the key, and name its variable in models.{role}.api_key_env"),
-        ),
+        ModelError::Key { source, .. } => ("key", fix_of_key(role, source)),
         ModelError::NoModel { .. } => (
             "model",
             format!("set models.{role}.model to one that `neuraxis models` lists"),
@@ -89,6 +86,19 @@ fn unusable(role: &Role, error: &ModelError) -> Check {
         error => error.to_string(),
     };
     Check::new(role.to_string(), name, Outcome::Failed, detail).fix(fix)
+}
+
+fn fix_of_key(role: &Role, error: &KeyError) -> String {
+    match error {
+        KeyError::TwoPlaces => {
+            format!("remove models.{role}.api_key_env or models.{role}.api_key_file")
+        }
+        KeyError::Exposed { path } => format!("`chmod 600 {}`, as its owner", path.display()),
+        KeyError::Unreadable { .. } | KeyError::Empty { .. } => format!(
+            "write the key into a file that you alone can read, and name that in models.{role}.api_key_file"
+        ),
+        _ => format!("export the key, and name its variable in models.{role}.api_key_env"),
+    }
 }
 
 /// The checks of one endpoint.
