@@ -9,6 +9,9 @@ use neuraxis_core::ContentHash;
 use neuraxis_ports::Secret;
 use url::{Host, Url};
 
+use crate::error::ConnectError;
+use crate::stdio::find_program;
+
 /// The most characters of a server's name: its tools are named `NAME__TOOL`, and no name has more than 64.
 const MAX_NAME: usize = 32;
 
@@ -174,6 +177,19 @@ impl McpServerConfig {
             Reach::Stdio(stdio) if stdio.command.trim().is_empty() => Err(ConfigFault::NoCommand),
             Reach::Stdio(_) => Ok(()),
             Reach::Http(http) => http.check(),
+        }
+    }
+
+    /// Finds what would keep the program of the server from being started: that there is none, or no folder for it to work in.
+    /// Starts nothing, and says nothing of a service.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConnectError`] that says what is missing.
+    pub fn check_program(&self) -> Result<(), ConnectError> {
+        match &self.reach {
+            Reach::Stdio(stdio) => find_program(stdio).map(drop),
+            Reach::Http(_) => Ok(()),
         }
     }
 

@@ -9,7 +9,7 @@ mod lines;
 mod program;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -102,7 +102,8 @@ impl Process {
     }
 }
 
-fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
+/// Finds the program of a server, once there is the folder that it works in.
+pub(crate) fn find_program(config: &StdioConfig) -> Result<PathBuf, ConnectError> {
     if let Some(folder) = &config.cwd {
         check_folder(folder).map_err(|source| ConnectError::Start {
             command: config.command.clone(),
@@ -110,13 +111,16 @@ fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
         })?;
     }
     let path = config.env.get("PATH").map(neuraxis_ports::Secret::expose);
-    let program = program::find(&config.command, path, config.cwd.as_deref()).ok_or_else(|| {
+    program::find(&config.command, path, config.cwd.as_deref()).ok_or_else(|| {
         ConnectError::NoProgram {
             command: config.command.clone(),
             path: path.map(str::to_owned),
         }
-    })?;
-    let mut command = program::dying_with_us(&program);
+    })
+}
+
+fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
+    let mut command = program::dying_with_us(&find_program(config)?);
     command
         .args(&config.args)
         .env_clear()

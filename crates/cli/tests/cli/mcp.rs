@@ -272,6 +272,22 @@ fn a_secret_comes_from_a_variable_and_one_that_is_not_set_is_named() {
 }
 
 #[test]
+fn the_doctor_names_a_server_whose_program_or_folder_is_missing_and_starts_none() {
+    let missing = "[mcp.servers.gone]\ncommand = 'no-such-program'\n\
+                   [mcp.servers.lost]\ncommand = 'sh'\ncwd = '/no/such/folder'\n";
+    let machine = machine(&format!("{SECTION}{missing}"));
+    let doctor = machine.run(["doctor", "--offline"]);
+    for said in [
+        "failed   MCP servers gone is not started: there is no program \"no-such-program\" in PATH",
+        "failed   MCP servers lost is not started: \"sh\" cannot be started: its folder /no/such/folder (cwd): ",
+        "ok       MCP servers shop; ",
+    ] {
+        assert!(doctor.stdout.contains(said), "{said} in {doctor:?}");
+    }
+    assert!(!machine.path("started").exists());
+}
+
+#[test]
 fn what_is_wrong_in_a_section_is_named_with_what_was_meant() {
     for (section, said) in [
         (

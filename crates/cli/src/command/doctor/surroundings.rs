@@ -53,12 +53,16 @@ fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
         if !section.enabled {
             return check(Outcome::Skipped, format!("{name} is not enabled"));
         }
-        match section.resolved(name, environment) {
-            Ok(_) => check(
+        let fault = match section.resolved(name, environment) {
+            Ok(server) => server.check_program().err().map(|fault| fault.to_string()),
+            Err(fault) => Some(fault.to_string()),
+        };
+        match fault {
+            None => check(
                 Outcome::Ok,
                 format!("{name}; `neuraxis mcp test {name}` tries it"),
             ),
-            Err(fault) => {
+            Some(fault) => {
                 let at = config.mcp_origin(name);
                 check(Outcome::Failed, format!("{name} is not started: {fault}"))
                     .fix(format!("see {at}"))
