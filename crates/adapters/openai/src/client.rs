@@ -242,7 +242,7 @@ pub(crate) fn without_reply(mut error: LlmError, most: Option<u32>) -> LlmError 
         let most = most.map_or(0, u64::from);
         *needed = needed.map(|in_all| in_all.saturating_sub(most));
         error.message.push_str(
-            "; no wait helps: raise this limit with the provider, offer fewer tools, or ask for a shorter reply",
+            "; where it does not fit with a shorter reply either, raise this limit with the provider or offer fewer tools",
         );
     }
     error
