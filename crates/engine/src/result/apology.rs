@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{AgentId, LlmError, LlmErrorKind, Record, RecordBody};
+use neuraxis_core::{AgentId, LlmError, LlmErrorKind, Message, Record, RecordBody, RunStarted};
 
 /// The most characters of what a tool said that a user is told, and of its name, which a model wrote.
 const MAX_TOLD_CHARS: usize = 300;
@@ -24,9 +24,16 @@ pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> 
         _ => None,
     });
     let error = failures.next()?;
-    (error.to_string() == why).then(|| match room(error, records) {
-        Some(room) => format!("{} {room}", sentence(error)),
-        None => sentence(error),
+    (error.to_string() == why).then(|| match error.kind {
+        LlmErrorKind::ContextOverflow { .. } => match room(records) {
+            Some(room) => format!("{} {room}", sentence(error)),
+            None => sentence(error),
+        },
+        LlmErrorKind::BadRequest => match about_media(records) {
+            Some(advice) => told(error, &advice),
+            None => sentence(error),
+        },
+        _ => sentence(error),
     })
 }
 
@@ -65,23 +72,42 @@ fn one_line(text: &str) -> String {
 }
 
 /// Says what took the room of a first request that did not fit, and what to do about it.
-fn room(error: &LlmError, records: &[Arc<Record>]) -> Option<String> {
-    let LlmErrorKind::ContextOverflow { .. } = error.kind else {
-        return None;
-    };
+fn room(records: &[Arc<Record>]) -> Option<String> {
+    let spec = &unanswered(records)?.spec;
+    let size = spec.root.request_size(&spec.messages);
+    Some(format!(
+        "Of the first request, {size}: offer fewer tools. Where the server is your own, give the model more context, as with -c \
+         of a llama-server; where the provider limits the tokens of a minute to fewer, raise that limit."
+    ))
+}
+
+/// Says what to do about a first request that was refused with something attached: not every model has a form for it.
+fn about_media(records: &[Arc<Record>]) -> Option<String> {
+    let messages = unanswered(records)?.spec.messages.iter().rev();
+    let given = messages.take_while(|message| !matches!(***message, Message::Assistant(_)));
+    let media = given.flat_map(|message| message.media());
+    let mut types: Vec<&str> = media.map(|part| part.media_type.as_str()).collect();
+    types.sort_unstable();
+    types.dedup();
+    (!types.is_empty()).then(|| {
+        format!(
+            "what is attached ({}) may be nothing that this model can be sent: leave it out, or let a model that takes it serve \
+             this role",
+            one_line(&types.join(", "))
+        )
+    })
+}
+
+/// Returns how a run began in which no model has answered yet.
+fn unanswered(records: &[Arc<Record>]) -> Option<&RunStarted> {
     let is_answer = |record: &Arc<Record>| matches!(record.body, RecordBody::LlmCall(_));
     if records.iter().any(is_answer) {
         return None;
     }
-    let first = records.first().map(|record| &record.body);
-    let Some(RecordBody::RunStarted(started)) = first else {
-        return None;
-    };
-    let size = started.spec.root.request_size(&started.spec.messages);
-    Some(format!(
-        "Of the first request, {size}: offer fewer tools, or give the model more context, as with -c of a llama-server. \
-         Where the provider limits the tokens of a minute to fewer, raise that limit."
-    ))
+    match &records.first()?.body {
+        RecordBody::RunStarted(started) => Some(started),
+        _ => None,
+    }
 }
 
 /// What is told of a run whose time was up before any model had answered.
@@ -101,8 +127,11 @@ pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
 }
 
 fn sentence(error: &LlmError) -> String {
-    let (kind, advice) = (&error.kind, advice(error));
-    format!("I could not finish this: {kind}; {advice}.")
+    told(error, &advice(error))
+}
+
+fn told(error: &LlmError, advice: &str) -> String {
+    format!("I could not finish this: {}; {advice}.", error.kind)
 }
 
 fn advice(error: &LlmError) -> String {
