@@ -408,3 +408,24 @@ fn the_doctor_says_why_a_key_cannot_be_read_from_its_file_and_advises_nothing_th
     let refused = "models.reasoning.api_key_env";
     assert!(!done.stdout.contains(refused), "{done:?}");
 }
+
+#[test]
+fn the_doctor_of_a_model_that_only_thinks_is_not_sure_of_it_and_advises_no_other_model() {
+    let provider = Provider::start(Behavior::Thinks);
+    let text = format!(
+        "[models.reasoning]\nprovider = 'openai'\napi = 'chat'\nmodel = 'gpt-test'\nbase_url = '{}/v1'\napi_key_env = 'MY_KEY'\n",
+        provider.url()
+    );
+    let machine = Machine::new().with_file("neuraxis.toml", text);
+    let mut command = machine.command(["doctor", "--format", "json"]);
+    let done = Done::from(command.env("MY_KEY", CANARY).output().unwrap());
+    let report: Value = serde_json::from_str(&done.stdout_of(0)).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    for name in ["answers", "streams", "tools"] {
+        let mut found = checks.iter().filter(|check| check["check"] == name);
+        let check = found.next().unwrap();
+        assert_eq!(check["outcome"], "warning", "{check}");
+        let fix = check["fix"].as_str().unwrap();
+        assert!(fix.contains("think less"), "{check}");
+    }
+}

@@ -20,6 +20,8 @@ pub(crate) enum Behavior {
     RefusesKey,
     /// It is a web page.
     Html,
+    /// Its model thinks until no room is left for an answer.
+    Thinks,
 }
 
 /// A request that came.
@@ -97,12 +99,17 @@ fn answer(behavior: Behavior, path: &str, body: &Value) -> String {
             response("401 Unauthorized", "application/json", &error.to_string())
         }
         Behavior::Html => response("200 OK", "text/html", "<html>It works!</html>"),
-        Behavior::Works if path.ends_with("/models") => {
+        Behavior::Works | Behavior::Thinks if path.ends_with("/models") => {
             let list = json!({"object": "list", "data": [
                 {"id": "gpt-test", "object": "model", "owned_by": "me"},
                 {"id": "deepseek-flash", "object": "model", "owned_by": "me"},
             ]});
             response("200 OK", "application/json", &list.to_string())
+        }
+        Behavior::Thinks => {
+            let message =
+                json!({"role": "assistant", "content": "", "reasoning_content": "Let me see."});
+            completion(body, &message, "length")
         }
         Behavior::Works if path.ends_with("/responses") => responses(body),
         Behavior::Works if path.ends_with("/chat/completions") => chat(body),
@@ -150,7 +157,6 @@ fn wanted(body: &Value, results: bool) -> Option<&'static str> {
 fn chat(body: &Value) -> String {
     let messages = body["messages"].as_array().unwrap();
     let results = messages.iter().any(|message| message["role"] == "tool");
-    let usage = json!({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8});
     let (message, finish) = match wanted(body, results) {
         Some(tool) => {
             let call = json!({"index": 0, "id": "call_1", "type": "function",
@@ -162,6 +168,12 @@ fn chat(body: &Value) -> String {
         }
         None => (json!({"role": "assistant", "content": ANSWER}), "stop"),
     };
+    completion(body, &message, finish)
+}
+
+/// Answers a request of Chat Completions, whole or streamed as it asks.
+fn completion(body: &Value, message: &Value, finish: &str) -> String {
+    let usage = json!({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8});
     let model = &body["model"];
     if body["stream"] != true {
         let whole = json!({"id": "c", "object": "chat.completion", "created": 1, "model": model,

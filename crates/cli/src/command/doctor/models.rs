@@ -21,6 +21,10 @@ use crate::quantities::brief;
 /// The provider of recordings, which this program makes itself.
 const RECORDING: &str = "cassette";
 
+/// What to do about a model that used up the room of a small reply by thinking.
+const THINK_LESS: &str = "nothing, where runs are answered: they allow more tokens; otherwise let it think less, or raise \
+     max_output_tokens of the mode";
+
 /// Looks at the models of all roles at the same time, and returns the checks of each role. What is sent is announced before.
 pub(super) async fn all(
     endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
@@ -241,7 +245,10 @@ impl Looking<'_> {
                     }
                     _ => "the model answered without calling the tool".to_owned(),
                 };
-                let fix = "choose a model made for calling tools, if you want it to";
+                let fix = match only_thought(&reply) {
+                    true => THINK_LESS,
+                    false => "choose a model made for calling tools, if you want it to",
+                };
                 self.add_with("tools", Outcome::Warning, detail, fix);
             }
         }
@@ -253,6 +260,11 @@ impl Looking<'_> {
         (took, reply): (Duration, Result<Reply, LlmError>),
     ) -> bool {
         match reply {
+            Ok(reply) if only_thought(&reply) => {
+                let detail = format!("{}, and no answer: thinking took them", told(took, &reply));
+                self.add_with(name, Outcome::Warning, detail, THINK_LESS);
+                true
+            }
             Ok(reply) => {
                 self.add(name, Outcome::Ok, told(took, &reply));
                 true
@@ -263,6 +275,12 @@ impl Looking<'_> {
             }
         }
     }
+}
+
+/// Tells whether the room of a reply was used up before the model said anything: by thinking, which not every server shows.
+fn only_thought(reply: &Reply) -> bool {
+    let says_nothing = reply.text().trim().is_empty() && reply.calls().next().is_none();
+    reply.finish == ReplyFinish::Length && says_nothing
 }
 
 /// Tells whether a server that cannot list its models may still answer.
