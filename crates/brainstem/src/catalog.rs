@@ -8,7 +8,7 @@ use crate::config::{AgentConfig, OpeningConfig, Permission};
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
-use crate::rules::{Arguments, COMMANDS, CommandPattern, ToolPatterns};
+use crate::rules::{Arguments, COMMANDS, CommandPattern, Names, ToolPatterns};
 
 /// The most tools that a message lists.
 const MAX_KNOWN: usize = 20;
@@ -68,9 +68,11 @@ impl Policy {
                 .iter()
                 .filter(|tool| patterns.matches(&tool.name))
                 .peekable();
-            let usual = || COMMANDS.map(str::to_owned).to_vec();
-            let arguments = rule.arguments.clone().unwrap_or_else(usual);
-            if named.peek().is_some() && named.all(|tool| !may_take(tool, &arguments)) {
+            let own = rule.arguments.as_deref();
+            let names = own.map_or(Names::Usual(&COMMANDS), Names::These);
+            if named.peek().is_some() && named.all(|tool| !may_take(tool, names)) {
+                let usual = || COMMANDS.map(str::to_owned).to_vec();
+                let arguments = rule.arguments.clone().unwrap_or_else(usual);
                 found.push(PolicyError::NoCommand { at, arguments });
             }
         }
@@ -91,7 +93,7 @@ impl Policy {
             let named: Option<Vec<&ToolSpec>> = patterns.iter().map(in_full).collect();
             let Some(named) = named else { continue };
             let lacks = |argument: &String| {
-                let argument = std::slice::from_ref(argument);
+                let argument = Names::These(std::slice::from_ref(argument));
                 named
                     .iter()
                     .all(|tool| is_closed(tool) && !may_take(tool, argument))
@@ -270,8 +272,8 @@ fn leads_nowhere(pattern: &str) -> bool {
 /// Tells whether a tool takes nothing beside what its schema names, at any depth.
 fn is_closed(tool: &ToolSpec) -> bool {
     let schema = Arguments::read(&tool.parameters);
-    let others = schema.texts(&["additionalProperties"]);
-    let kinds = schema.texts(&["type"]).found;
+    let others = schema.texts(Names::These(&["additionalProperties".to_owned()]));
+    let kinds = schema.texts(Names::These(&["type".to_owned()])).found;
     let objects = kinds.iter().filter(|kind| **kind == "object").count();
     !others.is_unclear
         && others.found.len() >= objects.max(1)
@@ -279,7 +281,7 @@ fn is_closed(tool: &ToolSpec) -> bool {
 }
 
 /// Tells whether a tool may take one of the given arguments, as far as its schema says.
-fn may_take(tool: &ToolSpec, arguments: &[String]) -> bool {
+fn may_take(tool: &ToolSpec, arguments: Names<'_>) -> bool {
     let schema = Arguments::read(&tool.parameters);
-    !schema.has_any(&["properties"]) || schema.has_any(arguments)
+    !schema.has_any(Names::These(&["properties".to_owned()])) || schema.has_any(arguments)
 }

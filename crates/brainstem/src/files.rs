@@ -6,7 +6,7 @@ use neuraxis_core::{ToolKind, ToolSpec};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::rules::{COMMANDS, PATCHES, PATHS};
+use crate::rules::{COMMANDS, Names, PATCHES, PATHS};
 
 /// Tells whether a tool works on files of the machine that runs it: whether its calls name paths, patches or commands, by
 /// the names of arguments that rules look into. One that the caller runs does not.
@@ -22,8 +22,13 @@ pub fn works_on_files(tool: &ToolSpec) -> bool {
     }
     // A schema that says something else about its properties was refused when the tool was added.
     let schema = tool.parameters.decode::<Schema>();
-    let mut named = PATHS.iter().chain(&PATCHES).chain(&COMMANDS);
-    schema.is_ok_and(|schema| named.any(|name| schema.properties.contains_key(*name)))
+    let named = [
+        Names::Usual(&PATHS),
+        Names::Usual(&PATCHES),
+        Names::Usual(&COMMANDS),
+    ];
+    let is_named = |key: &String| named.iter().any(|names| names.have(key));
+    schema.is_ok_and(|schema| schema.properties.keys().any(is_named))
 }
 
 #[cfg(test)]
@@ -38,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_tool_whose_calls_name_paths_patches_or_commands_works_on_files() {
-        for name in ["path", "cwd", "patch", "command"] {
+        for name in ["path", "cwd", "patch", "command", "filePath"] {
             let schema = format!(r#"{{"type":"object","properties":{{"{name}":true}}}}"#);
             assert!(works_on_files(&tool(&schema)), "{name}");
             let client = tool(&schema).kind(ToolKind::Client);

@@ -23,7 +23,7 @@ use std::fmt::Display;
 use neuraxis_core::{AgentName, Channel, Mode, Role};
 
 pub(crate) use agent::AgentRules;
-pub(crate) use arguments::Arguments;
+pub(crate) use arguments::{Arguments, Names};
 pub(crate) use channel::ChannelRules;
 pub(crate) use check_rule::{check_rule, path_glob};
 pub(crate) use command::{CommandPattern, Part, rememberable};

@@ -23,12 +23,39 @@ enum Argument {
     Table(Vec<(String, Argument)>),
 }
 
+/// The names of arguments that are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Names<'a> {
+    /// Usual ones, however they are written: `workingDirectory` and `Working-Directory` are `working_directory`.
+    Usual(&'a [&'a str]),
+    /// Those that somebody named, exactly as they are.
+    These(&'a [String]),
+}
+
 /// The texts that stand under some names.
 #[derive(Debug, Default)]
 pub(crate) struct Texts<'a> {
     pub(crate) found: Vec<&'a str>,
+    /// Whether there is a list under those names that is not empty.
+    pub(crate) has_list: bool,
     /// Whether there is something under those names that is no text.
     pub(crate) is_unclear: bool,
+}
+
+impl Names<'_> {
+    /// Tells whether an argument has one of the names.
+    pub(crate) fn have(self, key: &str) -> bool {
+        match self {
+            Self::Usual(names) => names.iter().any(|name| letters(name).eq(letters(key))),
+            Self::These(names) => names.iter().any(|name| name == key),
+        }
+    }
+}
+
+/// Returns what is the same of a name however its words are joined.
+fn letters(name: &str) -> impl Iterator<Item = u8> {
+    let bytes = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-'));
+    bytes.map(|byte| byte.to_ascii_lowercase())
 }
 
 impl Arguments {
@@ -46,27 +73,24 @@ impl Arguments {
     }
 
     /// Returns the texts under the given names, at any depth, those in lists one by one.
-    pub(crate) fn texts<N: AsRef<str>>(&self, names: &[N]) -> Texts<'_> {
+    pub(crate) fn texts(&self, names: Names<'_>) -> Texts<'_> {
         let mut texts = Texts {
-            found: Vec::new(),
             is_unclear: self.is_unclear,
+            ..Texts::default()
         };
         collect(&self.fields, names, &mut texts);
         texts
     }
 
     /// Returns the lists of texts under the given names of the outermost table, and all other texts under those names.
-    pub(crate) fn lists_and_texts<N: AsRef<str>>(
-        &self,
-        names: &[N],
-    ) -> (Vec<Vec<&str>>, Texts<'_>) {
+    pub(crate) fn lists_and_texts(&self, names: Names<'_>) -> (Vec<Vec<&str>>, Texts<'_>) {
         let mut lists = Vec::new();
         let mut texts = Texts {
-            found: Vec::new(),
             is_unclear: self.is_unclear,
+            ..Texts::default()
         };
         for field in &self.fields {
-            let is_named = names.iter().any(|name| name.as_ref() == field.0);
+            let is_named = names.have(&field.0);
             match field.1.list().filter(|_| is_named) {
                 Some(list) => lists.push(list),
                 None => collect(std::slice::from_ref(field), names, &mut texts),
@@ -76,7 +100,7 @@ impl Arguments {
     }
 
     /// Tells whether there is anything under the given names, at any depth.
-    pub(crate) fn has_any<N: AsRef<str>>(&self, names: &[N]) -> bool {
+    pub(crate) fn has_any(&self, names: Names<'_>) -> bool {
         let mut texts = Texts::default();
         collect(&self.fields, names, &mut texts);
         !texts.found.is_empty() || texts.is_unclear
@@ -115,20 +139,16 @@ fn twice_within(value: &Argument) -> bool {
     }
 }
 
-fn collect<'a, N: AsRef<str>>(
-    fields: &'a [(String, Argument)],
-    names: &[N],
-    texts: &mut Texts<'a>,
-) {
+fn collect<'a>(fields: &'a [(String, Argument)], names: Names<'_>, texts: &mut Texts<'a>) {
     for (key, value) in fields {
-        if names.iter().any(|name| name.as_ref() == key) {
+        if names.have(key) {
             take(value, texts);
         }
         collect_within(value, names, texts);
     }
 }
 
-fn collect_within<'a, N: AsRef<str>>(value: &'a Argument, names: &[N], texts: &mut Texts<'a>) {
+fn collect_within<'a>(value: &'a Argument, names: Names<'_>, texts: &mut Texts<'a>) {
     match value {
         Argument::Scalar(_) => {}
         Argument::List(items) => {
@@ -144,6 +164,7 @@ fn take<'a>(value: &'a Argument, texts: &mut Texts<'a>) {
     match value {
         Argument::Scalar(text) => texts.found.push(text),
         Argument::List(items) => {
+            texts.has_list |= !items.is_empty();
             for item in items {
                 take(item, texts);
             }
@@ -220,7 +241,7 @@ mod tests {
 
     fn texts(json: &str) -> (Vec<String>, bool) {
         let arguments = Arguments::read(&JsonText::from_text(json));
-        let texts = arguments.texts(&["path"]);
+        let texts = arguments.texts(Names::Usual(&["path"]));
         let found = texts.found.iter().map(ToString::to_string).collect();
         (found, texts.is_unclear)
     }

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use neuraxis_core::{Access, JsonText};
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, Names};
 use super::command::{self, Folder, Part};
 use super::function::{RuleCall, RuleFunctions};
 use super::host::host_of;
@@ -48,8 +48,16 @@ pub(crate) const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 /// The arguments that hold more words for a command beside them.
 const BESIDE_COMMANDS: [&str; 3] = ["args", "argv", "arguments"];
 
-/// The arguments that hold variables for a command beside them: a table of them, or texts such as `NAME=value`.
-const VARIABLES: [&str; 3] = ["env", "environment", "env_vars"];
+/// The arguments that hold variables for a command beside them: a table or a list of them, or texts such as `NAME=value`.
+const VARIABLES: [&str; 7] = [
+    "env",
+    "environment",
+    "env_vars",
+    "env_variables",
+    "environment_variables",
+    "variables",
+    "vars",
+];
 
 /// What is known of a call: of its arguments, and who makes it.
 #[derive(Debug)]
@@ -147,20 +155,17 @@ impl<'a> Facts<'a> {
 
     fn find_paths(&self, names: Option<&[String]>) -> Named<PathTarget> {
         let arguments = self.arguments();
-        let texts = match names {
-            Some(names) => arguments.texts(names),
-            None => arguments.texts(&PATHS),
-        };
+        let texts = arguments.texts(names.map_or(Names::Usual(&PATHS), Names::These));
         let mut found = Named {
             items: Vec::new(),
             is_unclear: texts.is_unclear,
         };
         let patches = match names {
-            Some(_) => arguments.texts::<&str>(&[]),
-            None => arguments.texts(&PATCHES),
+            Some(_) => arguments.texts(Names::These(&[])),
+            None => arguments.texts(Names::Usual(&PATCHES)),
         };
         let in_patches = patches.found.iter().flat_map(|patch| in_patch(patch));
-        let folders = arguments.texts(&FOLDERS);
+        let folders = arguments.texts(Names::Usual(&FOLDERS));
         for path in texts.found.iter().copied().chain(in_patches) {
             found.items.push(lead(path, "", self.root));
             if path.starts_with('/') {
@@ -180,10 +185,8 @@ impl<'a> Facts<'a> {
     }
 
     fn find_hosts(&self, names: Option<&[String]>) -> Named<String> {
-        let texts = match names {
-            Some(names) => self.arguments().texts(names),
-            None => self.arguments().texts(&URLS),
-        };
+        let names = names.map_or(Names::Usual(&URLS), Names::These);
+        let texts = self.arguments().texts(names);
         let mut found = Named {
             items: Vec::new(),
             is_unclear: texts.is_unclear,
@@ -199,12 +202,13 @@ impl<'a> Facts<'a> {
 
     /// Returns the parts of the command that stands under the usual names; `None` if there is no command.
     pub(crate) fn parts(&self) -> Option<&[Part]> {
-        let parts = self.parts.get_or_init(|| self.parts_in(&COMMANDS));
+        let usual = Names::Usual(&COMMANDS);
+        let parts = self.parts.get_or_init(|| self.parts_in(usual));
         parts.as_deref()
     }
 
     /// Returns the parts of all commands that stand under the given names.
-    pub(crate) fn parts_in<N: AsRef<str>>(&self, names: &[N]) -> Option<Vec<Part>> {
+    pub(crate) fn parts_in(&self, names: Names<'_>) -> Option<Vec<Part>> {
         let arguments = self.arguments();
         let (lists, texts) = arguments.lists_and_texts(names);
         if lists.is_empty() && texts.found.is_empty() && !texts.is_unclear {
@@ -213,7 +217,7 @@ impl<'a> Facts<'a> {
         let of_texts = texts.found.iter().flat_map(|text| command::parts(text));
         let of_lists = lists.iter().map(|words| command::of_words(words));
         let mut parts: Vec<Part> = of_texts.chain(of_lists).collect();
-        let (more, beside) = arguments.lists_and_texts(&BESIDE_COMMANDS);
+        let (more, beside) = arguments.lists_and_texts(Names::Usual(&BESIDE_COMMANDS));
         match (parts.as_mut_slice(), more.as_slice()) {
             (_, []) if beside.found.is_empty() && !beside.is_unclear => {}
             ([only], [more])
@@ -248,14 +252,17 @@ impl<'a> Facts<'a> {
 
     /// Tells whether variables stand beside a command: some say what runs, as they do before it.
     fn sets_variables(&self) -> bool {
-        let variables = self.arguments().texts(&VARIABLES);
-        variables.is_unclear || variables.found.iter().any(|text| text.contains('='))
+        let variables = self.arguments().texts(Names::Usual(&VARIABLES));
+        // A text may be the JSON of a table or a list, which a tool reads as one.
+        let sets = |text: &str| text.contains('=') || text.trim_start().starts_with(['{', '[']);
+        let in_text = variables.found.iter().copied().any(sets);
+        variables.is_unclear || variables.has_list || in_text
     }
 
     /// Returns the folders that the call is to run in: the root, if it names none.
     pub(crate) fn folders(&self) -> &Named<PathTarget> {
         self.folders.get_or_init(|| {
-            let texts = self.arguments().texts(&FOLDERS);
+            let texts = self.arguments().texts(Names::Usual(&FOLDERS));
             let leads = |path: &&str| lead(path, "", self.root);
             let mut items: Vec<PathTarget> = texts.found.iter().map(leads).collect();
             if items.is_empty() {
@@ -290,7 +297,8 @@ impl<'a> Facts<'a> {
     /// Returns what the call asks of the sandbox.
     pub(crate) fn access(&self) -> &Named<Access> {
         self.access.get_or_init(|| {
-            let texts = self.arguments().texts(&["access"]);
+            let names = Names::Usual(&["access"]);
+            let texts = self.arguments().texts(names);
             let known = |text: &&str| {
                 Access::ALL
                     .into_iter()
@@ -298,7 +306,7 @@ impl<'a> Facts<'a> {
             };
             let items: Vec<Access> = texts.found.iter().filter_map(known).collect();
             Named {
-                is_unclear: texts.is_unclear && self.arguments().has_any(&["access"])
+                is_unclear: texts.is_unclear && self.arguments().has_any(names)
                     || items.len() < texts.found.len(),
                 items,
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use globset::GlobSet;
 use neuraxis_core::{Access, Channel, Mode, Remember, RuleRef, ToolClass, ToolSpec};
 
+use super::arguments::Names;
 use super::command::{CommandPattern, Part};
 use super::facts::Facts;
 use super::host::HostPattern;
@@ -180,7 +181,7 @@ impl Rule {
                 patterns,
                 names: Some(names),
             } => {
-                let parts = facts.parts_in(names).unwrap_or_default();
+                let parts = facts.parts_in(Names::These(names)).unwrap_or_default();
                 let fits = parts
                     .iter()
                     .map(|part| self.fits_part(patterns, part, facts));
@@ -198,7 +199,8 @@ impl Rule {
                 }
             }
             Condition::Value { name, patterns } => {
-                let texts = facts.arguments().texts(&[name]);
+                let name = Names::These(std::slice::from_ref(name));
+                let texts = facts.arguments().texts(name);
                 let is_unclear = |text: &&str| patterns.is_unclear(text);
                 let is_unclear = texts.is_unclear || texts.found.iter().any(is_unclear);
                 self.enough(&texts.found, is_unclear, |text| patterns.matches(text))

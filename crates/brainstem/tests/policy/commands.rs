@@ -629,6 +629,51 @@ commands = ['rm']
 }
 
 #[test]
+fn the_usual_arguments_are_found_however_their_names_are_written() {
+    let rules = "
+[rules.reads]
+answer = 'allow'
+tools = ['run_command']
+commands = ['git log **']
+
+[rules.no-rm]
+answer = 'deny'
+tools = ['run_command']
+commands = ['rm']
+";
+    let policy = layered(rules);
+    for (arguments, expected) in [
+        (r#"{"command":"git log","envVars":{"A":"1"}}"#, "ask"),
+        (
+            r#"{"command":"git log","environmentVariables":{"A":"1"}}"#,
+            "ask",
+        ),
+        (
+            r#"{"command":"git log","environment_variables":["A=1"]}"#,
+            "ask",
+        ),
+        (r#"{"command":"git log","Env":{"A":"1"}}"#, "ask"),
+        (r#"{"command":"git log","ENV-VARS":{"A":"1"}}"#, "ask"),
+        (r#"{"command":"git log","variables":{"A":"1"}}"#, "ask"),
+        (r#"{"command":"git log","vars":{"A":"1"}}"#, "ask"),
+        (r#"{"command":"git log","env":["A","1"]}"#, "ask"),
+        (r#"{"command":"git log","env":" {\"A\":\"1\"}"}"#, "ask"),
+        (r#"{"command":"git log","env":"[\"A\"]"}"#, "ask"),
+        (r#"{"command":"git log","env":[]}"#, "allow"),
+        (r#"{"command":"git log","Env":"production"}"#, "allow"),
+        (r#"{"command":"git log","workingDirectory":"x"}"#, "ask"),
+        (r#"{"command":"git log","Args":["--output=x"]}"#, "ask"),
+        (r#"{"command":"git log","Access":["network"]}"#, "ask"),
+        (r#"{"command":"git log","Cmd":"rm x"}"#, "deny"),
+        (r#"{"Command":"rm x"}"#, "deny"),
+        (r#"{"Command":"git log"}"#, "allow"),
+    ] {
+        let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", arguments);
+        assert_eq!(word(&verdict), expected, "{arguments}: {verdict:?}");
+    }
+}
+
+#[test]
 fn a_word_that_two_readers_unquote_differently_is_not_plain() {
     let policy = layered(
         "[rules.lint]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['python3 scripts/lint.py']",
