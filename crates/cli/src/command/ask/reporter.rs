@@ -69,6 +69,20 @@ impl Reporter {
         }
     }
 
+    /// Counts the model calls of the run, those that were told of before as well: so do the tokens that are told at its end.
+    pub(super) fn count(&mut self, event: &Event) {
+        let Event::Record(record) = event else {
+            return;
+        };
+        let RecordBody::LlmCall(call) = &record.body else {
+            return;
+        };
+        self.model_calls += 1;
+        if record.agent == AgentId::ROOT {
+            self.model = Some(call.reply.model.to_string());
+        }
+    }
+
     /// Takes an event of the run.
     pub(super) fn hear(&mut self, event: &Event) {
         match event {
@@ -225,10 +239,6 @@ impl Reporter {
 
     fn model_replied(&mut self, record: &Record, call: &LlmCall) {
         self.thought = Tail::default();
-        self.model_calls += 1;
-        if record.agent == AgentId::ROOT {
-            self.model = Some(call.reply.model.to_string());
-        }
         if self.detail < Detail::Verbose {
             return;
         }

@@ -172,6 +172,7 @@ impl View {
 
     fn show(&mut self, event: &Event) -> io::Result<()> {
         self.note_who_serves(event);
+        self.reporter.count(event);
         let happened = match event {
             Event::Record(record) => record.seq,
             Event::Live(live) => Seq(live.after.0.saturating_add(1)),
