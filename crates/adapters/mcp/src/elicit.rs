@@ -14,7 +14,8 @@ const MAX_FIELDS: usize = 20;
 /// The most values of a field to choose from.
 const MAX_CHOICES: usize = 50;
 
-/// The most characters of a question, and of each of its other texts.
+/// The most characters of a question, of which a person has to see the end before agreeing to it; of each of its other texts, the
+/// rest is cut.
 const MAX_MESSAGE: usize = 2_000;
 const MAX_TEXT: usize = 300;
 
@@ -42,8 +43,12 @@ pub(crate) fn question(
     if fields.len() > MAX_FIELDS {
         return Err(format!("it has more than {MAX_FIELDS} fields"));
     }
+    let message = harmless(message, usize::MAX);
+    if message.chars().count() > MAX_MESSAGE {
+        return Err(format!("it has more than {MAX_MESSAGE} characters"));
+    }
     let required = texts(schema.get("required"));
-    let mut question = Question::new(Arc::clone(server), harmless(message, MAX_MESSAGE));
+    let mut question = Question::new(Arc::clone(server), message);
     for (name, field) in fields {
         let field = field.as_object().ok_or("a field is no schema")?;
         let field = opened(schema, field)?;
@@ -307,6 +312,17 @@ mod tests {
         assert_eq!((count("wrap"), count("only")), (2, 1));
         assert_eq!((count("both"), count("last")), (2, 2));
         assert_eq!(field("last").title.as_deref(), Some("Last"));
+    }
+
+    #[test]
+    fn a_question_of_which_the_end_would_be_cut_is_not_asked() {
+        let asked = |message: String| question(&Arc::from("shop"), &message, &json!({}));
+        // What is not shown does not count.
+        let longest = format!("\u{1b}{}", "é".repeat(MAX_MESSAGE));
+        let shown = asked(longest.clone()).unwrap().message;
+        assert_eq!(shown.chars().count(), MAX_MESSAGE);
+        let refused = asked(longest + "!").unwrap_err();
+        assert_eq!(refused, "it has more than 2000 characters");
     }
 
     #[test]
