@@ -347,7 +347,9 @@ fn ctrl_c_while_the_servers_of_the_model_before_end_is_heard_and_the_other_model
     stdout.read_to_string(&mut said).unwrap();
     let stderr = stderr(&mut child);
     assert_eq!(child.wait().unwrap().code(), Some(0), "{stderr}");
-    assert!(stderr.contains("note: interrupted\n"), "{stderr}");
+    let told = "note: gpt-other answers from now on\n";
+    assert!(stderr.contains(told), "{stderr}");
+    assert!(!stderr.contains("interrupted"), "{stderr}");
     assert!(said.contains("gpt-other)*"), "{said}");
     assert_eq!(model.asked_for(), "gpt-other");
 }

@@ -108,7 +108,7 @@ impl Conversation {
     }
 
     /// Lets another model answer from now on. A signal that comes while its engine is built leaves all as it was; with one that
-    /// comes later, the engine before is not waited for.
+    /// comes later, neither the end of the engine before nor the list of models is waited for.
     pub(super) async fn set_model(&mut self, name: &str) -> Result<(), CommandError> {
         let progress = Progress::telling(self.detail);
         let mut servers = self.loaded.config.mcp().servers.values();
@@ -130,7 +130,7 @@ impl Conversation {
             let refused = std::mem::replace(&mut self.app, before);
             self.app.name_in_traces();
             self.role = role;
-            return match retire(&refused, &mut signals).await {
+            return match unless_told(&mut signals, retire(&refused)).await {
                 Ok(()) => Err(error),
                 Err(interrupted) => {
                     // It is no less true.
@@ -141,8 +141,20 @@ impl Conversation {
         }
         self.tell_notices();
         self.loaded = loaded;
-        retire(&before, &mut signals).await?;
-        unless_told(&mut signals, choice::note_unlisted(&self.loaded, name)).await
+        let rest = async {
+            progress.activity("ending the engine of the model before");
+            retire(&before).await;
+            progress.activity("asking the server which models it lists");
+            choice::note_unlisted(&self.loaded, name).await;
+        };
+        match unless_told(&mut signals, rest).await {
+            // What it was all for is done.
+            Err(error) if error.interruption() == Some(Signal::Interrupt) => {
+                progress::notice(&format!("{} answers from now on", one_line(name)));
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     /// Wires the engine in which another model answers, and returns it with its configuration and the role that has to serve. What
@@ -375,14 +387,11 @@ impl Conversation {
     }
 }
 
-/// Ends an engine beside which another one serves. What it shares with that one stays open. A signal ends the wait: its servers end
-/// as it is dropped.
-async fn retire(app: &App, signals: &mut Signals) -> Result<(), CommandError> {
-    let retired = async {
-        end_runs(app).await;
-        app.stop_servers().await;
-    };
-    unless_told(signals, retired).await
+/// Ends an engine beside which another one serves. What it shares with that one stays open. Whoever does not wait for it drops it,
+/// with which its servers end.
+async fn retire(app: &App) {
+    end_runs(app).await;
+    app.stop_servers().await;
 }
 
 /// Waits for something until a signal comes.
