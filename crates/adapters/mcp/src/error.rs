@@ -35,7 +35,7 @@ pub enum ConnectError {
     NoProgram {
         /// What was looked for.
         command: String,
-        /// Where it was looked for.
+        /// The `PATH` that it was looked for in; `None` without one, and where it is named with its folder.
         path: Option<String>,
     },
     /// The program cannot be started.

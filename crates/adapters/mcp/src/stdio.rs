@@ -114,7 +114,9 @@ pub(crate) fn find_program(config: &StdioConfig) -> Result<PathBuf, ConnectError
     program::find(&config.command, path, config.cwd.as_deref()).ok_or_else(|| {
         ConnectError::NoProgram {
             command: config.command.clone(),
-            path: path.map(str::to_owned),
+            path: path
+                .filter(|_| !program::names_folder(&config.command))
+                .map(str::to_owned),
         }
     })
 }

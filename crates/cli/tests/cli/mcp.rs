@@ -241,6 +241,7 @@ fn a_tool_that_changed_is_not_offered_until_it_is_accepted() {
     let tested: Value = serde_json::from_str(&tested).unwrap();
     assert_eq!(tested["tools"][0]["offered"], false);
     let refused = machine.run(["mcp", "trust", "shop"]).complaint(2);
+    assert!(refused.contains("mcp test shop`"), "{refused}");
     assert!(refused.contains("--yes"), "{refused}");
     machine.run(["mcp", "trust", "shop", "--yes"]).stdout_of(0);
     assert!(offered(&machine).0);

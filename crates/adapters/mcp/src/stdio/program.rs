@@ -13,10 +13,16 @@ use tokio::sync::oneshot;
 #[cfg(target_os = "linux")]
 const SETPRIV: &str = "/usr/bin/setpriv";
 
+/// Tells whether a program is named with a folder, so that no other is looked into.
+pub(super) fn names_folder(command: &str) -> bool {
+    Path::new(command.trim()).components().count() > 1
+}
+
 /// Looks for a program in the folders of a `PATH`, unless it is named with a folder.
 pub(super) fn find(command: &str, path: Option<&str>, folder: Option<&Path>) -> Option<PathBuf> {
+    let has_folder = names_folder(command);
     let command = Path::new(command.trim());
-    if command.components().count() > 1 {
+    if has_folder {
         let program = folder.map_or_else(|| command.to_owned(), |folder| folder.join(command));
         return program.is_file().then_some(program);
     }

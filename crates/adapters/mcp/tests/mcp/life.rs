@@ -213,16 +213,24 @@ async fn a_program_that_ends_before_it_reads_is_told_of_with_its_last_words() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named_with_where_it_was_looked_for() {
-    let mut program = StdioConfig::new("no-such-program", [""; 0]);
-    program
-        .env
-        .insert("PATH".to_owned(), Secret::new("/usr/bin:/bin"));
-    let server = start(McpServerConfig::new("shop", Reach::Stdio(program)));
-    let why = server.ready().await.unwrap_err();
-    assert_eq!(
-        why,
-        r#"there is no program "no-such-program" in PATH (/usr/bin:/bin)"#
-    );
+    for (command, expected) in [
+        (
+            "no-such-program",
+            r#"there is no program "no-such-program" in PATH (/usr/bin:/bin)"#,
+        ),
+        (
+            "/no/such/program",
+            r#"there is no program "/no/such/program""#,
+        ),
+    ] {
+        let mut program = StdioConfig::new(command, [""; 0]);
+        program
+            .env
+            .insert("PATH".to_owned(), Secret::new("/usr/bin:/bin"));
+        let server = start(McpServerConfig::new("shop", Reach::Stdio(program)));
+        let why = server.ready().await.unwrap_err();
+        assert_eq!(why, expected);
+    }
 }
 
 #[tokio::test]

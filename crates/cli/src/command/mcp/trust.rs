@@ -47,8 +47,10 @@ impl Trust {
                 .map_err(CommandError::from),
             (true, true) => accept(&self.name, &server),
             (true, false) => {
-                let hint = "read what `neuraxis mcp test` says; --yes accepts it unasked";
-                require_person(hint).and_then(|()| ask(&self.name, &server))
+                let name = &self.name;
+                let hint =
+                    format!("read what `neuraxis mcp test {name}` says; --yes accepts it unasked");
+                require_person(&hint).and_then(|()| ask(&self.name, &server))
             }
         };
         server.shutdown().await;
