@@ -162,6 +162,8 @@ async fn of_a_function_that_it_lacks_the_calculator_says_which_there_are() {
         ("min(3, 4)", "there is no function \"min\"; "),
         ("min (3)", "there is no function \"min\"; "),
         ("MIN(3)", "there is no function \"MIN\"; "),
+        ("C(5)", "there is no function \"C\"; "),
+        ("2 * E(3)", "there is no function \"E\"; "),
         ("2sec(1)", "there is no function \"sec\"; "),
         (
             "sec (1)",

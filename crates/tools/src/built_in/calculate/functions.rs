@@ -16,7 +16,7 @@ const UNITS_LIKE_FUNCTIONS: [&str; 13] = [
 ];
 
 /// Refuses functions of other calculators that would be taken for something else: `log`, which is the natural logarithm to many
-/// and that to the base 10 to others; `min(3)`, three minutes; and `max(12,18)`, of a number with a comma.
+/// and that to the base 10 to others; `min(3)`, three minutes; `C(5)`, five coulombs; and `max(12,18)`, of a number with a comma.
 pub(super) fn check(text: &str) -> Result<(), ToolError> {
     if text
         .split(|letter: char| !letter.is_ascii_alphanumeric())
@@ -33,7 +33,10 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
                 let before = text.get(..at).unwrap_or_default();
                 let word = last_word(before.trim_end());
                 let mut units = UNITS_LIKE_FUNCTIONS.into_iter();
-                if units.any(|unit| word.eq_ignore_ascii_case(unit)) {
+                let is_letter = matches!(word.as_bytes(), [b'A'..=b'Z']);
+                if units.any(|unit| word.eq_ignore_ascii_case(unit))
+                    || (is_letter && !is_of_number(before, word))
+                {
                     return Err(refused(&format!(
                         "there is no function {word:?}; behind the unit write `*`; {}",
                         known()
@@ -66,14 +69,16 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
 fn may_be_in_number(before: &str, behind: &str) -> bool {
     let word = last_word(before);
     let is_known = FUNCTIONS.contains(&word) || OPERATORS.contains(&word);
-    let is_unit = || {
-        let number = before.strip_suffix(word).unwrap_or_default();
-        let is_end = |letter: char| letter.is_ascii_digit() || letter == ')';
-        number.trim_end().ends_with(is_end)
-    };
     let rest = behind.trim_start_matches(|letter: char| letter.is_ascii_digit());
     let parts_thousands = behind.len() - rest.len() == 3;
-    !behind.starts_with(' ') && (is_known || (parts_thousands && is_unit()))
+    !behind.starts_with(' ') && (is_known || (parts_thousands && is_of_number(before, word)))
+}
+
+/// Tells whether a number stands before the word that a text ends with, as it does before a unit.
+fn is_of_number(before: &str, word: &str) -> bool {
+    let number = before.trim_end().strip_suffix(word).unwrap_or_default();
+    let is_end = |letter: char| letter.is_ascii_digit() || letter == ')';
+    number.trim_end().ends_with(is_end)
 }
 
 /// Names the functions where the calculator does not know one that an expression has.
