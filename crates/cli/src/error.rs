@@ -255,8 +255,9 @@ impl From<TrustError> for CommandError {
 impl From<BuildError> for CommandError {
     fn from(error: BuildError) -> Self {
         match &error {
-            BuildError::Tape(CassetteError::Exists { .. }) => {
-                Self::usage(error).hint("remove it, or record to another file")
+            BuildError::Tape(CassetteError::Exists { file }) => {
+                let removing = if file.is_file() { "remove it, or " } else { "" };
+                Self::usage(error).hint(format!("{removing}record to another file"))
             }
             BuildError::Tape(CassetteError::Io { .. }) => Self::usage(error).hint("check the path"),
             BuildError::Tape(_) | BuildError::EmptyTape { .. } => {

@@ -43,6 +43,18 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
+    /// The file is larger than any key.
+    #[error("{} has more than {MAX_BYTES} bytes, which no key has", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What is there is a folder, a pipe or another thing that is no file.
+    #[error("{} is no file", path.display())]
+    NoFile {
+        /// What is there.
+        path: PathBuf,
+    },
     /// Other users of this machine can read or change the file.
     #[error("other users can read or change {}; make it yours alone: chmod 600", path.display())]
     Exposed {
@@ -56,7 +68,11 @@ impl KeyError {
     pub(super) const fn key(&self) -> &'static str {
         match self {
             Self::TwoPlaces | Self::NoVariable { .. } => "api_key_env",
-            Self::Unreadable { .. } | Self::Empty { .. } | Self::Exposed { .. } => "api_key_file",
+            Self::Unreadable { .. }
+            | Self::Empty { .. }
+            | Self::TooLarge { .. }
+            | Self::NoFile { .. }
+            | Self::Exposed { .. } => "api_key_file",
         }
     }
 }
@@ -122,8 +138,13 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
             path: path.to_owned(),
         });
     }
-    if !metadata.is_file() || metadata.len() > MAX_BYTES {
-        return Err(KeyError::Empty {
+    if !metadata.is_file() {
+        return Err(KeyError::NoFile {
+            path: path.to_owned(),
+        });
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(KeyError::TooLarge {
             path: path.to_owned(),
         });
     }
@@ -207,6 +228,9 @@ mod tests {
         assert!(error.to_string().ends_with(&source.to_string()), "{error}");
         write_alone(&file, " \n");
         assert!(matches!(read(), Err(KeyError::Empty { .. })));
+        write_alone(&file, &"k".repeat(16 * 1024 + 1));
+        let error = read().unwrap_err();
+        assert!(error.to_string().contains("16384 bytes"), "{error}");
         write_alone(&file, "sk-canary\n");
         assert!(matches!(read(), Ok((Some(_), KeySource::File(_)))));
     }
@@ -218,6 +242,16 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
         }
+    }
+
+    /// Makes a folder that nobody else may read.
+    #[cfg(unix)]
+    fn folder_alone(within: &Path) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = within.join("folder");
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        folder
     }
 
     #[cfg(unix)]
@@ -240,6 +274,11 @@ mod tests {
             );
             assert!(!error.to_string().contains("canary"));
         }
+        let in_place = of(
+            &model(None, Some(&folder_alone(folder.path()))),
+            &environment,
+        );
+        assert!(matches!(in_place, Err(KeyError::NoFile { .. })));
         // As a secret of Kubernetes is mounted; and who may run a file can neither read nor change it.
         for mode in [0o440, 0o711] {
             assert!(matches!(read(mode), Ok((Some(_), _))), "{mode:o}");

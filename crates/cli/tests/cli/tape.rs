@@ -181,6 +181,13 @@ fn a_recording_that_cannot_be_made_or_read_is_told_with_what_to_do() {
         fs::read_to_string(machine.path("there.cassette")).unwrap(),
         "mine"
     );
+    // What is no file is not to be removed.
+    let complaint = machine.run(["ask", "--record", "/dev/null", QUESTION]);
+    let complaint = complaint.complaint(2);
+    assert!(
+        complaint.contains("\nhint: record to another file"),
+        "{complaint}"
+    );
 }
 
 #[test]
