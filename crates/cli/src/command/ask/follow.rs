@@ -193,5 +193,10 @@ pub(super) fn verdict(
         true => anyhow::anyhow!(what),
         false => anyhow::anyhow!(reason).context(what),
     };
-    Err(CommandError::failed(error).hint(what_to_do(records)))
+    let error = CommandError::failed(error);
+    Err(match result.status {
+        // Whoever cancelled it elsewhere wanted that.
+        RunStatus::Interrupted => error,
+        _ => error.hint(what_to_do(records)),
+    })
 }

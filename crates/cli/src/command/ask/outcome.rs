@@ -117,6 +117,7 @@ pub(super) fn what_to_do(records: &[Arc<Record>]) -> &'static str {
             | LlmErrorKind::BadRequest,
         ) => "`neuraxis doctor` checks the models and says how to fix what it finds",
         Some(LlmErrorKind::NotRecorded) => "record it anew with --record, or ask what was recorded",
-        _ => "ask again with --format events to see every step",
+        // This is told in a chat as well, which has no such option.
+        _ => "`neuraxis ask --format events` shows every step of a run",
     }
 }

@@ -81,3 +81,25 @@ async fn a_program_gets_no_text_of_an_attempt_that_failed() {
     assert_eq!(printed, "I am well.\n");
     assert!(verdict.is_ok());
 }
+
+#[tokio::test]
+async fn a_run_that_somebody_cancelled_comes_without_advice() {
+    let orchestrator = Orchestrator::builder()
+        .store(Arc::new(MemoryStore::new()))
+        .model(
+            Role::REASONING,
+            Arc::new(ScriptedModel::new().then(Script::hanging())),
+        )
+        .build()
+        .unwrap();
+    let request = UserRequest::new("s".parse().unwrap(), "How are you?");
+    let (run, _events) = orchestrator.stream(request).await.unwrap();
+    run.cancel("nobody needs it").unwrap();
+    let result = run.result().await.unwrap();
+    let records = run.records();
+    let outcome = Outcome::of(&result, &records);
+    let interrupt = Interrupt::watch(|_| {});
+    let told = told(verdict(&result, &outcome, &interrupt, &records, |_| false));
+    assert!(told.contains("nobody needs it"), "{told}");
+    assert!(!told.contains("hint: "), "{told}");
+}
