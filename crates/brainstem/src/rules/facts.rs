@@ -12,7 +12,7 @@ use super::host::host_of;
 use super::path::{PathTarget, in_patch, lead};
 
 /// The arguments that hold paths, unless a rule says otherwise.
-pub(crate) const PATHS: [&str; 18] = [
+pub(crate) const PATHS: [&str; 19] = [
     "path",
     "paths",
     "file",
@@ -24,6 +24,7 @@ pub(crate) const PATHS: [&str; 18] = [
     "folder",
     "cwd",
     "workdir",
+    "working_dir",
     "working_directory",
     "source",
     "destination",
@@ -34,7 +35,7 @@ pub(crate) const PATHS: [&str; 18] = [
 ];
 
 /// The arguments that hold the folder in which something runs, and from which other paths may count.
-const FOLDERS: [&str; 3] = ["cwd", "workdir", "working_directory"];
+const FOLDERS: [&str; 4] = ["cwd", "workdir", "working_dir", "working_directory"];
 
 /// The arguments that hold a patch, which names files itself.
 pub(crate) const PATCHES: [&str; 2] = ["patch", "diff"];

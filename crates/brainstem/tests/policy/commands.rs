@@ -662,6 +662,7 @@ commands = ['rm']
         (r#"{"command":"git log","env":[]}"#, "allow"),
         (r#"{"command":"git log","Env":"production"}"#, "allow"),
         (r#"{"command":"git log","workingDirectory":"x"}"#, "ask"),
+        (r#"{"command":"git log","working_dir":"x"}"#, "ask"),
         (r#"{"command":"git log","Args":["--output=x"]}"#, "ask"),
         (r#"{"command":"git log","Access":["network"]}"#, "ask"),
         (r#"{"command":"git log","Cmd":"rm x"}"#, "deny"),
