@@ -50,6 +50,11 @@ pub(crate) async fn take(
     let last = events::last_of(&headers)?;
     let turn = Turn::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     let mut request = turn.into_request(session, &caller, &limited)?;
+    let later = if key.is_some() {
+        Later::UnderItsKey
+    } else {
+        Later::InTheSession
+    };
     request.idempotency_key = key;
     let slot = match limited.slot(&caller) {
         Ok(slot) => Some(slot),
@@ -67,8 +72,7 @@ pub(crate) async fn take(
     } else {
         drop(events);
         let result = handle.result().await;
-        Json(result.map_err(|why| no_result(&orchestrator, &handle, &why, Later::UnderItsKey))?)
-            .into_response()
+        Json(result.map_err(|why| no_result(&orchestrator, &handle, &why, later))?).into_response()
     };
     if handle.is_repeat() {
         let is = HeaderValue::from_static("true");

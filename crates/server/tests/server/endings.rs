@@ -109,6 +109,9 @@ async fn a_server_that_drains_leaves_its_runs_without_a_word_and_says_where_they
         (503, &json!("/errors/shutting-down"))
     );
     assert_eq!(problem["run_id"], run.to_string());
+    // The request had no key to be sent again under.
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("stands in its session"), "{detail}");
     let rest = frames.rest().await;
     assert!(
         rest.iter()
