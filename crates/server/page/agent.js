@@ -38,7 +38,7 @@ class Calls {
   count() {
     if (!this.group) return;
     const counts = {};
-    for (const { state, isIll } of this.views) counts[isIll ? "ill" : state] = (counts[isIll ? "ill" : state] ?? 0) + 1;
+    for (const { state } of this.views) counts[state] = (counts[state] ?? 0) + 1;
     const parts = COUNTED.map(([state, word]) => [counts[state] ?? 0, word]).filter(([count]) => count > 0);
     const isOne = parts.length === 1 && parts[0][1] === "done";
     this.word.textContent = [`${this.views.length} tool calls`, ...(isOne ? ["all done"] : parts.map(([count, word]) => `${count} ${word}`))].join(" · ");

@@ -12,6 +12,8 @@ const STATES = {
   client: ["hand", "waits for a client"],
   running: ["spinner", "running"],
   done: ["check", "done"],
+  // The call did what it was to do; the command did not.
+  ill: ["warn", "ended with an error"],
   error: ["cross", "failed"],
   refused: ["shield", "not allowed"],
 };
@@ -144,10 +146,7 @@ export class ToolView {
     const isRefused = REFUSED.has(record.failure);
     const words = record.failure ? record.failure.replaceAll("_", " ") : "";
     const ended = record.status === "done" ? endOf(record.value) : "";
-    // The call did what it was to do; the command did not.
-    this.isIll = Boolean(ended);
-    this.node.classList.toggle("ill", this.isIll);
-    this.setState(record.status === "done" ? "done" : isRefused ? "refused" : "error", ended || (isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words));
+    this.setState(ended ? "ill" : record.status === "done" ? "done" : isRefused ? "refused" : "error", ended || (isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words));
     if (record.status !== "done") {
       const text = messageOf(record.value).replace(/^denied: /, "");
       // What a person said stands there already, with who said it.
