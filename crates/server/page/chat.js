@@ -305,7 +305,7 @@ export class Chat {
     this.views.splice(this.views.indexOf(view), 1);
     this.composer.restore(text, files);
     this.hooks.changed();
-    this.complain({ title: "Your message was not sent", message: "A run that this page did not follow is at work in this session. Your message is in the field again: wait for the end of that run, or send it to add it there." });
+    this.complain({ title: "Your message was not sent", message: "A run that this page did not follow is at work in this session. Your message is in the field again: send it to add it there, or once that run has ended to begin another." });
   }
 
   /** Refuses to go on in a session that was deleted elsewhere: it would begin anew, without what stands here. */

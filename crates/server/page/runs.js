@@ -55,16 +55,19 @@ export function statusTag(run) {
 function row(run) {
   const used = run.used ?? {};
   const end = run.ended_at ?? run.last_at;
-  const counted = (count, failed) => (count || failed ? `${count ?? 0}${failed ? ` (${failed} failed)` : ""}` : "0");
-  // On a narrow screen a row is a card, where the layout takes the roles of a table away unless they are said, and the heads.
-  const cell = (text, head) => el("td", { role: "cell", class: "right", text, "data-head": text ? head : undefined });
+  const total = used.usage?.total_tokens ?? 0;
+  // On a narrow screen a row is a card, where the layout takes the roles of a table away unless they are said, and the heads:
+  // there a number is followed by what it counts.
+  const cell = (text, ...more) => el("td", { role: "cell", class: "right" }, text, more);
+  const unit = (count, word) => el("span", { class: "unit", text: ` ${word}${count === 1 ? "" : "s"}` });
+  const counted = (count, failed, word) => cell(String(count), unit(count, word), failed ? ` (${failed} failed)` : "");
   return el("tr", { role: "row" },
     el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}`, title: run.text }), run.text || run.run_id)),
     el("td", { role: "cell" }, statusTag(run)),
     el("td", { role: "cell" }, run.started_at && timeOf(run.started_at)),
     cell(run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : ""),
-    cell(counted(used.llm_calls, used.llm_failures), "model calls"),
-    cell(counted(used.tool_calls, used.tool_errors), "tools"),
-    cell(tokens(used.usage?.total_tokens ?? 0), "tokens"),
+    counted(used.llm_calls ?? 0, used.llm_failures, "model call"),
+    counted(used.tool_calls ?? 0, used.tool_errors, "tool"),
+    cell(tokens(total), unit(total, "token")),
     cell(costOf(used)));
 }

@@ -103,6 +103,18 @@ export async function lays_a_run_out_on_a_laptop(world) {
   }
 }
 
+export async function says_what_the_numbers_of_a_run_count_on_a_narrow_screen(world) {
+  await world.api("/sessions/counted/turns", { message: "Count what this takes" });
+  const { used } = (await world.api("/runs?session=counted")).runs[0];
+  const page = await world.open({ hash: "#/runs", token: false });
+  const cells = page.locator(".runs tbody tr", { hasText: "Count what this takes" }).locator("td");
+  await cells.first().waitFor();
+  await page.setViewportSize({ width: 1024, height: 700 });
+  const told = await cells.allInnerTexts();
+  assert.ok(told.includes(`${used.llm_calls} model call${used.llm_calls === 1 ? "" : "s"}`), told);
+  assert.ok(told.includes("0 tools"), told);
+}
+
 export async function gives_titles_the_room_there_is(world) {
   const text = "Find out why the nightly build of the payments service fails on the second of the month";
   await world.api("/sessions/long/turns", { message: text });
