@@ -52,8 +52,11 @@ pub enum UnboundedSchema {
     /// References in a part of it would count from there.
     #[error("has a part with an address of its own")]
     OwnAddress,
-    /// It grows beyond all measure, as one does whose parts refer to others more than once, and these do, too.
-    #[error("is too costly to check against: its references multiply")]
+    /// It is too large, or grows beyond all measure, as one does whose parts refer to others more than once, and these do, too.
+    #[error(
+        "is too costly to check against: it has more than {MAX_COST} places or {MAX_LEVELS} levels, with all that it refers to each \
+         time that it does"
+    )]
     TooCostly,
 }
 

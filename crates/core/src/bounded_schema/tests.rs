@@ -44,6 +44,15 @@ fn a_schema_that_doubles_with_each_level_is_refused_however_its_references_are_w
 }
 
 #[test]
+fn a_schema_without_references_that_is_too_large_is_told_how_large_it_may_be() {
+    let values: Vec<u32> = (0..60_000).collect();
+    let refused = bound(&json!({"enum": values}), 0).unwrap_err();
+    assert_eq!(refused, UnboundedSchema::TooCostly);
+    let said = refused.to_string();
+    assert!(said.contains("more than 50000 places"), "{said}");
+}
+
+#[test]
 fn what_is_left_unevaluated_costs_with_each_level_once_more() {
     let mut schema = json!({});
     for _ in 0..12 {
