@@ -133,7 +133,9 @@ async fn begin(
         let end = followers.add(orchestrator.runs(), handle.run_id());
         Ok::<_, RequestError>((handle, events, end))
     });
-    begun.await?.map_err(|error| refused_in("messages", error))
+    begun
+        .await?
+        .map_err(|error| refused_in("messages", "threadId", error))
 }
 
 /// Returns the messages that a session holds; none if there is no such session yet, or none that the caller may see.

@@ -139,16 +139,23 @@ impl From<DecideError> for Problem {
     }
 }
 
-/// As from the error alone, for a protocol in which what is said stands in this field, files with it.
-pub(crate) fn refused_in(field: &'static str, error: RequestError) -> Problem {
-    let is_of_it = matches!(
-        error,
-        RequestError::Attachment { .. } | RequestError::TooLarge { .. }
-    );
+/// As from the error alone, for a protocol in which what is said stands in this field, files with it, and the session in that one.
+pub(crate) fn refused_in(
+    field: &'static str,
+    session: &'static str,
+    error: RequestError,
+) -> Problem {
+    let field = match &error {
+        RequestError::Attachment { .. } | RequestError::TooLarge { .. } => Some(field),
+        RequestError::Store(StoreError::Invalid { what, .. }) if *what == "session id" => {
+            Some(session)
+        }
+        _ => None,
+    };
     let problem = Problem::from(error);
-    match is_of_it {
-        true => problem.with("field", field),
-        false => problem,
+    match field {
+        Some(field) => problem.with("field", field),
+        None => problem,
     }
 }
 

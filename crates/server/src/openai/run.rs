@@ -52,7 +52,9 @@ pub(super) async fn begin(
         // Dropped with the answer of this task if nobody waits for it any more.
         Ok::<_, RequestError>((Held { handle, limited }, events))
     });
-    begun.await?.map_err(|error| refused_in(said_in, error))
+    begun
+        .await?
+        .map_err(|error| refused_in(said_in, "neuraxis.session", error))
 }
 
 impl Held {

@@ -24,6 +24,14 @@ async fn values_out_of_range_and_texts_that_no_store_keeps_are_refused_by_their_
         [
             refused(json!({"messages": [user("a\0b")]}), "messages[0].content"),
             refused(chat("user", json!("\0")), "user"),
+            refused(
+                chat("neuraxis", json!({"session": "a/b"})),
+                "neuraxis.session",
+            ),
+            refused(
+                chat("neuraxis", json!({"session": ".."})),
+                "neuraxis.session",
+            ),
             refused(chat("temperature", json!(-0.1)), "temperature"),
             refused(chat("temperature", json!(2.1)), "temperature"),
             refused(chat("temperature", json!(1e40)), "temperature"),
