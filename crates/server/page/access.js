@@ -4,6 +4,9 @@ import { button, el, openDialog } from "./dom.js";
 
 const PLACE = "neuraxis.key";
 
+/** What the server said that the key which is shown may do; nothing before it did. */
+let scopes;
+
 /** What is shown to the server, if there is something. */
 export function key() {
   return sessionStorage.getItem(PLACE) ?? undefined;
@@ -11,10 +14,21 @@ export function key() {
 
 /** Keeps what is shown from now on; nothing forgets it. */
 export function keep(text) {
+  scopes = undefined;
   const trimmed = (text ?? "").trim();
   if (trimmed) sessionStorage.setItem(PLACE, trimmed);
   else sessionStorage.removeItem(PLACE);
   window.dispatchEvent(new Event("access"));
+}
+
+/** Notes what the server says that whoever shows this may do. */
+export function noteScopes(said) {
+  scopes = said;
+}
+
+/** Whether a decision may be taken; whoever shows nothing is asked for the token. */
+export function mayDecide() {
+  return !key() || !scopes || scopes.includes("approve");
 }
 
 /** Takes `#token=…` out of the address. */

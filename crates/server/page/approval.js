@@ -64,7 +64,7 @@ export class ApprovalView extends Card {
     } } });
     this.approve = altered ? null : button({ name: "check", text: "Approve", className: "primary", onClick: () => this.decide("approve") });
     this.controls = [this.approve, button({ name: "cross", text: "Deny", className: "danger", onClick: () => this.decide("deny") })].filter(Boolean);
-    return el("div", { class: "row answers" }, this.controls, this.reason);
+    return this.answerRow(this.controls, this.reason);
   }
 
   async decide(decision) {

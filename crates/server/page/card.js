@@ -1,6 +1,6 @@
 // A card on which a person decides: how an answer is sent, the token where that needs it, and what goes wrong.
 
-import { keep, key, whereItIs } from "./access.js";
+import { keep, key, mayDecide, whereItIs } from "./access.js";
 import { alertLine, el, setAlert } from "./dom.js";
 
 let count = 0;
@@ -19,6 +19,12 @@ export class Card {
     this.controls = [];
     this.node = el("section", { class: "ask", role: "group", tabindex: "-1", "aria-labelledby": `${this.id}-title` });
     if (!key()) this.askForToken();
+  }
+
+  /** The row of what sends an answer, or why nothing would be taken. */
+  answerRow(...parts) {
+    if (mayDecide()) return el("div", { class: "row answers" }, ...parts);
+    return el("p", { class: "line-note warn", text: "The key of this page may not decide: that takes one with the scope approve." });
   }
 
   /** Asks for the token until another one is kept, which may be entered on another card. */

@@ -1,5 +1,6 @@
 // What a turn is taken with: agent, channel and mode, and what the policy makes of the choice.
 
+import { noteScopes } from "./access.js";
 import { get, path, post } from "./api.js";
 import { appendVisible, button, el, factList, fill, icon } from "./dom.js";
 import { duration, parsed } from "./format.js";
@@ -29,6 +30,7 @@ export class Choices {
 
   async load() {
     const policy = await get("/policy");
+    noteScopes(policy.scopes);
     const { kept } = this;
     const lists = { agent: policy.agents, channel: policy.channels, mode: policy.modes };
     const usual = { channel: "chat", mode: "moderate" };

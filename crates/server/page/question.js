@@ -69,7 +69,7 @@ class QuestionView extends Card {
       appendVisible(el("p", { class: "stranger", id: `${this.id}-words` }), question.message),
       el("p", { class: "line-note warn", text: "These are its own words. What you answer goes to it: give it nothing secret." }),
       this.form, this.token, this.problem,
-      el("div", { class: "row answers" }, this.controls),
+      this.answerRow(this.controls),
       el("p", { class: "hint", text: `Open until ${clock(question.expires_at)}` }));
   }
 

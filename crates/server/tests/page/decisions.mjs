@@ -247,6 +247,20 @@ export async function answers_what_a_tool_asks(world) {
   }
 }
 
+export async function says_of_a_key_that_may_not_decide_that_it_may_not(world) {
+  const page = await world.open();
+  await page.route("**/api/v1/policy", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), scopes: ["turns", "read"] } });
+  });
+  await page.reload();
+  await choose(page, "Channel", "code_task");
+  await say(page, "write a note");
+  await sees(page, ".ask .line-note", "may not decide");
+  assert.equal(await page.locator(".ask .answers").count(), 0);
+  await world.accessible(page, "a question that the key may not decide");
+}
+
 export async function asks_again_for_what_could_not_be_loaded(world) {
   const page = await world.open();
   await choose(page, "Channel", "code_task");

@@ -83,6 +83,7 @@ scenarios! {
     fn conversations_and_runs_are_kept_as_files() = "keeps_conversations_and_runs_as_files";
     fn a_choice_is_explained_and_a_refusal_names_its_rule() = "explains_the_choice";
     fn a_turn_is_taken_with_what_was_chosen_before_the_choices_are_there() = "sends_what_was_chosen_before_the_choices_are_there";
+    fn on_a_narrow_screen_the_numbers_of_a_run_say_what_they_count() = "says_what_the_numbers_of_a_run_count_on_a_narrow_screen";
     fn a_title_in_the_list_has_the_room_there_is_and_the_view_that_is_shown_is_marked() = "gives_titles_the_room_there_is";
     fn sessions_are_found_by_title_and_id_and_deleted_after_a_question() = "finds_and_deletes_sessions";
     fn a_session_that_was_deleted_elsewhere_is_not_begun_anew() = "does_not_begin_a_deleted_session_anew";
@@ -93,6 +94,7 @@ scenarios! {
     fn a_person_denies_a_call_with_a_reason_after_a_reload_too() = "denies_with_a_reason";
     fn a_run_that_got_its_result_from_a_client_is_shown_at_work() = "goes_on_with_what_a_client_brings";
     fn what_a_tool_asks_is_filled_in_by_keyboard_and_answered_or_declined() = "answers_what_a_tool_asks";
+    fn a_key_that_may_not_decide_is_told_so_beside_the_question() = "says_of_a_key_that_may_not_decide_that_it_may_not";
     fn a_question_that_could_not_be_loaded_is_asked_for_again() = "asks_again_for_what_could_not_be_loaded";
     fn a_run_that_cannot_be_followed_for_a_while_is_not_taken_for_one_that_failed() = "follows_a_run_again_that_it_had_to_leave";
     fn a_server_that_wants_a_key_is_shown_one_and_asked_again() = "asks_for_a_key";
