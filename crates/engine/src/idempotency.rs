@@ -165,7 +165,8 @@ impl Runs {
         if self.parts.active.contains(run) || stands(&now) != stands(seen) {
             return Ok(Some(KeyedRun::Changed));
         }
-        if self.parts.dispatcher.is_some() && seen.records > 0 {
+        let is_of_former = !matches!(self.reach(run), Reached::No);
+        if (self.parts.dispatcher.is_some() || is_of_former) && seen.records > 0 {
             // Who asks again may have had all of them.
             let handle = self.follow(run, session, records.to_vec());
             return Ok(Some(found(handle)));

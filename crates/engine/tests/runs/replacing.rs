@@ -108,6 +108,26 @@ async fn a_run_of_an_engine_that_was_replaced_hears_soon_of_what_another_process
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_made_again_gets_the_run_of_an_engine_that_was_replaced() {
+    let store = Arc::new(MemoryStore::new());
+    let former = slow(&store).build().unwrap();
+    let keyed = || request("go").idempotency_key("booking-17".parse().unwrap());
+    let (first, _) = former.stream(keyed()).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let next = slow(&store).replaces(&former).build().unwrap();
+    tokio::spawn(async move { former.suspend(MINUTE * 10).await });
+    let (again, _events) = next.stream(keyed()).await.unwrap();
+    assert!(again.is_repeat());
+    assert_eq!(again.run_id(), first.run_id());
+    let result = again.result().await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "Seen.")
+    );
+    assert_eq!(again.records(), first.records());
+}
+
 /// Of two runs the store is late with the first that is given back, so that the second has to wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_was_stopped_is_not_taken_up_by_the_next_engine_before_it_is_given_back() {
