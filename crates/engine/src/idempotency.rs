@@ -152,6 +152,8 @@ impl Runs {
         records: &[Arc<Record>],
     ) -> Result<Option<KeyedRun>, RequestError> {
         let (session, run) = (seen.session.clone(), seen.run_id);
+        // Before it is read: it may end there meanwhile.
+        let is_of_former = !matches!(self.reach(run), Reached::No);
         let now = match self.parts.store.run(run).await {
             Ok(now) => now,
             Err(StoreError::NoSuchRun(_)) => return Ok(Some(KeyedRun::Changed)),
@@ -165,7 +167,6 @@ impl Runs {
         if self.parts.active.contains(run) || stands(&now) != stands(seen) {
             return Ok(Some(KeyedRun::Changed));
         }
-        let is_of_former = !matches!(self.reach(run), Reached::No);
         if (self.parts.dispatcher.is_some() || is_of_former) && seen.records > 0 {
             // Who asks again may have had all of them.
             let handle = self.follow(run, session, records.to_vec());
