@@ -1,5 +1,6 @@
 // A question to a person about one call: exactly what would run, why it asks, and the answer.
 
+import { mayDecide } from "./access.js";
 import { path, post } from "./api.js";
 import { Card } from "./card.js";
 import { announce, appendVisible, button, codeBox, el, fill, icon, isComposing } from "./dom.js";
@@ -24,7 +25,8 @@ export class ApprovalView extends Card {
     const why = [appendVisible(el("p", { class: "why" }), request.reason)];
     for (const cause of request.causes ?? []) if (CAUSES[cause]) why.push(el("p", { class: "line-note warn", text: CAUSES[cause] }));
     if (altered) why.push(appendVisible(el("p", { class: "line-note error" }), `What stands in the store is not what was asked: ${altered}`));
-    fill(this.node, title, why, this.what(request), altered ? null : this.editor(request), this.token, altered ? null : this.memory(request), this.problem, this.answers(altered),
+    const canApprove = !altered && mayDecide();
+    fill(this.node, title, why, this.what(request), canApprove ? this.editor(request) : null, this.token, canApprove ? this.memory(request) : null, this.problem, this.answers(altered),
       plan && appendVisible(el("p", { class: "hint" }), `What its run uses counts for the plan ${plan}`),
       request.expires_at && el("p", { class: "hint", text: `Open until ${clock(request.expires_at)}` }));
   }
