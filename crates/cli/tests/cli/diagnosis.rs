@@ -397,16 +397,20 @@ fn the_doctor_does_not_deny_a_file_that_it_cannot_read() {
 
 #[test]
 fn the_doctor_says_why_a_key_cannot_be_read_from_its_file_and_advises_nothing_that_is_refused() {
-    let text = "[models.reasoning]\nprovider = 'deepseek'\napi_key_file = 'no-such-key'\n";
-    let machine = Machine::new().with_file("neuraxis.toml", text);
-    let done = machine.run(["doctor", "--offline"]);
-    let said = "no-such-key: No such file or directory";
-    assert!(done.stdout.contains(said), "{done:?}");
-    let advised = "name that in models.reasoning.api_key_file";
-    assert!(done.stdout.contains(advised), "{done:?}");
-    // Beside a file it is refused.
-    let refused = "models.reasoning.api_key_env";
-    assert!(!done.stdout.contains(refused), "{done:?}");
+    for (file, said) in [
+        ("no-such-key", "no-such-key: No such file or directory"),
+        (".", " is no file"),
+    ] {
+        let text = format!("[models.reasoning]\nprovider = 'deepseek'\napi_key_file = '{file}'\n");
+        let machine = Machine::new().with_file("neuraxis.toml", text);
+        let done = machine.run(["doctor", "--offline"]);
+        assert!(done.stdout.contains(said), "{done:?}");
+        let advised = "name that in models.reasoning.api_key_file";
+        assert!(done.stdout.contains(advised), "{done:?}");
+        // Beside a file it is refused.
+        let refused = "models.reasoning.api_key_env";
+        assert!(!done.stdout.contains(refused), "{done:?}");
+    }
 }
 
 #[test]

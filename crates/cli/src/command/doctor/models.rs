@@ -98,7 +98,10 @@ fn fix_of_key(role: &Role, error: &KeyError) -> String {
             format!("remove models.{role}.api_key_env or models.{role}.api_key_file")
         }
         KeyError::Exposed { path } => format!("`chmod 600 {}`, as its owner", path.display()),
-        KeyError::Unreadable { .. } | KeyError::Empty { .. } => format!(
+        KeyError::Unreadable { .. }
+        | KeyError::Empty { .. }
+        | KeyError::TooLarge { .. }
+        | KeyError::NoFile { .. } => format!(
             "write the key into a file that you alone can read, and name that in models.{role}.api_key_file"
         ),
         _ => format!("export the key, and name its variable in models.{role}.api_key_env"),
