@@ -133,13 +133,13 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
         source,
     };
     let metadata = fs::metadata(path).map_err(unreadable)?;
-    if is_exposed(&metadata) {
-        return Err(KeyError::Exposed {
+    if !metadata.is_file() {
+        return Err(KeyError::NoFile {
             path: path.to_owned(),
         });
     }
-    if !metadata.is_file() {
-        return Err(KeyError::NoFile {
+    if is_exposed(&metadata) {
+        return Err(KeyError::Exposed {
             path: path.to_owned(),
         });
     }
@@ -244,13 +244,13 @@ mod tests {
         }
     }
 
-    /// Makes a folder that nobody else may read.
+    /// Makes a folder that others may read.
     #[cfg(unix)]
-    fn folder_alone(within: &Path) -> PathBuf {
+    fn shared_folder(within: &Path) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let folder = within.join("folder");
         fs::create_dir(&folder).unwrap();
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         folder
     }
 
@@ -275,7 +275,7 @@ mod tests {
             assert!(!error.to_string().contains("canary"));
         }
         let in_place = of(
-            &model(None, Some(&folder_alone(folder.path()))),
+            &model(None, Some(&shared_folder(folder.path()))),
             &environment,
         );
         assert!(matches!(in_place, Err(KeyError::NoFile { .. })));
