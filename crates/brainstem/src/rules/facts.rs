@@ -35,7 +35,15 @@ pub(crate) const PATHS: [&str; 19] = [
 ];
 
 /// The arguments that hold the folder in which something runs, and from which other paths may count.
-const FOLDERS: [&str; 4] = ["cwd", "workdir", "working_dir", "working_directory"];
+const FOLDERS: [&str; 7] = [
+    "cwd",
+    "workdir",
+    "working_dir",
+    "working_directory",
+    "directory",
+    "dir",
+    "folder",
+];
 
 /// The arguments that hold a patch, which names files itself.
 pub(crate) const PATCHES: [&str; 2] = ["patch", "diff"];

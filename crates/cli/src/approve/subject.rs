@@ -84,8 +84,18 @@ fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'
     let is_line =
         arguments.get("command").is_some_and(Value::is_string) && !arguments.contains_key("args");
     let mut shown = if is_line { vec!["command"] } else { Vec::new() };
-    let folders = ["cwd", "folder", "working_dir", "workdir"].into_iter();
-    let mut folders = folders.filter_map(|name| Some((name, arguments.get(name)?.as_str()?)));
+    let folders = [
+        "cwd",
+        "folder",
+        "working_dir",
+        "working_directory",
+        "workdir",
+        "directory",
+        "dir",
+    ];
+    let mut folders = folders
+        .into_iter()
+        .filter_map(|name| Some((name, arguments.get(name)?.as_str()?)));
     if let Some((name, folder)) = folders.next() {
         shown.push(name);
         rows.extend(titled("in:", folder, Mark::Plain));
