@@ -53,9 +53,12 @@ impl Names<'_> {
 }
 
 /// Returns what is the same of a name however its words are joined.
-fn letters(name: &str) -> impl Iterator<Item = u8> {
-    let bytes = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-'));
-    bytes.map(|byte| byte.to_ascii_lowercase())
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    let letters = name.chars().filter(|letter| !matches!(letter, '_' | '-'));
+    // Programs in Go read `ſ` as `s`, with which it shares `S` alone, and the sign of kelvin as `k`, its only other form.
+    letters
+        .flat_map(char::to_lowercase)
+        .flat_map(char::to_uppercase)
 }
 
 impl Arguments {

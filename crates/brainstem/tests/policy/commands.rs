@@ -656,6 +656,8 @@ commands = ['rm']
         (r#"{"command":"git log","ENV-VARS":{"A":"1"}}"#, "ask"),
         (r#"{"command":"git log","variables":{"A":"1"}}"#, "ask"),
         (r#"{"command":"git log","vars":{"A":"1"}}"#, "ask"),
+        (r#"{"command":"git log","var\u017f":{"A":"1"}}"#, "ask"),
+        (r#"{"command":"git log","wor\u212adir":"x"}"#, "ask"),
         (r#"{"command":"git log","env":["A","1"]}"#, "ask"),
         (r#"{"command":"git log","env":" {\"A\":\"1\"}"}"#, "ask"),
         (r#"{"command":"git log","env":"[\"A\"]"}"#, "ask"),
