@@ -351,6 +351,7 @@ mod tests {
             rest(r#"{"command":"ls","cwd":"src","access":["git"]}"#),
             None
         );
+        assert_eq!(rest(r#"{"command":"ls","directory":"src"}"#), None);
         let more = r#"{"timeout_seconds":600,"wait":true}"#;
         assert_eq!(
             rest(r#"{"command":"ls","timeout_seconds":600,"wait":true}"#).as_deref(),
