@@ -225,7 +225,7 @@ impl LlmClient for OpenAiClient {
     }
 }
 
-/// Tells whether a request was refused that may be answered without room to think: what takes so little has none for thoughts.
+/// Tells whether a request was refused as too large, which it may no longer be without room to think.
 const fn is_too_large(error: &LlmError) -> bool {
     matches!(error.kind, LlmErrorKind::ContextOverflow { .. })
 }
