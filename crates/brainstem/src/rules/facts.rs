@@ -58,11 +58,12 @@ pub(crate) const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 const BESIDE_COMMANDS: [&str; 3] = ["args", "argv", "arguments"];
 
 /// The arguments that hold variables for a command beside them: a table or a list of them, or texts such as `NAME=value`.
-const VARIABLES: [&str; 7] = [
+const VARIABLES: [&str; 8] = [
     "env",
     "environment",
     "env_vars",
     "env_variables",
+    "environment_vars",
     "environment_variables",
     "variables",
     "vars",

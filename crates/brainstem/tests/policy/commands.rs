@@ -652,6 +652,10 @@ commands = ['rm']
             r#"{"command":"git log","environment_variables":["A=1"]}"#,
             "ask",
         ),
+        (
+            r#"{"command":"git log","environmentVars":{"A":"1"}}"#,
+            "ask",
+        ),
         (r#"{"command":"git log","Env":{"A":"1"}}"#, "ask"),
         (r#"{"command":"git log","ENV-VARS":{"A":"1"}}"#, "ask"),
         (r#"{"command":"git log","variables":{"A":"1"}}"#, "ask"),
