@@ -46,6 +46,7 @@ mod verified;
 
 use std::sync::Arc;
 
+use neuraxis_core::RunId;
 use neuraxis_ports::RequestContext;
 
 use crate::approvals::Approvals;
