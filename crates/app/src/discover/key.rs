@@ -52,7 +52,7 @@ pub enum KeyError {
     /// What is there is a folder, a pipe or another thing that is no file.
     #[error("{} is no file", path.display())]
     NoFile {
-        /// What is there.
+        /// The folder, pipe or other thing.
         path: PathBuf,
     },
     /// Other users of this machine can read or change the file.
