@@ -198,7 +198,8 @@ impl OpenAiClient {
 impl LlmClient for OpenAiClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         if let Some(roomy) = self.with_room(request) {
-            match self.whole(&roomy, ctx).await {
+            // Boxed: otherwise each request that waits keeps room for it, and few are such.
+            match Box::pin(async move { self.whole(&roomy, ctx).await }).await {
                 Err(error) if is_too_large(&error) => {}
                 outcome => return outcome,
             }
@@ -212,7 +213,8 @@ impl LlmClient for OpenAiClient {
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
         if let Some(roomy) = self.with_room(request) {
-            match self.begun(&roomy, ctx).await {
+            // Boxed as above.
+            match Box::pin(async move { self.begun(&roomy, ctx).await }).await {
                 Err(error) if is_too_large(&error) => {}
                 outcome => return outcome,
             }
