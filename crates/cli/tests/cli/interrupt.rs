@@ -296,6 +296,28 @@ call() { answer '{"content":[{"type":"text","text":"closed"}],"isError":true}'; 
     }
 }
 
+/// Changes the model of a chat, beside an MCP server that does so much more in its script, and interrupts it once the server has
+/// made a file. Returns what was said on standard output and error.
+fn interrupted_after_model(model: &Scripted, script: &str, made: &str) -> (String, String) {
+    let machine = model
+        .machine()
+        .with_file("server.sh", mcp_script(script))
+        .with_private("config/neuraxis/neuraxis.toml", SERVER);
+    let mut command = machine.command(["chat", "--session", "s"]);
+    command.env("MY_KEY", "k").stdin(Stdio::piped());
+    let (mut child, mut stdout) = start(&mut command);
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"/model gpt-other\nHello?\n").unwrap();
+    drop(stdin);
+    until_there(&machine.path(made));
+    interrupt(&child);
+    let mut said = String::new();
+    stdout.read_to_string(&mut said).unwrap();
+    let stderr = stderr(&mut child);
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{stderr}");
+    (said, stderr)
+}
+
 #[test]
 fn ctrl_c_while_the_engine_of_another_model_is_built_keeps_the_model_before() {
     let is_silent_the_second_time = r#"
@@ -306,22 +328,7 @@ begin() {
 }
 "#;
     let model = Scripted::start([Turn::Says(&["Hello."])]);
-    let machine = model
-        .machine()
-        .with_file("server.sh", mcp_script(is_silent_the_second_time))
-        .with_private("config/neuraxis/neuraxis.toml", SERVER);
-    let mut command = machine.command(["chat", "--session", "s"]);
-    command.env("MY_KEY", "k").stdin(Stdio::piped());
-    let (mut child, mut stdout) = start(&mut command);
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(b"/model gpt-other\nHello?\n").unwrap();
-    drop(stdin);
-    until_there(&machine.path("second"));
-    interrupt(&child);
-    let mut said = String::new();
-    stdout.read_to_string(&mut said).unwrap();
-    let stderr = stderr(&mut child);
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{stderr}");
+    let (said, stderr) = interrupted_after_model(&model, is_silent_the_second_time, "second");
     assert!(stderr.contains("note: interrupted\n"), "{stderr}");
     assert!(said.contains("gpt-test)*"), "{said}");
     assert_eq!(model.asked_for(), "gpt-test");
@@ -331,22 +338,7 @@ begin() {
 fn ctrl_c_while_the_servers_of_the_model_before_end_is_heard_and_the_other_model_answers() {
     let slow_to_end = "trap 'touch ending; sleep 1.5' EXIT\n";
     let model = Scripted::start([Turn::Says(&["Hello."])]);
-    let machine = model
-        .machine()
-        .with_file("server.sh", mcp_script(slow_to_end))
-        .with_private("config/neuraxis/neuraxis.toml", SERVER);
-    let mut command = machine.command(["chat", "--session", "s"]);
-    command.env("MY_KEY", "k").stdin(Stdio::piped());
-    let (mut child, mut stdout) = start(&mut command);
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(b"/model gpt-other\nHello?\n").unwrap();
-    drop(stdin);
-    until_there(&machine.path("ending"));
-    interrupt(&child);
-    let mut said = String::new();
-    stdout.read_to_string(&mut said).unwrap();
-    let stderr = stderr(&mut child);
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{stderr}");
+    let (said, stderr) = interrupted_after_model(&model, slow_to_end, "ending");
     let told = "note: gpt-other answers from now on\n";
     assert!(stderr.contains(told), "{stderr}");
     assert!(!stderr.contains("interrupted"), "{stderr}");

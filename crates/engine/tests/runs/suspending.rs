@@ -16,7 +16,7 @@ use neuraxis_testkit::{
 };
 use tokio::time::Instant;
 
-use crate::support::{builder, failing_store, request, session};
+use crate::support::{Store, builder, failing_store, request, session};
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -157,11 +157,8 @@ async fn what_is_kept_nowhere_is_cancelled_and_new_requests_are_refused_from_the
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_request_that_the_store_keeps_waiting_meanwhile_begins_no_run() {
-    let store = failing_store();
-    let orchestrator = engine(&store, after(0), unused());
-    orchestrator.handle(request("hello")).await.unwrap();
+/// Suspends an engine while a request of it waits for what the store says of its session, and has the request refused.
+async fn suspends_while_the_store_is_asked(store: &Store, orchestrator: &Orchestrator) {
     let late = Fault::AnswerLate(Duration::from_secs(1));
     store.fail_next(StoreOperation::Standing, late);
     let asking = tokio::spawn({
@@ -172,6 +169,14 @@ async fn a_request_that_the_store_keeps_waiting_meanwhile_begins_no_run() {
     assert!(orchestrator.suspend(GRACE).await.is_empty());
     let refused = asking.await.unwrap().unwrap_err();
     assert!(matches!(refused, RequestError::ShuttingDown), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_the_store_keeps_waiting_meanwhile_begins_no_run() {
+    let store = failing_store();
+    let orchestrator = engine(&store, after(0), unused());
+    orchestrator.handle(request("hello")).await.unwrap();
+    suspends_while_the_store_is_asked(&store, &orchestrator).await;
     assert_eq!(store.runs(&session()).await.unwrap().len(), 1);
 }
 
@@ -185,16 +190,7 @@ async fn nor_does_one_in_a_session_without_runs_before_it_is_leased_or_after() {
         for _ in 0..answers_before {
             store.fail_next(StoreOperation::Standing, Fault::AnswerLate(Duration::ZERO));
         }
-        let late = Fault::AnswerLate(Duration::from_secs(1));
-        store.fail_next(StoreOperation::Standing, late);
-        let asking = tokio::spawn({
-            let orchestrator = orchestrator.clone();
-            async move { orchestrator.handle(request("go")).await }
-        });
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        assert!(orchestrator.suspend(GRACE).await.is_empty());
-        let refused = asking.await.unwrap().unwrap_err();
-        assert!(matches!(refused, RequestError::ShuttingDown), "{refused:?}");
+        suspends_while_the_store_is_asked(&store, &orchestrator).await;
         assert!(store.runs(&session()).await.unwrap().is_empty());
     }
 }
