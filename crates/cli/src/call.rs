@@ -103,6 +103,7 @@ pub(crate) fn command_line(arguments: &Map<String, Value>) -> Option<String> {
 
 /// Names the files that a patch changes.
 fn files_of(patch: &str) -> String {
+    let of_v4a = ["*** Add File: ", "*** Update File: ", "*** Delete File: "];
     let mut files: Vec<&str> = Vec::new();
     let mut before = "";
     for line in patch.lines() {
@@ -117,6 +118,8 @@ fn files_of(patch: &str) -> String {
             let file = file.split('\t').next().unwrap_or_default().trim();
             let file = file.strip_prefix("a/").or_else(|| file.strip_prefix("b/"));
             files.extend(file);
+        } else {
+            files.extend(of_v4a.iter().find_map(|start| line.strip_prefix(start)));
         }
     }
     let more = files.len().saturating_sub(MAX_FILES);
@@ -179,6 +182,11 @@ mod tests {
             (
                 "apply_patch",
                 r#"{"patch":"--- a/x.rs\n+++ b/x.rs\n@@ -1 +1 @@\n--- a/old\n+++ /dev/null\n"}"#,
+                "apply_patch x.rs, old",
+            ),
+            (
+                "apply_patch",
+                r#"{"patch":"*** Begin Patch\n*** Update File: x.rs\n+y\n*** Delete File: old\n*** End Patch\n"}"#,
                 "apply_patch x.rs, old",
             ),
             (

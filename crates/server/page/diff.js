@@ -5,8 +5,27 @@ import { appendVisible, button, el } from "./dom.js";
 /** How many lines are shown before somebody asks for more. */
 const MOST = 400;
 
-/** Shows a unified diff, a file at a time, with so many lines of each at first. */
+/** What names a file in a patch of the form V4A. */
+const V4A_FILE = /^\*\*\* (?:Add|Update|Delete) File: (.*)$/;
+
+/** Shows a unified diff or a patch of the form V4A, a file at a time, with so many lines of each at first. */
 export function showDiff(text, most = MOST) {
+  const files = /^\*\*\* Begin Patch\s*$/m.test(text) ? filesOfV4a(text) : filesOf(text);
+  return el("div", { class: "diffs" }, files.map((file) => shown(file.name || "Changes", file.lines.filter((line, at) => line || at < file.lines.length - 1).map(kindOf), most)));
+}
+
+function filesOfV4a(text) {
+  const files = [];
+  const before = [];
+  for (const line of text.split("\n")) {
+    const named = V4A_FILE.exec(line);
+    if (named) files.push({ lines: files.length === 0 ? before : [], name: named[1] });
+    (files.at(-1)?.lines ?? before).push(line);
+  }
+  return files.length === 0 ? [{ lines: before, name: "" }] : files;
+}
+
+function filesOf(text) {
   const files = [];
   for (const line of text.split("\n")) {
     if (/^(diff |--- )/.test(line) && !(files.at(-1)?.isHead)) files.push({ lines: [], isHead: true, name: "" });
@@ -17,11 +36,11 @@ export function showDiff(text, most = MOST) {
     if (line.startsWith("@@")) file.isHead = false;
     file.lines.push(line);
   }
-  return el("div", { class: "diffs" }, files.map((file) => shown(file.name || "Changes", file.lines.filter((line, at) => line || at < file.lines.length - 1).map(kindOf), most)));
+  return files;
 }
 
 function kindOf(line) {
-  if (/^(diff |index |--- |\+\+\+ |new file|deleted file|similarity|rename )/.test(line)) return ["head", line];
+  if (/^(diff |index |--- |\+\+\+ |new file|deleted file|similarity|rename |\*\*\* )/.test(line)) return ["head", line];
   if (line.startsWith("@@")) return ["place", line];
   if (line.startsWith("+")) return ["added", line];
   if (line.startsWith("-")) return ["removed", line];

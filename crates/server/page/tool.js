@@ -86,7 +86,7 @@ export class ToolView {
   setArguments(text) {
     this.args = text;
     const value = parsed(text);
-    const patched = this.name === "apply_patch" && hasOnly(value, ["patch"]) ? /^\+\+\+ (?:b\/)?(\S+)/m.exec(value.patch)?.[1] : undefined;
+    const patched = this.name === "apply_patch" && hasOnly(value, ["patch"]) ? /^(?:\+\+\+ (?:b\/)?|\*\*\* (?:Add|Update|Delete) File: )(\S+)/m.exec(value.patch)?.[1] : undefined;
     if (patched) {
       this.brief.textContent = oneLine(patched, 160);
       return;

@@ -78,16 +78,19 @@ pub fn patch(input: &[u8]) {
         }
     }
     if !is_denied {
-        let is_kept = |path: &&str| path.starts_with("project/kept");
+        let is_kept = |path: &&str| *path == "project/kept" || path.starts_with("project/kept/");
         assert!(!changed.iter().any(is_kept), "nobody denied {changed:?}");
     }
 }
 
 /// Counts the lines behind the beginning of the first file that can be nothing but lines to add.
 fn lines_to_add(patch: &str) -> usize {
-    let is_git = patch.lines().any(|line| line.starts_with("diff --git "));
+    let is = |mark: &str| patch.lines().any(|line| line.starts_with(mark));
+    let (is_git, is_v4a) = (is("diff --git "), is("*** Begin Patch"));
     let begins = |line: &str| {
-        if is_git {
+        if is_v4a {
+            line.starts_with("*** Begin Patch")
+        } else if is_git {
             line.starts_with("diff --git ")
         } else {
             line.starts_with("--- ") || line.starts_with("+++ ")

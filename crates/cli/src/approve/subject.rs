@@ -290,6 +290,12 @@ mod tests {
             shown("apply_patch", wrong),
             "@@ -2 +2,2 @@\n two\n+2\n@@ -4 +4,0 @@\n-four"
         );
+        let v4a = "*** Begin Patch\n*** Update File: a.txt\n two\n+2\n*** End Patch\n";
+        let arguments = serde_json::json!({ "patch": v4a }).to_string();
+        assert_eq!(
+            seen("apply_patch", &arguments, folder.path())[1..].join("\n"),
+            "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -2 +2,2 @@\n two\n+2"
+        );
         // One of another tool, or that does not fit, as it is.
         assert_eq!(shown("fs__patch", wrong), wrong);
         let misfit = "@@ -1 +1 @@\n-five\n+5";

@@ -7,7 +7,9 @@ mod hunk;
 mod lines;
 mod plan;
 mod read;
+mod v4a;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use neuraxis_core::{JsonText, ToolClass, ToolOutput};
@@ -37,7 +39,8 @@ const FILES_IN_SUMMARY: usize = 10;
 const DESCRIPTION: &str = "Changes files of the project by a unified diff, as `diff -u` and `git diff` write it: `--- \
     a/path` and `+++ b/path` lines, then hunks that begin with `@@ -line,count +line,count @@`. `/dev/null` in place of a \
     path makes or deletes a file. Read the files first: the lines to be kept or removed have to be as they are in the file. \
-    Either all files are changed or none; if a hunk does not fit, the error names it and the nearest lines.";
+    Either all files are changed or none; if a hunk does not fit, the error names it and the nearest lines. A patch between \
+    `*** Begin Patch` and `*** End Patch` is understood as well.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
     let checked = Arc::clone(&root);
@@ -55,7 +58,7 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
     let tool = tool.dry_run(move |arguments: Arguments| {
         let root = Arc::clone(&checked);
         blocking::run_alone(move |stop| {
-            let patch = taken(&arguments.patch)?;
+            let patch = taken(&root, &arguments.patch, stop)?;
             planned(&root, &patch, stop).map(drop)
         })
     });
@@ -71,7 +74,7 @@ fn output((applied, told): (Applied, Told)) -> Result<ToolOutput, ToolError> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The unified diff, with paths relative to the top of the project.
+    /// The patch, with paths relative to the top of the project.
     patch: String,
 }
 
@@ -108,8 +111,8 @@ fn planned(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<Vec<Planned>,
     plan::plan(root, &read::sections(patch)?, stop)
 }
 
-/// Returns the lines of a patch that are applied.
-fn taken(patch: &str) -> Result<String, FileError> {
+/// Returns the lines of a patch that are applied, as those of a unified diff.
+fn taken(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
     if patch.len() > PATCH_MAX_BYTES {
         return Err(FileError::TooBig {
             what: format!(
@@ -119,12 +122,17 @@ fn taken(patch: &str) -> Result<String, FileError> {
             ),
         });
     }
-    lines::taken(patch)
+    let patch = if v4a::is_v4a(patch) {
+        Cow::Owned(v4a::unified(root, patch, stop)?)
+    } else {
+        Cow::Borrowed(patch)
+    };
+    lines::taken(&patch)
 }
 
 /// Returns the lines of a patch that are applied, with the numbers that the hunks have where they fit.
 pub(super) fn numbered(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
-    let patch = taken(patch)?;
+    let patch = taken(root, patch, stop)?;
     let planned = planned(root, &patch, stop)?;
     Ok(with_numbers(&patch, &planned))
 }
@@ -148,7 +156,7 @@ fn apply(
     arguments: &Arguments,
     stop: &Stop,
 ) -> Result<(Applied, Told), FileError> {
-    let patch = taken(&arguments.patch)?;
+    let patch = taken(root, &arguments.patch, stop)?;
     let planned = planned(root, &patch, stop)?;
     // Past this point all is done, whatever happens to the call.
     stop.check()?;

@@ -328,10 +328,6 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
         ("", "invalid_patch: "),
         ("make it better", "invalid_patch: "),
         (
-            "*** Begin Patch\n*** Update File: a.txt\n",
-            "invalid_patch: this is no unified diff",
-        ),
-        (
             "--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,1 @@\n",
             "invalid_patch: the hunk in line 3 of the patch, \"@@ -1,9 +1,1 @@\", has no lines",
         ),

@@ -23,4 +23,5 @@ mod support;
 mod system_health;
 mod tool_macro;
 mod update_plan;
+mod v4a;
 mod write_file;

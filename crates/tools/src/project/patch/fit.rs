@@ -12,7 +12,7 @@ use crate::project::failure::FileError;
 use crate::summary::{MAX_QUOTED_CHARS, count, enumerate};
 
 /// The most comparisons of lines that one file may cost: less than a second of work.
-const MAX_COMPARISONS: usize = 100_000_000;
+pub(super) const MAX_COMPARISONS: usize = 100_000_000;
 
 /// The most lines of the file that an error shows.
 const MAX_SHOWN_LINES: usize = 8;
@@ -48,19 +48,7 @@ pub(super) fn patched(
     path: &str,
     stop: &Stop,
 ) -> Result<Patched, FileError> {
-    let Ok(text) = std::str::from_utf8(content) else {
-        let recognized = content::examine(&mut Cursor::new(content));
-        if recognized.is_ok_and(|content| content == Content::Utf16) {
-            return Err(FileError::Utf16 {
-                path: path.to_owned(),
-            });
-        }
-        return Err(FileError::InvalidPatch {
-            why: format!(
-                "{path:?} is no UTF-8 text, so that it cannot be patched; change it with a program"
-            ),
-        });
-    };
+    let text = text_of(content, path)?;
     let (mark, text) = without_mark(text, patch);
     let file: Vec<&str> = text.split_inclusive('\n').collect();
     let old_lines = |hunk: &Hunk<'_, str>| old(hunk).count().max(1);
@@ -79,6 +67,24 @@ pub(super) fn patched(
         patched.content.splice(0..0, mark.bytes());
     }
     Ok(patched)
+}
+
+/// Returns the content of a file, if it is text.
+pub(super) fn text_of<'a>(content: &'a [u8], path: &str) -> Result<&'a str, FileError> {
+    if let Ok(text) = std::str::from_utf8(content) {
+        return Ok(text);
+    }
+    let recognized = content::examine(&mut Cursor::new(content));
+    if recognized.is_ok_and(|content| content == Content::Utf16) {
+        return Err(FileError::Utf16 {
+            path: path.to_owned(),
+        });
+    }
+    Err(FileError::InvalidPatch {
+        why: format!(
+            "{path:?} is no UTF-8 text, so that it cannot be patched; change it with a program"
+        ),
+    })
 }
 
 /// Parts the byte order mark, which a patch hardly ever has, from a text, unless the patch is about that as well.

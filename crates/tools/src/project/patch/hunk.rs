@@ -3,7 +3,7 @@
 
 use super::fit::NO_LINE;
 
-const NO_NEWLINE: &str = "\\ No newline at end of file";
+pub(super) const NO_NEWLINE: &str = "\\ No newline at end of file";
 
 /// What stands for no file in place of a name.
 pub(super) const NO_FILE: &str = "/dev/null";
@@ -21,7 +21,7 @@ pub(super) struct Hunks {
 
 /// Lines of a file, before or after.
 #[derive(Debug, Default, Clone, Copy)]
-struct Range {
+pub(super) struct Range {
     start: usize,
     count: usize,
 }
@@ -75,7 +75,7 @@ impl Hunks {
 }
 
 /// Reads the ranges in the first line of a hunk.
-fn ranges(header: &str) -> Option<(Range, Range)> {
+pub(super) fn ranges(header: &str) -> Option<(Range, Range)> {
     let (ranges, _) = header.strip_prefix("@@ ")?.split_once(" @@")?;
     let (old, new) = ranges.split_once(' ')?;
     Some((

@@ -26,11 +26,6 @@ const GIT_HEADERS: &[&str] = &[
 /// belongs to none.
 pub(super) fn taken(patch: &str) -> Result<String, FileError> {
     let begins = |mark: &str| patch.lines().any(|line| line.starts_with(mark));
-    if begins("*** Begin Patch") {
-        return Err(invalid(
-            "this is no unified diff; write `--- a/path`, `+++ b/path` and hunks that begin with `@@ -1,3 +1,4 @@`",
-        ));
-    }
     let mut reader = Reader {
         is_git: begins("diff --git "),
         place: Place::Before,

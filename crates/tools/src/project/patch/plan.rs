@@ -218,7 +218,7 @@ fn check_adds(hunks: &Patch<'_, str>, path: &str) -> Result<(), FileError> {
 }
 
 /// Finds a file that is there, and reads it.
-fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileError> {
+pub(super) fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileError> {
     let target = Target::find(root, path, Folders::Make)?;
     check_symlinks(root, path, &target)?;
     let content = match &target.existing {

@@ -188,13 +188,23 @@ fn of_header(path: &Cow<'_, str>) -> Result<String, FileError> {
     reason = "a name that was written with escapes is known by its being owned"
 )]
 fn plain(path: &Cow<'_, str>) -> Result<String, FileError> {
-    if matches!(path, Cow::Owned(_))
-        || path.contains(['"', '\\'])
-        || path.chars().any(char::is_control)
-    {
-        return Err(invalid(format!(
-            "the name {path:?} is written with quotes or escapes; only plain names are understood"
-        )));
+    if matches!(path, Cow::Owned(_)) {
+        return Err(not_plain(path));
     }
+    check_plain(path)?;
     Ok(path.clone().into_owned())
+}
+
+/// Refuses what stands for another name, or for none.
+pub(super) fn check_plain(path: &str) -> Result<(), FileError> {
+    if path.contains(['"', '\\']) || path.chars().any(char::is_control) {
+        return Err(not_plain(path));
+    }
+    Ok(())
+}
+
+fn not_plain(path: &str) -> FileError {
+    invalid(format!(
+        "the name {path:?} is written with quotes or escapes; only plain names are understood"
+    ))
 }

@@ -1,0 +1,333 @@
+//! Patches in the form V4A, which models of OpenAI are taught (the prompting guide of GPT-4.1), as the unified diff that says the
+//! same. Hunks of that form have no numbers: lines behind `@@` say below what they are.
+//!
+//! The policy reads paths from the same lines (`*** Update File: ` and so on) before a call may run.
+
+use super::fit::{MAX_COMPARISONS, NO_LINE, quoted, text_of};
+use super::hunk::{NO_FILE, NO_NEWLINE, ranges};
+use super::plan::present;
+use super::read::{check_plain, invalid};
+use crate::blocking::Stop;
+use crate::project::content::BYTE_ORDER_MARK;
+use crate::project::failure::FileError;
+use crate::project::root::ProjectRoot;
+
+const BEGIN: &str = "*** Begin Patch";
+const END: &str = "*** End Patch";
+const END_OF_FILE: &str = "*** End of File";
+const ADD: &str = "*** Add File: ";
+const UPDATE: &str = "*** Update File: ";
+const DELETE: &str = "*** Delete File: ";
+const MOVE: &str = "*** Move to: ";
+
+/// Tells whether a patch has this form.
+pub(super) fn is_v4a(patch: &str) -> bool {
+    patch.lines().any(|line| line.trim_end() == BEGIN)
+}
+
+/// Returns the unified diff that says the same, in git's form.
+pub(super) fn unified(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
+    let mut diff = String::with_capacity(patch.len() * 2);
+    for change in changes(patch)? {
+        stop.check()?;
+        diff.push_str(&section(root, &change)?);
+    }
+    Ok(diff)
+}
+
+fn section(root: &ProjectRoot, change: &Change<'_>) -> Result<String, FileError> {
+    Ok(match change {
+        Change::Add { path, lines } => {
+            let hunk = hunk(None, lines);
+            format!(
+                "diff --git a/{path} b/{path}\nnew file mode 100644\n--- {NO_FILE}\n+++ b/{path}\n{hunk}"
+            )
+        }
+        Change::Delete { path } => {
+            let hunk = all_removed(root, path)?;
+            format!(
+                "diff --git a/{path} b/{path}\ndeleted file mode 100644\n--- a/{path}\n+++ {NO_FILE}\n{hunk}"
+            )
+        }
+        Change::Update { path, to, hunks } => {
+            let new = to.unwrap_or(path);
+            let moved = to.map(|to| format!("rename from {path}\nrename to {to}\n"));
+            let names = (!hunks.is_empty()).then(|| format!("--- a/{path}\n+++ b/{new}\n"));
+            let (moved, names) = (moved.unwrap_or_default(), names.unwrap_or_default());
+            let hunks = placed(root, path, hunks)?;
+            format!("diff --git a/{path} b/{new}\n{moved}{names}{hunks}")
+        }
+    })
+}
+
+/// What a patch wants of one file.
+enum Change<'a> {
+    Add {
+        path: &'a str,
+        lines: Vec<&'a str>,
+    },
+    Delete {
+        path: &'a str,
+    },
+    Update {
+        path: &'a str,
+        to: Option<&'a str>,
+        hunks: Vec<Hunk<'a>>,
+    },
+}
+
+#[derive(Default)]
+struct Hunk<'a> {
+    /// The lines of the file that it stands below, one behind the other.
+    below: Vec<&'a str>,
+    /// Its lines, each with its sign.
+    lines: Vec<&'a str>,
+    /// Whether it ends with the file.
+    is_last: bool,
+}
+
+impl<'a> Hunk<'a> {
+    /// Returns the lines that it expects in the file.
+    fn old(&self) -> Vec<&'a str> {
+        let lines = self.lines.iter().filter(|line| !line.starts_with('+'));
+        // An empty line stands for one with a blank before it.
+        lines
+            .map(|line| line.get(1..).unwrap_or_default())
+            .collect()
+    }
+}
+
+fn changes(patch: &str) -> Result<Vec<Change<'_>>, FileError> {
+    let mut changes = Vec::new();
+    let mut is_within = false;
+    for (number, line) in (1..).zip(patch.lines()) {
+        match line.trim_end() {
+            BEGIN => is_within = true,
+            END => is_within = false,
+            _ if is_within => read(&mut changes, line).map_err(|why| {
+                invalid(format!(
+                    "line {number} of the patch, {}, {why}",
+                    quoted(line)
+                ))
+            })?,
+            _ if line.starts_with(['+', '-', ' ', '@', '*']) && !line.trim().is_empty() => {
+                return Err(invalid(format!(
+                    "line {number} of the patch, {}, does not stand between `{BEGIN}` and `{END}`",
+                    quoted(line)
+                )));
+            }
+            _ => {}
+        }
+    }
+    if changes.is_empty() {
+        return Err(invalid(format!(
+            "it changes no file; write `{UPDATE}path`, `{ADD}path` or `{DELETE}path`"
+        )));
+    }
+    for change in &mut changes {
+        finish(change)?;
+    }
+    Ok(changes)
+}
+
+/// Takes one more line, or says what is wrong with it.
+fn read<'a>(changes: &mut Vec<Change<'a>>, line: &'a str) -> Result<(), String> {
+    if let Some(path) = line.strip_prefix(ADD) {
+        let lines = Vec::new();
+        changes.push(Change::Add { path, lines });
+        return Ok(());
+    }
+    if let Some(path) = line.strip_prefix(DELETE) {
+        changes.push(Change::Delete { path });
+        return Ok(());
+    }
+    if let Some(path) = line.strip_prefix(UPDATE) {
+        let (to, hunks) = (None, Vec::new());
+        changes.push(Change::Update { path, to, hunks });
+        return Ok(());
+    }
+    match changes.last_mut() {
+        Some(Change::Update { to, hunks, .. }) => match line.strip_prefix(MOVE) {
+            Some(path) if to.is_none() && hunks.is_empty() => *to = Some(path),
+            _ => read_of_update(hunks, line)?,
+        },
+        // What is empty is a line of the file where more of them follow.
+        Some(Change::Add { lines, .. }) if line.is_empty() || line.starts_with('+') => {
+            lines.push(line);
+        }
+        _ if line.trim().is_empty() => {}
+        Some(Change::Add { .. }) => {
+            return Err(
+                "has no `+` before it, as each line of a new file has, empty ones too".into(),
+            );
+        }
+        Some(Change::Delete { .. }) => {
+            return Err(format!(
+                "follows a file that is deleted; begin the next with `{UPDATE}path`"
+            ));
+        }
+        None => {
+            return Err(format!(
+                "has no file; write `{UPDATE}path`, `{ADD}path` or `{DELETE}path` before it"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Takes one more line of a file that is changed.
+fn read_of_update<'a>(hunks: &mut Vec<Hunk<'a>>, line: &'a str) -> Result<(), String> {
+    if let Some(below) = line.strip_prefix("@@") {
+        if hunks.last().is_none_or(|hunk| !hunk.lines.is_empty()) {
+            hunks.push(Hunk::default());
+        }
+        // Numbers, as a unified diff has them, are of no use without the rest of one.
+        let below = Some(below.trim()).filter(|below| !below.is_empty() && ranges(line).is_none());
+        if let Some(hunk) = hunks.last_mut() {
+            hunk.below.extend(below);
+        }
+        return Ok(());
+    }
+    if !(line.is_empty() || line.starts_with([' ', '+', '-']) || line.trim_end() == END_OF_FILE) {
+        return Err(
+            "begins with none of blank, `+` and `-`; begin it with one if it is a line of the file"
+                .into(),
+        );
+    }
+    if hunks.last().is_none_or(|hunk| hunk.is_last) {
+        hunks.push(Hunk::default());
+    }
+    if let Some(hunk) = hunks.last_mut() {
+        if line.trim_end() == END_OF_FILE {
+            hunk.is_last = true;
+        } else {
+            hunk.lines.push(line);
+        }
+    }
+    Ok(())
+}
+
+/// Leaves out empty lines that part one thing from the next, and checks that names are plain and hunks have lines.
+fn finish(change: &mut Change<'_>) -> Result<(), FileError> {
+    match change {
+        Change::Delete { path } => check_plain(path),
+        Change::Add { path, lines } => {
+            without_empty_end(lines);
+            for line in lines.iter_mut().filter(|line| line.is_empty()) {
+                *line = "+";
+            }
+            check_plain(path)
+        }
+        Change::Update { path, to, hunks } => {
+            for hunk in hunks.iter_mut() {
+                without_empty_end(&mut hunk.lines);
+            }
+            hunks.retain(|hunk| !hunk.lines.is_empty() || !hunk.below.is_empty());
+            if hunks.iter().any(|hunk| hunk.lines.is_empty()) {
+                return Err(invalid(format!(
+                    "a hunk of {path:?} has no lines behind its `@@`"
+                )));
+            }
+            if hunks.is_empty() && to.is_none() {
+                return Err(invalid(format!("it says no change of {path:?}")));
+            }
+            to.map_or(Ok(()), check_plain)?;
+            check_plain(path)
+        }
+    }
+}
+
+fn without_empty_end(lines: &mut Vec<&str>) {
+    let last = lines.iter().rposition(|line| !line.is_empty());
+    lines.truncate(last.map_or(0, |last| last + 1));
+}
+
+/// Writes the hunk that removes all lines of a file.
+fn all_removed(root: &ProjectRoot, path: &str) -> Result<String, FileError> {
+    let (_, content) = present(root, path)?;
+    let text = text_of(&content, path)?;
+    let removed: Vec<String> = text
+        .split_inclusive('\n')
+        .map(|line| format!("-{line}"))
+        .collect();
+    let mut written = hunk(Some(1), &removed);
+    if !text.is_empty() && !text.ends_with('\n') {
+        written.push_str(NO_NEWLINE);
+        written.push('\n');
+    }
+    Ok(written)
+}
+
+/// Writes the hunks of a file that is changed, with the lines at which they begin as far as the patch says where.
+fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, FileError> {
+    let (_, content) = present(root, path)?;
+    let text = text_of(&content, path)?;
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let file: Vec<&str> = text.lines().collect();
+    let wanted = hunks.iter().map(|hunk| hunk.lines.len() + hunk.below.len());
+    if wanted.sum::<usize>().saturating_mul(file.len()) > MAX_COMPARISONS {
+        return Err(FileError::TooBig {
+            what: format!("there is too much to compare in {path:?}; apply the patch in parts"),
+        });
+    }
+    let mut written = String::new();
+    let mut next = 0;
+    for each in hunks {
+        let start = start(&file, each, &mut next)
+            .map_err(|why| invalid(format!("{why} in {path:?}; read the file again")))?;
+        // One that takes no line names the line before it.
+        let line = start.map(|start| start + usize::from(!each.old().is_empty()));
+        written.push_str(&hunk(line, &each.lines));
+    }
+    Ok(written)
+}
+
+/// Returns the index of the line at which a hunk begins, if the patch says where: below certain lines, or at the end.
+fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usize>, String> {
+    let old = hunk.old();
+    for below in &hunk.below {
+        let behind = file.get(*next..).unwrap_or_default();
+        let found = behind.iter().position(|line| line.trim() == *below);
+        let found =
+            found.ok_or_else(|| format!("`@@ {below}` names no line that is further down"))?;
+        *next += found + 1;
+    }
+    let fits = |start: &usize| {
+        let here = file.get(*start..).and_then(|here| here.get(..old.len()));
+        here.is_some_and(|here| here.iter().zip(&old).all(|(is, should)| is == should))
+    };
+    let at_end = file.len().checked_sub(old.len());
+    let start = match at_end {
+        Some(at_end) if hunk.is_last => Some(at_end).filter(fits),
+        _ => (*next..file.len()).find(fits),
+    };
+    let is_said = hunk.is_last || !hunk.below.is_empty();
+    match (start, hunk.below.last()) {
+        (None, Some(below)) => Err(format!(
+            "the lines of the hunk do not stand below `@@ {below}`"
+        )),
+        (start, _) => {
+            *next = start.map_or(*next, |start| start + old.len());
+            Ok(start.filter(|_| is_said && (hunk.is_last || !old.is_empty())))
+        }
+    }
+}
+
+/// Writes a hunk; without a line of its own it goes to the only place where it fits.
+fn hunk(line: Option<usize>, lines: &[impl AsRef<str>]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let lines = || lines.iter().map(AsRef::as_ref);
+    let count = |other: char| lines().filter(|line| !line.starts_with(other)).count();
+    let (old, new) = (count('+'), count('-'));
+    let line = line.unwrap_or(NO_LINE);
+    let mut written = format!("@@ -{line},{old} +0,{new} @@\n");
+    for line in lines() {
+        written.push_str(if line.is_empty() { " " } else { line });
+        if !line.ends_with('\n') {
+            written.push('\n');
+        }
+    }
+    written
+}

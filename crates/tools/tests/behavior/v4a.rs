@@ -1,0 +1,196 @@
+//! `apply_patch` takes patches in the form V4A as it takes unified diffs: with the same checks, and told as one.
+
+use std::fs;
+
+use neuraxis_core::JsonText;
+use serde_json::{Value, json};
+
+use crate::support::{Project, context};
+
+const POEM: &str = "fn a() {\n    one\n    two\n}\n\nfn b() {\n    one\n    two\n}\n";
+
+fn within(changes: &str) -> String {
+    format!("*** Begin Patch\n{changes}*** End Patch\n")
+}
+
+async fn apply(project: &Project, changes: &str) -> Value {
+    let patch = within(changes);
+    project.call("apply_patch", json!({ "patch": patch })).await
+}
+
+async fn refusal(project: &Project, changes: &str) -> String {
+    let patch = within(changes);
+    project.fail("apply_patch", json!({ "patch": patch })).await
+}
+
+fn read(project: &Project, path: &str) -> String {
+    fs::read_to_string(project.path(path)).unwrap()
+}
+
+#[tokio::test]
+async fn files_are_made_changed_moved_and_deleted_and_people_are_told_of_a_unified_diff() {
+    let project = Project::with(&[
+        ("a b.txt", POEM),
+        ("old.txt", "x\r\nlast"),
+        ("empty.txt", ""),
+        ("from.txt", "1\n2\n3\n"),
+        ("name.txt", "n\n"),
+    ]);
+    let patch = within(
+        "*** Add File: deep/new.txt\n+a\n\n+-- b\n\n*** Update File: a b.txt\n@@ fn b() {\n     one\n-    two\n+    \
+         2\n\n*** Delete File: old.txt\n*** Delete File: empty.txt\n*** Update File: from.txt\n*** Move to: \
+         deep/to.txt\n 1\n-2\n+two\n 3\n*** Update File: name.txt\n*** Move to: other.txt\n",
+    );
+    let tool = project.tool("apply_patch");
+    let arguments = JsonText::from_text(json!({ "patch": patch }).to_string());
+    tool.dry_run(&arguments).await.unwrap();
+    assert_eq!(read(&project, "a b.txt"), POEM);
+    let output = tool.call(arguments, context()).await.unwrap();
+    let applied: Value = output.value.decode().unwrap();
+    assert_eq!(
+        applied["summary"],
+        "Changed 6 files: deep/new.txt (+3 -0), a b.txt (+1 -1), old.txt (+0 -2), empty.txt (+0 -0), deep/to.txt (+1 -1), \
+         other.txt (+0 -0)."
+    );
+    assert_eq!(applied["files"][4]["from"], "from.txt");
+    assert_eq!(read(&project, "deep/new.txt"), "a\n\n-- b\n");
+    assert_eq!(
+        read(&project, "a b.txt"),
+        "fn a() {\n    one\n    two\n}\n\nfn b() {\n    one\n    2\n}\n"
+    );
+    assert_eq!(read(&project, "deep/to.txt"), "1\ntwo\n3\n");
+    assert_eq!(read(&project, "other.txt"), "n\n");
+    for gone in ["old.txt", "empty.txt", "from.txt", "name.txt"] {
+        assert!(!project.path(gone).exists(), "{gone}");
+    }
+    let told: Value = output.metadata.unwrap().decode().unwrap();
+    let told = told["diff"].as_str().unwrap();
+    for part in [
+        "--- a/a b.txt\n+++ b/a b.txt\n@@ -7,2 +7,2 @@\n     one\n-    two\n+    2\n",
+        "--- a/old.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x\r\n-last\n\\ No newline at end of file\n",
+        "rename from from.txt\nrename to deep/to.txt\n",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in {told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hunk_goes_below_the_lines_that_it_names_or_where_alone_it_fits() {
+    for (hunks, expected) in [
+        (
+            "@@ fn a() {\n-    one\n+    1\n@@ fn b() {\n-    one\n+    1\n",
+            "fn a() {\n    1\n    two\n}\n\nfn b() {\n    1\n    two\n}\n",
+        ),
+        (
+            "@@ fn a() {\n@@ fn b() {\n-    one\n+    1\n",
+            "fn a() {\n    one\n    two\n}\n\nfn b() {\n    1\n    two\n}\n",
+        ),
+        (
+            "@@\n-    two\n }\n+\n+end\n*** End of File\n",
+            "fn a() {\n    one\n    two\n}\n\nfn b() {\n    one\n}\n\nend\n",
+        ),
+        (
+            "@@ fn b() {\n     two\n }\n+end\n*** End of File\n",
+            "fn a() {\n    one\n    two\n}\n\nfn b() {\n    one\n    two\n}\nend\n",
+        ),
+        (
+            "@@\n+end\n*** End of File\n",
+            "fn a() {\n    one\n    two\n}\n\nfn b() {\n    one\n    two\n}\nend\n",
+        ),
+        (
+            "@@ -1,2 +1,2 @@ fn a() {\n }\n\n-fn b() {\n+fn c() {\n",
+            "fn a() {\n    one\n    two\n}\n\nfn c() {\n    one\n    two\n}\n",
+        ),
+    ] {
+        for ends in ["\n", "\r\n"] {
+            let project = Project::with(&[("a.rs", &POEM.replace('\n', ends))]);
+            apply(&project, &format!("*** Update File: a.rs\n{hunks}")).await;
+            assert_eq!(
+                read(&project, "a.rs"),
+                expected.replace('\n', ends),
+                "{hunks}"
+            );
+        }
+    }
+    let marked = Project::with(&[("a.rs", &format!("\u{feff}{POEM}"))]);
+    apply(&marked, "*** Update File: a.rs\n@@ fn a() {\n-    one\n").await;
+    assert!(read(&marked, "a.rs").starts_with("\u{feff}fn a() {\n    two\n"));
+}
+
+#[tokio::test]
+async fn what_does_not_fit_or_belongs_to_no_file_is_refused_and_changes_nothing() {
+    let project = Project::with(&[("a.rs", POEM), ("bytes", "")]);
+    fs::write(project.path("bytes"), b"\xfa\xfb\xfc").unwrap();
+    for (changes, expected) in [
+        ("", "invalid_patch: it changes no file"),
+        (
+            "*** Update File: a.rs\n",
+            "invalid_patch: it says no change of \"a.rs\"",
+        ),
+        (
+            "*** Update File: a.rs\n@@ fn a() {\n",
+            "invalid_patch: a hunk of \"a.rs\" has no lines",
+        ),
+        (
+            "*** Update File: a.rs\n@@ fn c() {\n-    one\n",
+            "invalid_patch: `@@ fn c() {` names no line that is further down in \"a.rs\"",
+        ),
+        (
+            "*** Update File: a.rs\n@@ fn b() {\n fn a() {\n-    one\n",
+            "invalid_patch: the lines of the hunk do not stand below `@@ fn b() {` in \"a.rs\"",
+        ),
+        (
+            "*** Update File: a.rs\n@@\n-    one\n",
+            "fits in more than one place",
+        ),
+        (
+            "*** Update File: a.rs\n@@ fn a() {\n+    three\n",
+            "only adds lines",
+        ),
+        ("*** Update File: a.rs\n@@\n-    three\n", "does not fit"),
+        (
+            "*** Update File: a.rs\n-    one\nfn b() {\n",
+            "invalid_patch: line 4 of the patch, \"fn b() {\", begins with none of blank, `+` and `-`",
+        ),
+        (
+            "*** Update File:a.rs\n-    one\n",
+            "invalid_patch: line 2 of the patch, \"*** Update File:a.rs\", has no file",
+        ),
+        (
+            "*** Delete File: a.rs\n-fn a() {\n",
+            "invalid_patch: line 3 of the patch, \"-fn a() {\", follows a file that is deleted",
+        ),
+        (
+            "*** Add File: b.rs\n+x\ny\n",
+            "invalid_patch: line 4 of the patch, \"y\", has no `+`",
+        ),
+        (
+            "*** Add File: b.rs\n",
+            "invalid_patch: there are no hunks for \"b.rs\"",
+        ),
+        (
+            "*** Add File: a.rs\n+x\n",
+            "invalid_patch: it makes \"a.rs\", which is there already",
+        ),
+        (
+            "*** Add File: \"b.rs\"\n+x\n",
+            "written with quotes or escapes",
+        ),
+        ("*** Add File: ../b.rs\n+x\n", "outside"),
+        ("*** Delete File: c.rs\n", "not_found: "),
+        ("*** Delete File: bytes\n", "no UTF-8 text"),
+        (
+            "*** Delete File: a.rs\n*** Delete File: a.rs\n",
+            "it changes \"a.rs\" twice",
+        ),
+        (
+            "*** Delete File: a.rs\n*** End Patch\n+x\n",
+            "invalid_patch: line 4 of the patch, \"+x\", does not stand between",
+        ),
+    ] {
+        let message = refusal(&project, changes).await;
+        assert!(message.contains(expected), "{changes:?}: {message}");
+        assert_eq!(read(&project, "a.rs"), POEM, "{changes:?}");
+        assert!(!project.path("b.rs").exists(), "{changes:?}");
+    }
+}
