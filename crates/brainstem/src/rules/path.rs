@@ -76,12 +76,13 @@ fn normalized<'a>(names: impl Iterator<Item = &'a str>) -> PathTarget {
     PathTarget::Inside(kept.join("/"))
 }
 
-/// Returns the paths that the headers of a patch name: of a unified diff, and of the form `*** Update File: …`.
+/// Returns the paths that the headers of a patch name: of a unified diff, and of the form `*** Update File: …`. A name in
+/// quotes is one with them and without: that depends on who reads the patch.
 pub(crate) fn in_patch(patch: &str) -> Vec<&str> {
-    patch.lines().filter_map(header_path).collect()
+    patch.lines().flat_map(header_paths).collect()
 }
 
-fn header_path(line: &str) -> Option<&str> {
+fn header_paths(line: &str) -> impl Iterator<Item = &str> {
     let of_files = [
         "*** Update File: ",
         "*** Add File: ",
@@ -92,19 +93,24 @@ fn header_path(line: &str) -> Option<&str> {
         .iter()
         .chain(&["rename from ", "rename to ", "copy from ", "copy to "]);
     let named = plain.filter_map(|prefix| line.strip_prefix(prefix)).next();
-    let path = match named {
-        Some(path) => path,
-        None => {
-            let path = line
-                .strip_prefix("--- ")
-                .or_else(|| line.strip_prefix("+++ "))?;
-            let path = path.split('\t').next().unwrap_or(path);
-            path.strip_prefix("a/")
-                .or_else(|| path.strip_prefix("b/"))
-                .unwrap_or(path)
-        }
+    let in_diff = || {
+        let path = line
+            .strip_prefix("--- ")
+            .or_else(|| line.strip_prefix("+++ "))?;
+        path.split('\t').next()
     };
-    (path != "/dev/null").then_some(path)
+    let has_letter = named.is_none();
+    let path = named.or_else(in_diff);
+    let bare = path.filter(|path| path.contains('"'));
+    let bare = bare.map(|path| path.trim_matches(['"', ' ']));
+    let named = path.into_iter().chain(bare).map(move |path| {
+        let stripped = path
+            .strip_prefix("a/")
+            .or_else(|| path.strip_prefix("b/"))
+            .filter(|_| has_letter);
+        stripped.unwrap_or(path)
+    });
+    named.filter(|path| *path != "/dev/null")
 }
 
 #[cfg(test)]
@@ -153,6 +159,10 @@ mod tests {
         assert_eq!(
             in_patch(patch),
             ["src/lib.rs", "src/lib.rs", "new.rs", "other.rs"]
+        );
+        assert_eq!(
+            in_patch("+++ \"b/src/a b.rs\"\t2026\nrename to \"x\"\n"),
+            ["\"b/src/a b.rs\"", "src/a b.rs", "\"x\"", "x"]
         );
     }
 }

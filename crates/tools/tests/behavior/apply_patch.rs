@@ -385,7 +385,15 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
         ),
         (
             "--- \"a/\\101.txt\"\n+++ \"b/\\101.txt\"\n@@ -1 +1 @@\n-one\n+x\n",
-            "invalid_patch: the name \"a/A.txt\" is written with quotes",
+            "invalid_patch: the name in line 1 of the patch, \"--- \\\"a/\\\\101.txt\\\"\", is written with quotes",
+        ),
+        (
+            "--- \"a/a.txt\"\n+++ \"b/a.txt\"\n@@ -1 +1 @@\n-one\n+x\n",
+            "invalid_patch: the name in line 1 of the patch",
+        ),
+        (
+            "diff --git a/a.txt b/c.txt\nrename from \"a.txt\"\nrename to \"c.txt\"\n",
+            "invalid_patch: the name in line 2 of the patch",
         ),
     ] {
         let message = refusal(&project, patch).await;

@@ -22,6 +22,16 @@ const GIT_HEADERS: &[&str] = &[
     "Binary files ",
 ];
 
+/// What a line begins with that names a file.
+const NAMES: [&str; 6] = [
+    "--- ",
+    "+++ ",
+    "rename from ",
+    "rename to ",
+    "copy from ",
+    "copy to ",
+];
+
 /// Returns the lines of files and hunks alone, with the counts of each hunk as its lines are, or says which line with a change
 /// belongs to none.
 pub(super) fn taken(patch: &str) -> Result<String, FileError> {
@@ -50,6 +60,7 @@ pub(super) fn taken(patch: &str) -> Result<String, FileError> {
             at += lines.len();
             reader.place = Place::Hunk;
         } else if reader.takes(line) {
+            check_quotes(at, line)?;
             // The parser would take the names behind a file without hunks for more of its names.
             if !reader.is_git && line.starts_with("--- ") && ends_with_deleted(&taken) {
                 taken.push('\n');
@@ -156,6 +167,20 @@ impl<'a> Reader<'a> {
             _ => format!("line {number} of the patch, {shown}, belongs to no hunk; {HINT}"),
         }
     }
+}
+
+/// Refuses a name in quotes, which the parser would take off without a word: who judges a patch may not have.
+fn check_quotes(number: usize, line: &str) -> Result<(), FileError> {
+    let named = NAMES.iter().find_map(|start| line.strip_prefix(*start));
+    let named = named.and_then(|named| named.split('\t').next());
+    if named.is_some_and(|named| named.contains('"')) {
+        let shown = quoted(line.trim_end());
+        return Err(invalid(format!(
+            "the name in line {number} of the patch, {shown}, is written with quotes or escapes; only plain names are \
+             understood"
+        )));
+    }
+    Ok(())
 }
 
 /// Refuses a line that may be one of the hunk before it.
