@@ -141,7 +141,9 @@ pub use record::{
     ToolStatus, Waiting, Warning,
 };
 pub use reply::{Reply, ReplyAdvice, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
-pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, is_last_answer};
+pub use run::{
+    CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, has_answered, is_last_answer,
+};
 pub use secret_files::{SECRET_FILES, is_secret_name};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
 pub use tool::{

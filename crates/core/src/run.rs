@@ -53,7 +53,7 @@ use agent::{Agent, OfferedTools, PlannedCall};
 use last_answer::Limit;
 use turn::{AgentTurn, Counters, StepBuilder, place};
 
-pub use last_answer::{MAX_TURNS_PROMPT, is_last_answer};
+pub use last_answer::{MAX_TURNS_PROMPT, has_answered, is_last_answer};
 pub use queries::{CallStage, OpenCall};
 pub use room::RequestSize;
 pub(crate) use self_check::checked;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use neuraxis_core::log::RunView;
 use neuraxis_core::log::describe::counted;
 use neuraxis_core::{
-    CountLabel, FinishReason, Message, MicroUsd, Record, RunStatus, SessionMetrics, without_fence,
+    CountLabel, FinishReason, Message, MicroUsd, Record, RunStatus, SessionMetrics, has_answered,
+    without_fence,
 };
 use neuraxis_engine::{ToolCallRecord, run_cost, tool_calls};
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub(crate) struct Seen {
     pub(crate) cost: Option<MicroUsd>,
     /// Unknown, and the cost a lower bound, if somebody did not say what a call used.
     pub(crate) cost_label: CountLabel,
+    /// Whether a limit, if one ended it, left it an answer.
+    has_answered: bool,
     redact: Redact,
 }
 
@@ -67,6 +70,7 @@ impl Seen {
             calls: tool_calls(records),
             cost: run_cost(records),
             cost_label: SessionMetrics::of_run(records.iter().map(|record| &**record)).cost_label,
+            has_answered: has_answered(records),
             redact: Redact::default(),
         }
     }
@@ -127,6 +131,17 @@ impl Seen {
             (false, 0) => format!("called: {}", first.join(", ")),
             (false, more) => format!("called: {} and {more} more", first.join(", ")),
         }
+    }
+
+    /// Says why the run ended without an answer, if so: it failed, a limit left none, or nothing was said.
+    pub(crate) fn no_answer(&self) -> Option<String> {
+        let reason = self.view.finish()?;
+        let is_limit = reason.ends_at_a_limit() && !self.has_answered;
+        let is_empty = self.answer().trim().is_empty() && *reason != FinishReason::ClientTools;
+        if self.view.status() == RunStatus::Failed || is_limit {
+            return Some(self.reason(&reason.to_string()));
+        }
+        is_empty.then(|| self.quoted())
     }
 
     /// Says why the run is none that can be judged: it was never answered, by whoever's fault.

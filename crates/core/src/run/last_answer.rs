@@ -1,5 +1,7 @@
 //! How a limit ends: with one more model call that may not use tools (loop rules 6 and 10).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Next;
@@ -8,9 +10,10 @@ use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::finish::{BudgetKind, FinishReason};
+use crate::ids::AgentId;
 use crate::profile::LimitReached;
 use crate::record::{
-    LimitKind, LimitReachedRecord, MaxTurnsPromptInjected, MaxTurnsReached, RecordBody,
+    LimitKind, LimitReachedRecord, MaxTurnsPromptInjected, MaxTurnsReached, Record, RecordBody,
 };
 use crate::reply::Reply;
 use crate::spec::AgentSpec;
@@ -187,6 +190,25 @@ impl Agent {
 pub fn is_last_answer(reply: &Reply) -> bool {
     let text = reply.text();
     !text.trim().is_empty() && !is_tool_call_markup(&text) && reply.turned_down().is_none()
+}
+
+/// Tells whether the agent that answers the user said anything in a run that a limit leaves as its answer. Where it did not, the
+/// text of the [outcome](crate::RunOutcome::content) is a sentence of ours that names the limit.
+#[must_use]
+pub fn has_answered(records: &[Arc<Record>]) -> bool {
+    let of_root = |record: &&Arc<Record>| record.agent == AgentId::ROOT;
+    records
+        .iter()
+        .filter(of_root)
+        .any(|record| match &record.body {
+            RecordBody::LlmCall(call) if call.purpose == Purpose::Turn => {
+                !call.reply.text().trim().is_empty()
+            }
+            RecordBody::LlmCall(call) if call.purpose == Purpose::LastAnswer => {
+                is_last_answer(&call.reply)
+            }
+            _ => false,
+        })
 }
 
 /// Tells whether a text is, or contains at the start of a line, a tool call written out.

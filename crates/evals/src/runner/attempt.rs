@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use neuraxis_core::{Record, RunId, RunStatus, SessionId, with_causes};
+use neuraxis_core::{Record, RunId, SessionId, with_causes};
 use neuraxis_engine::{
     Orchestrator, OrchestratorResult, RunHandle, UserRequest, UuidV7, read_log_file,
 };
@@ -163,14 +163,10 @@ impl Evals {
 
 /// Says that the model did not come to an answer, if so.
 fn no_answer(seen: &Seen) -> Option<CheckReport> {
-    if seen.view.status() != RunStatus::Failed {
-        return None;
-    }
-    let reason = seen.view.finish();
     Some(CheckReport {
         check: "the run comes to an answer".to_owned(),
         verdict: Verdict::Failed,
-        message: reason.map(|reason| seen.reason(&reason.to_string())),
+        message: Some(seen.no_answer()?),
         judge_run: None,
         judge_usage: None,
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use neuraxis_core::{LlmError, LlmErrorKind, Role, SessionId};
+use neuraxis_core::{BudgetKind, LlmError, LlmErrorKind, Role, SessionId};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use neuraxis_evals::{
     CallPattern, Case, CaseStatus, Check, EvalFile, Evals, Said, Source, Verdict,
@@ -12,7 +12,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::CancellationToken;
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::{asked, builder, run, verdicts};
+use crate::{asked, builder, found, run, verdicts};
 
 fn yes() -> Check {
     Check::exact("yes")
@@ -92,6 +92,23 @@ async fn a_run_that_should_fail_can_be_wanted() {
     let case = Case::new("a", "Hello").check(Check::finish_reason(&wanted));
     let report = run(failing(), case).await;
     assert!(report.passed(), "{report}");
+}
+
+#[tokio::test]
+async fn a_run_without_an_answer_fails_whatever_else_is_as_it_should_be() {
+    let calling = || ScriptedModel::always(reply::calls([("weather", "{}")]));
+    let case = || Case::new("a", "Hello").check(Check::tool_not_called("refund"));
+    let report = run(calling(), case()).await;
+    assert_eq!(verdicts(&report), [Verdict::Failed, Verdict::Passed]);
+    assert_eq!(found(&report)[0].check, "the run comes to an answer");
+    let end = neuraxis_core::FinishReason::Budget(BudgetKind::RepeatedCalls);
+    let wanted = run(calling(), case().check(Check::finish_reason(&end))).await;
+    assert!(wanted.passed(), "{wanted}");
+    let silent = run(ScriptedModel::always(reply::text(" ")), case()).await;
+    assert_eq!(
+        found(&silent)[0].message.as_deref(),
+        Some("the answer is empty")
+    );
 }
 
 #[tokio::test]

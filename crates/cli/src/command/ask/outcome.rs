@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
 use neuraxis::core::{
-    AgentId, FinishReason, LlmCall, LlmErrorKind, Purpose, Record, RecordBody, is_last_answer,
+    AgentId, FinishReason, LlmCall, LlmErrorKind, Purpose, Record, RecordBody, has_answered,
 };
 use neuraxis::offline::OfflineModel;
 use neuraxis::{OrchestratorResult, RunStatus};
@@ -88,15 +88,6 @@ fn is_no_answer(records: &[Arc<Record>]) -> bool {
         .filter(|call| matches!(call.purpose, Purpose::Turn | Purpose::LastAnswer));
     said.next_back()
         .is_some_and(|call| OfflineModel::is_no_answer(&call.reply))
-}
-
-/// Tells whether the agent that answers said anything that a limit leaves as its answer.
-fn has_answered(records: &[Arc<Record>]) -> bool {
-    root_calls(records).any(|call| match call.purpose {
-        Purpose::Turn => !call.reply.text().trim().is_empty(),
-        Purpose::LastAnswer => is_last_answer(&call.reply),
-        _ => false,
-    })
 }
 
 /// Says what to do about a run that failed.
