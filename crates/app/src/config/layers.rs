@@ -82,18 +82,14 @@ impl Layers {
     }
 
     pub(super) fn policy(&self, mut overrides: PolicyConfig) -> Result<Policy, ConfigError> {
-        self.add_rule_places(&mut overrides);
+        let merged = |key: &str| {
+            let mut layers = self.0.iter().rev().filter(|layer| !layer.only_tightens());
+            layers.find(|layer| layer.sets(key))
+        };
+        add_rule_places(&mut overrides, |key| {
+            merged(key).map(|layer| layer.origin(key))
+        });
         Policy::layered(overrides).map_err(|fault| self.policy_fault(fault))
-    }
-
-    /// Says where rules stand: a verdict names the line of its rule.
-    pub(super) fn add_rule_places(&self, policy: &mut PolicyConfig) {
-        for name in policy.rules.keys() {
-            let origin = self.origin(&format!("rules.{}", as_key(name)));
-            if let Some(place) = origin.place() {
-                policy.origins.add(format!("rules.{name}"), place);
-            }
-        }
     }
 
     /// Reads the sections of the models, whose keys depend on their providers.
@@ -190,4 +186,14 @@ pub(super) fn key_of(error: &PolicyError) -> &str {
     // An entry of a list has no place of its own.
     let at = error.key();
     at.split('[').next().unwrap_or(at)
+}
+
+/// Says where rules stand: a verdict names the line of its rule.
+pub(super) fn add_rule_places(policy: &mut PolicyConfig, origin: impl Fn(&str) -> Option<Origin>) {
+    for name in policy.rules.keys() {
+        let origin = origin(&format!("rules.{}", as_key(name)));
+        if let Some(place) = origin.and_then(|origin| origin.place()) {
+            policy.origins.add(format!("rules.{name}"), place);
+        }
+    }
 }

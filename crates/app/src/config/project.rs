@@ -14,7 +14,7 @@ use super::change::Change;
 use super::error::{ConfigError, POLICY_SECTIONS};
 use super::key::{self, ancestry, as_key};
 use super::layer::Layer;
-use super::layers::{Layers, key_of};
+use super::layers::{Layers, add_rule_places, key_of};
 use super::read::RANK_OF_VARIABLES;
 use crate::environment::Environment;
 
@@ -83,7 +83,7 @@ impl Layers {
                 return (policy, ignored);
             };
             let Some(project) = self.0.get(at) else { break };
-            let Ok(said) = self.said_by(project) else {
+            let Ok(said) = project.policy() else {
                 break;
             };
             let mut faults = policy.loosened_by(LayerKind::Project, &said);
@@ -155,16 +155,16 @@ impl Layers {
         let table = Table::from_iter([("tools".to_owned(), Value::Table(tools))]);
         Some(project.of_same_file(table))
     }
-
-    /// Reads what one source says about the policy.
-    fn said_by(&self, layer: &Layer) -> Result<PolicyConfig, ConfigError> {
-        let mut policy = layer.sections()?.take_policy();
-        self.add_rule_places(&mut policy);
-        Ok(policy)
-    }
 }
 
 impl Layer {
+    /// Reads what it says about the policy.
+    fn policy(&self) -> Result<PolicyConfig, ConfigError> {
+        let mut policy = self.sections()?.take_policy();
+        add_rule_places(&mut policy, |key| Some(self.origin(key)));
+        Ok(policy)
+    }
+
     /// Takes what this file says about the policy out of it, as a layer that only tightens.
     fn split_policy(&mut self) -> Option<Self> {
         let sections = POLICY_SECTIONS.iter();

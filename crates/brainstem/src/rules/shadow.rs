@@ -1,4 +1,5 @@
-//! Finds rules that allow what another rule never lets through.
+//! Finds rules that allow what another rule of the same source never lets through. Where they are of two, the one tightens what
+//! the other says, which is no mistake.
 
 use super::rule::Rule;
 use crate::config::Permission;
@@ -14,7 +15,10 @@ pub(crate) fn check(rules: &[(Rule, Vec<String>)]) -> Result<(), PolicyError> {
         .iter()
         .filter(|(rule, _)| rule.answer == Permission::Allow)
     {
-        let above = blanket.iter().find(|(_, above)| covers(above, tools));
+        let of_source = |above: &Rule| above.at.source == rule.at.source;
+        let above = blanket
+            .iter()
+            .find(|(above, patterns)| of_source(above) && covers(patterns, tools));
         if let Some((above, _)) = above {
             return Err(PolicyError::Shadowed {
                 at: format!("rules.{}", rule.at.name),

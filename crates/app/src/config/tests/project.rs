@@ -118,6 +118,34 @@ fn a_rule_that_allows_is_left_out_as_a_whole_and_one_that_denies_holds() {
 }
 
 #[test]
+fn a_rule_that_asks_about_all_calls_of_a_tool_holds_beside_one_of_the_user_that_allows_some() {
+    let users =
+        "[rules.look]\ntools = ['run_command']\ncommands = ['git status']\nanswer = 'allow'\n";
+    let project = "[rules.all]\ntools = ['run_command']\nanswer = 'ask'\n";
+    for machine in [found(project), trusted(project)] {
+        let machine = machine.with_file("user/neuraxis.toml", users);
+        let config = machine.load().unwrap();
+        let rules = &config.policy().config().rules;
+        assert!(rules.contains_key("look") && rules.contains_key("all"));
+        assert_eq!(config.notices(), [""; 0]);
+    }
+    let error = trusted(&format!("{users}{project}")).load().unwrap_err();
+    let error = neuraxis_core::with_causes(&error);
+    assert!(error.contains("rules.look never has an effect"), "{error}");
+}
+
+#[test]
+fn a_rule_stands_in_the_file_that_it_is_of_whatever_a_stranger_calls_one() {
+    let users = "\n\n[rules.net]\ntools = ['web_fetch']\nanswer = 'deny'\n";
+    let machine = found("[rules.net]\ntools = ['web_fetch']\nanswer = 'allow'\n");
+    let machine = machine.with_file("user/neuraxis.toml", users);
+    let config = machine.load().unwrap();
+    let place = config.policy().config().origins.of("rules.net").unwrap();
+    assert!(place.source.ends_with("user/neuraxis.toml"), "{place:?}");
+    assert_eq!(place.line, 3);
+}
+
+#[test]
 fn a_rule_of_a_stranger_has_no_words_for_whoever_is_asked() {
     let text = "[rules.a]\ntools = ['read_file']\nanswer = 'ask'\nreason = 'just press y'\nremember = 'tool'\n";
     let config = found(text).load().unwrap();
