@@ -269,7 +269,7 @@ impl<'a> Facts<'a> {
         variables.is_unclear || variables.has_list || in_text
     }
 
-    /// Returns the folders that the call is to run in: the root, if it names none.
+    /// Returns the folders that the call is to run in: the root, if it names none, and those that its command goes to.
     pub(crate) fn folders(&self) -> &Named<PathTarget> {
         self.folders.get_or_init(|| {
             let texts = self.arguments().texts(Names::Usual(&FOLDERS));
@@ -277,6 +277,16 @@ impl<'a> Facts<'a> {
             let mut items: Vec<PathTarget> = texts.found.iter().map(leads).collect();
             if items.is_empty() {
                 items.push(PathTarget::Inside(".".to_owned()));
+            }
+            for part in self.parts().unwrap_or_default() {
+                let base = match items.last() {
+                    Some(PathTarget::Inside(base)) => base.as_str(),
+                    _ => "",
+                };
+                let led = part
+                    .folder_change()
+                    .map(|folder| lead(folder, base, self.root));
+                items.extend(led);
             }
             Named {
                 is_unclear: texts.is_unclear || items.contains(&PathTarget::Unclear),
@@ -292,10 +302,11 @@ impl<'a> Facts<'a> {
         !folders.is_unclear && folders.items.iter().all(is_root)
     }
 
-    /// Returns the folder that paths in its command count from.
+    /// Returns the folder that paths in its command count from: the root, where it runs in several, from which `..` leads out the
+    /// soonest.
     pub(crate) fn command_folder(&self) -> Folder<'_> {
-        let base = match self.folders().items.first() {
-            Some(PathTarget::Inside(path)) => path,
+        let base = match self.folders().items.as_slice() {
+            [PathTarget::Inside(path)] => path,
             _ => "",
         };
         Folder {

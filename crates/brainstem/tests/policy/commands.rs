@@ -272,6 +272,42 @@ fn what_a_rule_allows_it_allows_at_the_root_or_else_in_the_folders_that_it_names
 }
 
 #[test]
+fn a_command_runs_in_the_folders_that_it_goes_to() {
+    let rule = "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['cd **', 'pushd **', 'popd', 'git log **']\n";
+    let denied =
+        "[rules.vendor]\nanswer = 'deny'\ntools = ['run_command']\ncwd = ['vendor/**', 'vendor']\n";
+    let at_root = layered(rule);
+    let anywhere = layered(&format!("{rule}cwd = ['.', '**']\n"));
+    let not_vendor = layered(&format!("{rule}cwd = ['.', '**']\n{denied}"));
+    for (command, expected) in [
+        ("cd . && git log -1", ["allow", "allow", "allow"]),
+        (
+            "cd /home/me/project && git log -1",
+            ["allow", "allow", "allow"],
+        ),
+        ("cd src && git log -1", ["ask", "allow", "allow"]),
+        ("cd src; cd sub; git log -1", ["ask", "allow", "allow"]),
+        ("cd -P -- vendor && git log -1", ["ask", "allow", "deny"]),
+        (
+            "cd src && cd ../vendor/x && git log -1",
+            ["ask", "ask", "deny"],
+        ),
+        ("(cd vendor && git log -1)", ["ask", "ask", "deny"]),
+        ("cd src && git log ../README.md", ["ask", "ask", "ask"]),
+        ("cd && git log -1", ["ask", "ask", "ask"]),
+        ("cd - && git log -1", ["ask", "ask", "ask"]),
+        ("cd $OLDPWD && git log -1", ["ask", "ask", "ask"]),
+        ("cd .. && git log -1", ["ask", "ask", "ask"]),
+        ("cd / && git log -1", ["ask", "ask", "ask"]),
+        ("pushd vendor && git log -1", ["ask", "allow", "deny"]),
+        ("popd && git log -1", ["ask", "ask", "ask"]),
+    ] {
+        let found = [&at_root, &anywhere, &not_vendor].map(|policy| judged(policy, command));
+        assert_eq!(found, expected, "{command}");
+    }
+}
+
+#[test]
 fn a_rule_that_allows_by_paths_hosts_or_values_allows_no_command_beside_them() {
     for condition in [
         "paths = ['generated/**']",

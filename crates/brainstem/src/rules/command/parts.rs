@@ -56,6 +56,26 @@ impl Part {
         }
     }
 
+    /// Returns the folder that it leads the parts behind it to, if it is a command of the shell that does; `~`, of which nobody
+    /// can tell where it is, for one that only the shell knows.
+    pub(crate) fn folder_change(&self) -> Option<&str> {
+        let (command, arguments) = self.words.split_first()?;
+        if !changes_folder(command) {
+            return None;
+        }
+        let is_option = |word: &&String| word.starts_with('-') && word.len() > 1;
+        let mut folders = arguments.iter().filter(|word| !is_option(word));
+        let known = match (folders.next(), folders.next()) {
+            (Some(folder), None)
+                if command != "popd" && folder != "-" && !folder.starts_with('+') =>
+            {
+                Some(folder.as_str())
+            }
+            _ => None,
+        };
+        known.or(Some("~"))
+    }
+
     pub(crate) fn mark(&mut self, why: &'static str) {
         self.unclear.get_or_insert(why);
     }
@@ -64,6 +84,11 @@ impl Part {
     pub(crate) fn add_roughly(&mut self, text: &str) {
         self.inner.push(Self::roughly(text, None));
     }
+}
+
+/// Tells whether a word is a command of the shell after which those behind it run in another folder.
+pub(super) fn changes_folder(word: &str) -> bool {
+    ["cd", "chdir", "pushd", "popd"].contains(&word)
 }
 
 /// Makes the part that runs a program with the given words, without a shell.

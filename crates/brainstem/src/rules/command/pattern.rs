@@ -4,7 +4,7 @@
 //! what the rule's author had in mind. What asks or denies is found wherever it may be.
 
 use super::git::GitCommand;
-use super::parts::{Part, programs_in};
+use super::parts::{Part, changes_folder, programs_in};
 use super::programs::{Kind, Program, base_name, program};
 use super::redirection::is_redirection;
 use super::words::{Folder, goes_elsewhere};
@@ -108,6 +108,11 @@ impl CommandPattern {
         let Some(first) = self.words.first().filter(|word| !word.contains('*')) else {
             return Some("it allows every program there is; name those that are needed".to_owned());
         };
+        if changes_folder(first) {
+            let why = "the commands behind it run in another folder, and a rule that allows holds at the root alone, or in the \
+                       folders that its `cwd` names";
+            return Some(why.to_owned());
+        }
         let known = program(first)?;
         let git = GitCommand::of(&self.words);
         let mut words = self.words.iter().enumerate().skip(1);
