@@ -60,6 +60,10 @@ section! {
         /// configuration knows them from the models.
         #[serde(skip)]
         pub extra_roles: Vec<Role>,
+        /// The tools that channels list in sources which others lie over: one that a shorter list leaves out does not become one
+        /// that no channel names. No key of the policy's own: whoever merges the configuration knows the sources.
+        #[serde(skip)]
+        pub listed_tools: Vec<String>,
         /// Where the keys are written, for messages. No key of the policy's own: whoever reads the text knows.
         #[serde(skip)]
         pub origins: Origins,
@@ -96,6 +100,14 @@ impl PolicyConfig {
                 at: format!("channels.{name}.when.{mode}"),
                 allowed: allowed.iter().map(Mode::to_string).collect(),
             })
+        })
+    }
+
+    /// Returns the patterns of the tools that channels list, whichever the mode.
+    pub fn tools_of_channels(&self) -> impl Iterator<Item = &String> {
+        self.channels.values().flat_map(|channel| {
+            let exceptions = channel.when.values().map(|exception| &exception.tools);
+            exceptions.chain([&channel.tools]).flatten().flatten()
         })
     }
 

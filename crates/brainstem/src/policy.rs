@@ -1,6 +1,6 @@
 //! The policy: a checked configuration that decides about requests and judges calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use neuraxis_core::{
@@ -48,7 +48,7 @@ pub struct Policy {
     /// What the layers above make of modes; no rule of this policy lifts that.
     pub(crate) floors: Vec<Floor>,
     pub(crate) roles: Vec<Role>,
-    /// The tools that some channel names; the others are unlisted.
+    /// The tools that some channel names, or named in what lies below; the others are unlisted.
     pub(crate) listed: ToolPatterns,
 }
 
@@ -318,19 +318,14 @@ fn check_rules(config: &PolicyConfig, known: &KnownNames) -> Result<RuleSet, Pol
     RuleSet::new(rules)
 }
 
-/// Gathers the patterns of all tools that some channel names, whichever the mode.
+/// Gathers the patterns of all tools that some channel names, whichever the mode: here, in the policy that ships, or in a source
+/// below. A list that is made shorter takes a tool from its channel, and gives it to no other.
 fn listed_tools(config: &PolicyConfig) -> Result<ToolPatterns, PolicyError> {
-    let mut patterns = Vec::new();
-    for channel in config.channels.values() {
-        let exceptions = channel.when.values().map(|exception| &exception.tools);
-        patterns.extend(
-            exceptions
-                .chain([&channel.tools])
-                .flatten()
-                .flatten()
-                .cloned(),
-        );
-    }
+    let built_in = PolicyConfig::built_in();
+    let here = config.tools_of_channels();
+    let below = built_in.tools_of_channels().chain(&config.listed_tools);
+    let patterns: BTreeSet<&String> = here.chain(below).collect();
+    let patterns: Vec<String> = patterns.into_iter().cloned().collect();
     let naming: Vec<String> = ToolPatterns::naming(&patterns).cloned().collect();
     ToolPatterns::check("channels", &naming)
 }

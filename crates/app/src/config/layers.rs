@@ -82,13 +82,18 @@ impl Layers {
     }
 
     pub(super) fn policy(&self, mut overrides: PolicyConfig) -> Result<Policy, ConfigError> {
-        let merged = |key: &str| {
-            let mut layers = self.0.iter().rev().filter(|layer| !layer.only_tightens());
-            layers.find(|layer| layer.sets(key))
-        };
+        let merged = || self.0.iter().filter(|layer| !layer.only_tightens());
         add_rule_places(&mut overrides, |key| {
-            merged(key).map(|layer| layer.origin(key))
+            let mut layers = merged().rev();
+            let layer = layers.find(|layer| layer.sets(key))?;
+            Some(layer.origin(key))
         });
+        for source in merged() {
+            let said = source.sections()?.take_policy();
+            overrides
+                .listed_tools
+                .extend(said.tools_of_channels().cloned());
+        }
         Policy::layered(overrides).map_err(|fault| self.policy_fault(fault))
     }
 

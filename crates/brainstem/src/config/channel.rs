@@ -123,7 +123,8 @@ pub enum SelfChecks {
     Always,
 }
 
-/// What happens on a channel to tools that no channel names: an embedder's own and those of MCP servers.
+/// What happens on a channel to tools that no channel names: an embedder's own and those of MCP servers. What a channel names in
+/// the policy that ships, or in a source that another lies over, is none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

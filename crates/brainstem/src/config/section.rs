@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use neuraxis_core::{MicroUsd, Role};
+use neuraxis_core::MicroUsd;
 
 /// A part of the configuration that can be laid over another.
 pub(crate) trait Layered: Sized {
@@ -41,7 +41,7 @@ impl<K: Ord, V: Layered> Layered for BTreeMap<K, V> {
     }
 }
 
-impl Layered for Vec<Role> {
+impl<T> Layered for Vec<T> {
     fn over(self, mut base: Self) -> Self {
         base.extend(self);
         base

@@ -29,6 +29,7 @@ pub(super) fn check(policy: &Policy, kind: LayerKind, layer: &PolicyConfig) -> V
         health,
         prices,
         extra_roles: _,
+        listed_tools: _,
         origins,
     } = layer;
     let base = &policy.config;

@@ -1,7 +1,7 @@
 //! What deployments make of the built-in policy.
 
 use neuraxis_brainstem::{Permission, Policy, PolicyConfig, Request};
-use neuraxis_core::{Channel, Mode, Role, ToolClass};
+use neuraxis_core::{Channel, Mode, Role, ToolClass, ToolSpec};
 
 use crate::catalog::{all_tools, tool};
 
@@ -113,6 +113,45 @@ fn code_tasks_in_conservative_mode_stay_without_tools_whatever_the_channel_lists
     let decision = policy.evaluate_request(&request).unwrap();
     assert_eq!(decision.tools, ["read_file".parse().unwrap()]);
     assert_eq!(decision.role, Role::CODING, "the keys left out stay");
+}
+
+#[test]
+fn a_tool_that_a_shorter_list_leaves_out_turns_up_on_no_channel() {
+    let tools = all_tools();
+    let offered = |policy: &Policy, channel: &Channel| {
+        let request = Request::new(&Mode::EXPLORATORY, channel, "Hello").with_tools(&tools);
+        policy.evaluate_request(&request).unwrap().tools
+    };
+    let policy = layered(
+        "[channels.code_task]\ntools = ['read_file']\n[channels.system_health]\ntools = ['system_health']",
+    );
+    let built_in = Policy::built_in();
+    for channel in built_in.channels() {
+        let before = offered(&built_in, channel);
+        let added: Vec<_> = offered(&policy, channel)
+            .into_iter()
+            .filter(|tool| !before.contains(tool))
+            .collect();
+        assert!(added.is_empty(), "{channel}: {added:?}");
+    }
+    let run_command = "run_command".parse().unwrap();
+    assert!(!offered(&policy, &Channel::CODE_TASK).contains(&run_command));
+    assert!(offered(&policy, &Channel::CODE_TASK).contains(&"read_file".parse().unwrap()));
+
+    // The same of a list of one's own that another source lies over.
+    let mut config =
+        PolicyConfig::from_toml("[channels.shop]\nrole = 'router'\ntools = []").unwrap();
+    let find_order = [ToolSpec::new(
+        "find_order".parse().unwrap(),
+        "Finds an order.",
+    )];
+    let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello").with_tools(&find_order);
+    for (listed, expected) in [(vec![], 1), (vec!["find_*".to_owned()], 0)] {
+        config.listed_tools = listed;
+        let policy = Policy::layered(config.clone()).unwrap();
+        let offered = policy.evaluate_request(&request).unwrap().tools;
+        assert_eq!(offered.len(), expected);
+    }
 }
 
 #[test]

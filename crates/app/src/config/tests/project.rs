@@ -1,7 +1,7 @@
 //! A file of the working directory: until a person trusted it, it tightens the policy and does nothing else.
 
-use neuraxis_brainstem::DataConfig;
-use neuraxis_core::Channel;
+use neuraxis_brainstem::{DataConfig, Request};
+use neuraxis_core::{Channel, ToolSpec};
 use neuraxis_tools::Commands;
 
 use super::*;
@@ -155,6 +155,22 @@ fn a_rule_of_a_stranger_has_no_words_for_whoever_is_asked() {
         ignored(&found(text)),
         ["rules.a.reason", "rules.a.remember"]
     );
+}
+
+#[test]
+fn a_list_that_it_makes_shorter_gives_nothing_to_another_channel_once_it_is_trusted() {
+    let own = "[channels.shop]\nrole = 'router'\ntools = ['shop__refund']\n";
+    let shorter = "[channels.shop]\ntools = []\n[channels.code_task]\ntools = ['read_file']\n";
+    let spec = |name: &str| ToolSpec::new(name.parse().unwrap(), "Does something.");
+    let tools = ["shop__refund", "write_file"].map(spec);
+    let request = Request::new(&Mode::EXPLORATORY, &Channel::CHAT, "Hello").with_tools(&tools);
+    for machine in [found(shorter), trusted(shorter)] {
+        let machine = machine.with_file("user/neuraxis.toml", own);
+        let config = machine.load().unwrap();
+        let decision = config.policy().evaluate_request(&request).unwrap();
+        assert!(decision.tools.is_empty(), "{:?}", decision.tools);
+        assert_eq!(ignored(&machine), [""; 0], "it only tightens");
+    }
 }
 
 #[test]
