@@ -224,7 +224,7 @@ impl Policy {
         if grants.peek().is_none() {
             return;
         }
-        let definition = definition_of(call.tool);
+        let definition = definition_of(call);
         let grants: Vec<_> = grants
             .filter(|grant| grant.definition == definition)
             .collect();

@@ -62,7 +62,7 @@ impl Policy {
         let is_added = after.add(Grant {
             id,
             tool: call.tool.name.clone(),
-            definition: definition_of(call.tool),
+            definition: definition_of(call),
             scope,
             at,
             by,
@@ -163,10 +163,15 @@ fn folder_of(paths: &[PathTarget]) -> Option<String> {
     is_plain(&folder).then(|| format!("{folder}/**"))
 }
 
-/// Returns the hash of a tool's definition, all of it: one that has changed is another tool.
-pub(crate) fn definition_of(tool: &ToolSpec) -> ContentHash {
+/// Returns the hash of a tool's definition, all of it, since one that has changed is another tool; and of the root, if there is
+/// one: the same words are about other files there.
+pub(crate) fn definition_of(call: &Call<'_>) -> ContentHash {
     // A definition is texts, numbers and flags: encoding it cannot fail.
-    JsonText::encode(tool).map_or(ContentHash::EMPTY, |text| text.hash())
+    let definition = JsonText::encode(call.tool).map_or(ContentHash::EMPTY, |text| text.hash());
+    match call.root {
+        Some(root) => definition.chain(ContentHash::of(root.as_bytes())),
+        None => definition,
+    }
 }
 
 /// How much has to be rememberable for this.

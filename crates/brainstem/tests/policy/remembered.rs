@@ -127,6 +127,37 @@ fn an_answer_for_exact_arguments_is_about_no_others() {
 }
 
 #[test]
+fn an_answer_counts_at_the_root_alone_where_it_was_given() {
+    let mut session = Session::new(TRUSTING);
+    let (write, run) = (named("write_file"), named("run_command"));
+    let path = GrantScope::Path {
+        pattern: "src/**".to_owned(),
+    };
+    let given = [
+        (&write, r#"{"path":"src/a.rs","content":""}"#, path),
+        (
+            &run,
+            r#"{"command":"cargo test -p x"}"#,
+            command("cargo test **"),
+        ),
+    ];
+    for (tool, arguments, scope) in given {
+        let arguments = JsonText::from_text(arguments);
+        let call = Call::new(tool, &arguments).with_root("/one");
+        let (policy, decision) = (&session.policy, &session.decision);
+        policy
+            .remember(&mut session.remembered, decision, &call, scope, NOW, None)
+            .unwrap();
+        let again = call.with_remembered(&session.remembered);
+        assert_eq!(word(&policy.judge(decision, &again)), "allow");
+        for elsewhere in [again.with_root("/two"), again.with_root("/one/src")] {
+            assert_eq!(word(&policy.judge(decision, &elsewhere)), "ask");
+        }
+        assert_eq!(word(&session.judge(tool, arguments.as_str())), "ask");
+    }
+}
+
+#[test]
 fn an_answer_for_a_pattern_covers_each_part_of_a_command_or_none() {
     let rule = "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['git status']";
     let mut session = Session::new(&format!("{TRUSTING}{rule}"));

@@ -27,7 +27,8 @@ pub struct Grant {
     pub id: u32,
     /// The tool.
     pub tool: ToolName,
-    /// The hash of the tool's definition as it was then: for a tool that has changed it does not count.
+    /// The hash of the tool's definition as it was then, and of the root that its calls counted from: for a tool that has
+    /// changed, and at another root, it does not count.
     pub definition: ContentHash,
     /// Which of its calls.
     #[serde(flatten)]
