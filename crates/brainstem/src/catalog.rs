@@ -8,7 +8,7 @@ use crate::config::{AgentConfig, OpeningConfig, Permission};
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
-use crate::rules::{Arguments, COMMANDS, CommandPattern, Names, ToolPatterns};
+use crate::rules::{Arguments, COMMANDS, CommandPattern, GLOBS, Names, ToolPatterns};
 
 /// The most tools that a message lists.
 const MAX_KNOWN: usize = 20;
@@ -153,6 +153,33 @@ impl Policy {
         found
     }
 
+    /// Says of the rules that ask about paths or deny them for which of the given tools they hold only in part: those that read
+    /// whole folders also read what is in them from above. The key it is about comes first.
+    #[must_use]
+    pub fn cautions_about_folders(&self, tools: &[ToolSpec]) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for (name, rule) in &self.config.rules {
+            let (Some(_), Some(patterns)) = (&rule.paths, &rule.tools) else {
+                continue;
+            };
+            let at = format!("rules.{name}.paths");
+            let Ok(patterns) = ToolPatterns::check(&at, patterns) else {
+                continue;
+            };
+            let is_meant = |tool: &&ToolSpec| patterns.matches(&tool.name) && reads_folders(tool);
+            let read: Vec<&ToolName> = tools.iter().filter(is_meant).map(|it| &it.name).collect();
+            if !read.is_empty() && rule.answer != Some(Permission::Allow) {
+                let read = names::Listed(&read);
+                let text = format!(
+                    "{read}: a call is known by the folder or file that it names; one that names a folder above, or no path, \
+                     reads what is in there all the same"
+                );
+                found.push((at, text));
+            }
+        }
+        found
+    }
+
     /// Returns all patterns of tool names, with the keys they stand under.
     fn tool_patterns(&self) -> Vec<(String, &str)> {
         let mut lists = Vec::new();
@@ -278,6 +305,12 @@ fn is_closed(tool: &ToolSpec) -> bool {
     !others.is_unclear
         && others.found.len() >= objects.max(1)
         && others.found.iter().all(|allowed| *allowed == "false")
+}
+
+/// Tells whether a tool reads whole folders: it takes a glob for what of them to read.
+fn reads_folders(tool: &ToolSpec) -> bool {
+    let schema = Arguments::read(&tool.parameters);
+    schema.has_any(Names::Usual(&GLOBS))
 }
 
 /// Tells whether a tool may take one of the given arguments, as far as its schema says.

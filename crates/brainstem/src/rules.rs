@@ -28,7 +28,7 @@ pub(crate) use channel::ChannelRules;
 pub(crate) use check_rule::{check_rule, path_glob};
 pub(crate) use command::{CommandPattern, Part, rememberable};
 pub(crate) use examples::check as check_examples;
-pub(crate) use facts::{COMMANDS, Facts, PATCHES, PATHS};
+pub(crate) use facts::{COMMANDS, Facts, GLOBS, PATCHES, PATHS};
 pub(crate) use function::RuleFunctions;
 pub use function::{RuleCall, RuleFunction};
 pub(crate) use host::HostPattern;

@@ -7,6 +7,7 @@ use neuraxis_core::RuleRef;
 
 use super::command::CommandPattern;
 use super::host::HostPattern;
+use super::path::whole_folder;
 use super::patterns::{ToolPatterns, glob_set};
 use super::rule::{Condition, Rule};
 use super::value::ValuePatterns;
@@ -143,7 +144,12 @@ fn conditions(
     // What allows has to be exact; what asks or denies also holds where upper and lower case are one.
     let path_glob = |pattern: &str| path_glob(pattern, answer);
     if let Some(paths) = &config.paths {
-        let globs = glob_set(&format!("{at}.paths"), paths, path_glob)?;
+        let mut patterns = paths.clone();
+        if answer != Permission::Allow {
+            let folders = paths.iter().filter_map(|pattern| whole_folder(pattern));
+            patterns.extend(folders.map(str::to_owned));
+        }
+        let globs = glob_set(&format!("{at}.paths"), &patterns, path_glob)?;
         conditions.push(Condition::Paths {
             globs,
             names: names(),

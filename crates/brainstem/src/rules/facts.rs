@@ -9,7 +9,7 @@ use super::arguments::{Arguments, Names};
 use super::command::{self, Folder, Part};
 use super::function::{RuleCall, RuleFunctions};
 use super::host::host_of;
-use super::path::{PathTarget, in_patch, lead};
+use super::path::{PathTarget, beginning, in_patch, lead};
 
 /// The arguments that hold paths, unless a rule says otherwise.
 pub(crate) const PATHS: [&str; 19] = [
@@ -48,6 +48,9 @@ const FOLDERS: [&str; 7] = [
 /// The arguments that hold a patch, which names files itself.
 pub(crate) const PATCHES: [&str; 2] = ["patch", "diff"];
 
+/// The arguments that hold globs, by which a tool that reads whole folders is told what of them to read.
+pub(crate) const GLOBS: [&str; 2] = ["glob", "globs"];
+
 /// The arguments that hold URLs, unless a rule says otherwise.
 pub(crate) const URLS: [&str; 7] = ["url", "urls", "uri", "href", "link", "endpoint", "base_url"];
 
@@ -79,6 +82,7 @@ pub(crate) struct Facts<'a> {
     arguments: OnceCell<Arguments>,
     parts: OnceCell<Option<Vec<Part>>>,
     paths: OnceCell<Named<PathTarget>>,
+    narrowed: OnceCell<Vec<PathTarget>>,
     hosts: OnceCell<Named<String>>,
     folders: OnceCell<Named<PathTarget>>,
     access: OnceCell<Named<Access>>,
@@ -137,6 +141,7 @@ impl<'a> Facts<'a> {
             arguments: OnceCell::new(),
             parts: OnceCell::new(),
             paths: OnceCell::new(),
+            narrowed: OnceCell::new(),
             hosts: OnceCell::new(),
             folders: OnceCell::new(),
             access: OnceCell::new(),
@@ -192,6 +197,27 @@ impl<'a> Facts<'a> {
         }
         found.is_unclear |= found.items.contains(&PathTarget::Unclear);
         found
+    }
+
+    /// Returns where its globs lead with what they name before their first wildcard: from the root, and from each of its paths.
+    pub(crate) fn narrowed_to(&self) -> &[PathTarget] {
+        self.narrowed.get_or_init(|| {
+            let globs = self.arguments().texts(Names::Usual(&GLOBS)).found;
+            let paths = self.paths(None);
+            let mut found = Vec::new();
+            for named in globs.into_iter().filter_map(beginning) {
+                found.push(lead(named, "", self.root));
+                // Our own tools take a slash at the beginning for the root of the project.
+                let named = named.trim_start_matches('/');
+                found.push(lead(named, "", self.root));
+                for led in &paths.items {
+                    if let PathTarget::Inside(base) = led {
+                        found.push(lead(named, base, self.root));
+                    }
+                }
+            }
+            found
+        })
     }
 
     fn find_hosts(&self, names: Option<&[String]>) -> Named<String> {

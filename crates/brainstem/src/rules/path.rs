@@ -76,6 +76,25 @@ fn normalized<'a>(names: impl Iterator<Item = &'a str>) -> PathTarget {
     PathTarget::Inside(kept.join("/"))
 }
 
+/// Returns what a glob names before its first wildcard, a folder or a file; nothing of one for names at any depth.
+pub(crate) fn beginning(glob: &str) -> Option<&str> {
+    let end = match glob.find(['*', '?', '[', '{', '\\']) {
+        Some(wildcard) => glob.get(..wildcard)?.rfind('/')?,
+        None if glob.contains('/') => glob.len(),
+        None => return None,
+    };
+    glob.get(..end)
+}
+
+/// Returns the folder of which a pattern means all that is in it: whoever reads the folder as a whole reads that.
+pub(crate) fn whole_folder(pattern: &str) -> Option<&str> {
+    let mut ends = ["/**/*", "/**", "/*"].into_iter();
+    let folder = ends.find_map(|end| pattern.strip_suffix(end))?;
+    let name = folder.rsplit('/').next()?;
+    // Without a name of its own the folder might be anything, a file of another name included.
+    (!name.is_empty() && !name.contains(['*', '?', '['])).then_some(folder)
+}
+
 /// Returns the paths that the headers of a patch name: of a unified diff, and of the form `*** Update File: …`. A name in
 /// quotes is one with them and without: that depends on who reads the patch.
 pub(crate) fn in_patch(patch: &str) -> Vec<&str> {

@@ -157,6 +157,11 @@ impl Rule {
             Condition::Paths { globs, names } => {
                 let paths = facts.paths(names.as_deref());
                 let inside = |led: &PathTarget| matches!(led, PathTarget::Inside(path) if globs.is_match(path));
+                // A glob only narrows what a call reads: it allows nothing.
+                let looks_for_globs = self.answer != Permission::Allow && names.is_none();
+                if looks_for_globs && facts.narrowed_to().iter().any(inside) {
+                    return Fit::Yes;
+                }
                 self.enough(&paths.items, paths.is_unclear, inside)
             }
             Condition::OutsideRoot { names } => {

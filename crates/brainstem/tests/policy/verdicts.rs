@@ -5,7 +5,7 @@ use std::fmt::Write;
 use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
 use neuraxis_core::{Channel, Decision, JsonText, Mode, ToolClass, ToolSpec, Verdict};
 
-use crate::catalog::{all_tools, destructive, open_world, tool};
+use crate::catalog::{all_tools, destructive, judge_in, layered, open_world, tool, word};
 
 fn judge(policy: &Policy, decision: &Decision, tool: &ToolSpec) -> Verdict {
     policy.judge(decision, &Call::new(tool, &JsonText::from_text("{}")))
@@ -119,4 +119,62 @@ fn deny_beats_ask_and_ask_beats_allow() {
         verdict(open_world(class(ToolClass::Irreversible))),
         Verdict::Deny { .. }
     ));
+}
+
+#[test]
+fn a_rule_about_what_is_in_a_folder_holds_for_the_folder_itself_and_for_globs_that_lead_there() {
+    let policy = layered(
+        "[rules.private]\nanswer = 'deny'\ntools = ['search_files']\npaths = ['private/**', '**/keys/*']\n\
+         [rules.notes]\nanswer = 'allow'\ntools = ['write_file']\npaths = ['notes/**']",
+    );
+    let judged = |name, arguments| word(&judge_in(&policy, &Mode::MODERATE, name, arguments));
+    for arguments in [
+        r#"{"path":"private"}"#,
+        r#"{"path":"./Private/"}"#,
+        r#"{"path":"src/keys"}"#,
+        r#"{"glob":"private/**"}"#,
+        r#"{"glob":"/private/*.txt"}"#,
+        r#"{"glob":"/home/me/project/private/"}"#,
+        r#"{"path":".","glob":"private/n.txt"}"#,
+        r#"{"path":"src","glob":"keys/*.pem"}"#,
+    ] {
+        assert_eq!(judged("search_files", arguments), "deny", "{arguments}");
+    }
+    // What lies above is not told by the arguments alone: `cautions_about_folders` says so.
+    for arguments in [
+        "{}",
+        r#"{"path":"src","glob":"*.rs"}"#,
+        r#"{"path":"privates"}"#,
+        r#"{"glob":"privates/**"}"#,
+        r#"{"glob":"**/private.rs"}"#,
+    ] {
+        assert_eq!(judged("search_files", arguments), "allow", "{arguments}");
+    }
+    // What allows is about what it names alone.
+    for arguments in [r#"{"path":"notes"}"#, r#"{"path":"x","glob":"notes/**"}"#] {
+        assert_eq!(judged("write_file", arguments), "ask", "{arguments}");
+    }
+}
+
+#[test]
+fn the_author_of_a_rule_about_paths_is_warned_of_tools_that_read_whole_folders() {
+    let schema =
+        r#"{"type":"object","properties":{"path":{"type":"string"},"glob":{"type":"string"}}}"#;
+    let mut search = tool("search_files", ToolClass::ReadOnly);
+    search.parameters = JsonText::from_text(schema);
+    let tools = [search, tool("read_file", ToolClass::ReadOnly)];
+    let cautions = |answer: &str, names: &str| {
+        let rule = format!("answer = '{answer}'\ntools = [{names}]\npaths = ['private/**']");
+        layered(&format!("[rules.r]\n{rule}")).cautions_about_folders(&tools)
+    };
+    for answer in ["ask", "deny"] {
+        let found = cautions(answer, "'*'");
+        let [(key, said)] = found.as_slice() else {
+            panic!("not one caution: {found:?}")
+        };
+        assert_eq!(key.as_str(), "rules.r.paths");
+        assert!(said.starts_with("search_files: "), "{said}");
+        assert!(cautions(answer, "'read_file'").is_empty());
+    }
+    assert!(cautions("allow", "'*'").is_empty());
 }

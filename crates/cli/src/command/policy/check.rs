@@ -19,8 +19,9 @@ Examples:
 /// Check a configuration file: does it make a policy, and are there the tools it names
 ///
 /// The file stands in for those that are usually read. Warns of rules that allow commands which write or read elsewhere or
-/// run others, and of tools that are not there now, such as those of servers. Exit code 2 if it cannot be used, 1 if it
-/// names tools that there cannot be or has rules that can never match, otherwise 0.
+/// run others, of rules about paths for tools that read whole folders, and of tools that are not there now, such as those
+/// of servers. Exit code 2 if it cannot be used, 1 if it names tools that there cannot be or has rules that can never
+/// match, otherwise 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
@@ -67,7 +68,9 @@ impl Check {
             let origin = config.origin(error.key());
             output.line(&format!("{origin}: {error}"))?;
         }
-        for (key, caution) in config.policy().cautions() {
+        let cautions = config.policy().cautions().into_iter();
+        let about_folders = config.policy().cautions_about_folders(&specs);
+        for (key, caution) in cautions.chain(about_folders) {
             let origin = config.origin(&key);
             output.line(&format!("{origin}: warning: {key}: {caution}"))?;
         }
