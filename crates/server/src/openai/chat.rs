@@ -132,24 +132,23 @@ pub(super) async fn complete(
         .model
         .clone()
         .unwrap_or_else(|| models::DEFAULT.to_owned());
-    let has_form = asked.answer.is_some();
     let request = asked.into_request(&limited, &caller).await?;
     let (held, events) = run::begin(&limited, &caller, request, "messages").await?;
     if is_stream {
-        let chunks = stream::Chunks::new(&held, model, with_usage.unwrap_or_default(), has_form);
+        let chunks = stream::Chunks::new(&held, model, with_usage.unwrap_or_default());
         return Ok(answer_as_it_comes(&streams, held, events, chunks));
     }
     drop(events);
-    Ok(error::not_again(completed(&held, model, has_form).await))
+    Ok(error::not_again(completed(&held, model).await))
 }
 
 /// Waits for the answer in one piece.
-async fn completed(held: &Held, model: String, has_form: bool) -> Result<Response, Problem> {
+async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
         return Ok(error::unanswered(held, ended));
     }
-    Ok(Json(Completion::new(held, model, &ended, has_form)).into_response())
+    Ok(Json(Completion::new(held, model, &ended)).into_response())
 }
 
 impl ChatRequest {
@@ -306,10 +305,10 @@ struct FunctionOut {
 }
 
 impl Completion {
-    fn new(held: &Held, model: String, ended: &Ended, has_form: bool) -> Self {
+    fn new(held: &Held, model: String, ended: &Ended) -> Self {
         let Ended { result, calls } = ended;
         let records = held.handle().records();
-        let Formed { content, refusal } = match has_form {
+        let Formed { content, refusal } = match run::has_form(&records) {
             true => ended.formed(),
             false => Formed {
                 content: Some(retold::said(&records, result))

@@ -122,7 +122,6 @@ pub(super) async fn create(
         previous_response_id: previous,
         format: format.unwrap_or_default(),
     };
-    let has_form = asked.answer.is_some();
     let mut request = asked.into_request(&limited, &caller).await?;
     let context = mem::take(&mut request.context).with_stored(&repeated);
     request.context = context.map_err(|error| internal(&with_causes(&error)))?;
@@ -131,21 +130,21 @@ pub(super) async fn create(
     let session = handle.session_id().clone();
     let begun = ResponseOut::begun(session, handle.run_id(), held.created(), repeated);
     if is_stream {
-        let told = ResponseEvents::to_client(begun, has_form);
+        let told = ResponseEvents::to_client(begun, &handle.records());
         return Ok(answer_as_it_comes(&streams, held, events, told));
     }
     drop(events);
-    Ok(error::not_again(completed(&held, begun, has_form).await))
+    Ok(error::not_again(completed(&held, begun).await))
 }
 
 /// Waits for the response in one piece.
-async fn completed(held: &Held, begun: ResponseOut, has_form: bool) -> Result<Response, Problem> {
+async fn completed(held: &Held, begun: ResponseOut) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
         return Ok(error::unanswered(held, ended));
     }
     let records = held.handle().records();
-    let response = ResponseEvents::whole(begun, &records, &ended, has_form)
+    let response = ResponseEvents::whole(begun, &records, &ended)
         .map_err(|error| internal(&with_causes(&error)))?;
     Ok(Json(response).into_response())
 }
@@ -195,9 +194,8 @@ async fn kept(
         Some(FinishReason::ClientTools) => run::handed_over(&records),
         _ => Vec::new(),
     };
-    let has_form = result.answer.is_some() || result.answer_fault.is_some();
     let ended = Ended { result, calls };
-    let response = ResponseEvents::whole(begun, &records, &ended, has_form);
+    let response = ResponseEvents::whole(begun, &records, &ended);
     Ok(Some(
         response.map_err(|error| internal(&with_causes(&error)))?,
     ))

@@ -74,9 +74,6 @@ fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {
 /// there, such as the text of a model call that broke off.
 pub(super) fn said(records: &[Arc<Record>], result: &OrchestratorResult) -> String {
     let reply = result.reply.as_str();
-    if result.answer.is_some() {
-        return reply.to_owned();
-    }
     let mut words = Words::default();
     let said: String = events(records)
         .filter_map(|event| words.hear(&event))

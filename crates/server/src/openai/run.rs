@@ -135,6 +135,12 @@ impl RunRef {
     }
 }
 
+/// Tells whether the answer of a run is of a form: one that its request asked for, or its agent's own.
+pub(super) fn has_form(records: &[Arc<Record>]) -> bool {
+    let started = records.first().and_then(|first| first.run_started());
+    started.is_some_and(|started| started.spec.root.answer_schema().is_some())
+}
+
 /// Returns when a run began, in seconds since 1970.
 pub(super) fn created(records: &[Arc<Record>]) -> i64 {
     records.first().map_or(0, |first| first.at.as_second())

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::{CallOut, Ended, Formed, Held, RunRef, UsageOut, finish_reason, id_of};
 use crate::events::write_event;
 use crate::openai::error::{ErrorBody, error_code};
+use crate::openai::run::has_form;
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
@@ -70,7 +71,7 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    pub(super) fn new(held: &Held, model: String, with_usage: bool, at_once: bool) -> Self {
+    pub(super) fn new(held: &Held, model: String, with_usage: bool) -> Self {
         Self {
             id: id_of(held),
             created: held.created(),
@@ -78,7 +79,7 @@ impl Chunks {
             run: RunRef::of(held),
             tells_run: true,
             with_usage,
-            at_once,
+            at_once: has_form(&held.handle().records()),
             has_said: false,
             words: Words::default(),
             thoughts: Thoughts::default(),

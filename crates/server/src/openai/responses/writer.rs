@@ -14,7 +14,7 @@ use super::output::{Content, Item, ResponseOut, id_of};
 use crate::events::write_event;
 use crate::openai::error::ErrorBody;
 use crate::openai::retold;
-use crate::openai::run::{Ended, Formed};
+use crate::openai::run::{Ended, Formed, has_form};
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::Thoughts;
 
@@ -78,9 +78,9 @@ struct ThoughtDelta<'a> {
 }
 
 impl ResponseEvents {
-    /// Tells a client of a response; `at_once` leaves out what comes before the whole answer.
-    pub(super) fn to_client(response: ResponseOut, at_once: bool) -> Self {
-        Self::new(response, Listener::Client, at_once)
+    /// Tells a client of a response of a run that has these records so far.
+    pub(super) fn to_client(response: ResponseOut, records: &[Arc<Record>]) -> Self {
+        Self::new(response, Listener::Client, records)
     }
 
     /// Returns a response of a run that has ended or waits, from its records.
@@ -88,9 +88,8 @@ impl ResponseEvents {
         response: ResponseOut,
         records: &[Arc<Record>],
         ended: &Ended,
-        at_once: bool,
     ) -> Result<ResponseOut, serde_json::Error> {
-        let mut events = Self::new(response, Listener::Nobody, at_once);
+        let mut events = Self::new(response, Listener::Nobody, records);
         let nothing = &mut Vec::new();
         for event in retold::events(records) {
             events.take_in(&event, nothing)?;
@@ -98,7 +97,7 @@ impl ResponseEvents {
         events.finish(ended, nothing)
     }
 
-    fn new(response: ResponseOut, listener: Listener, at_once: bool) -> Self {
+    fn new(response: ResponseOut, listener: Listener, records: &[Arc<Record>]) -> Self {
         Self {
             response,
             listener,
@@ -107,7 +106,7 @@ impl ResponseEvents {
             open: None,
             held: String::new(),
             told: 0,
-            at_once,
+            at_once: has_form(records),
             words: Words::default(),
             thoughts: Thoughts::default(),
         }

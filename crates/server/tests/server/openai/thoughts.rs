@@ -258,3 +258,35 @@ async fn what_a_model_said_before_it_broke_off_is_streamed_and_is_none_of_the_re
     assert_eq!(status, 200, "{sure}");
     assert_eq!(told(&model), ["Is it true?", "It is true.", "Sure?"]);
 }
+
+#[tokio::test]
+async fn an_agent_with_a_form_of_its_own_gives_its_answer_alone_streamed_whole_and_again() {
+    let form = r#"{"ok":true}"#;
+    let answers = reply::calls([("final_answer", form)]);
+    let policy = "agents.rev.instructions = 'You review.'\nagents.rev.tools = ['clock']\n\
+                  agents.rev.answer.schema.type = 'object'\n";
+    let server = saying(&[looks("I look."), answers], 4, policy).await;
+    let client = server.client();
+    let path = "/v1/chat/completions";
+    let mut body = json!({"model": "rev", "messages": [user("Is it fine?")]});
+    let (_, whole) = post(&client, path, &body).await;
+    assert_eq!(whole["choices"][0]["message"]["content"], form, "{whole}");
+    body["stream"] = json!(true);
+    let chunks = parsed(&stream(&client, path, &body).await);
+    assert_eq!(streamed(&chunks, "content"), form);
+
+    let path = "/v1/responses";
+    for is_stream in [false, true] {
+        let body = json!({"model": "rev", "input": "Is it fine?", "stream": is_stream});
+        let response = match is_stream {
+            true => parsed(&stream(&client, path, &body).await).pop().unwrap()["response"].clone(),
+            false => post(&client, path, &body).await.1,
+        };
+        let last = response["output"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["content"][0]["text"], form, "{response}");
+        assert!(!response.to_string().contains("I look."), "{response}");
+        let id = response["id"].as_str().unwrap();
+        let (_, again) = answer(client.get(&format!("{path}/{id}"))).await;
+        assert_eq!(again["output"], response["output"]);
+    }
+}
