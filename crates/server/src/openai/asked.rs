@@ -1,6 +1,8 @@
 //! What a client asks, whichever dialect it speaks, and the request that becomes of it: whose conversation goes on, and with what.
 
-use neuraxis::core::{Message, RunId, ToolChoice, ToolSpec};
+use std::collections::BTreeSet;
+
+use neuraxis::core::{Message, RunId, ToolCallId, ToolChoice, ToolSpec};
 use neuraxis::engine::UuidV7;
 use neuraxis::ports::Ids;
 use neuraxis::{
@@ -95,7 +97,8 @@ impl Asked {
     }
 
     /// Returns the session that goes on: the one that is named, that of the run that is named, or the one whose calls the last
-    /// messages answer, so that what the server's own tools found stays known. `None` if a new one begins.
+    /// messages answer, so that what the server's own tools found stays known. `None` if a new one begins, as it does with a
+    /// conversation that comes whole where a data policy keeps what was said out of the session.
     async fn session(
         &self,
         orchestrator: &Orchestrator,
@@ -119,14 +122,18 @@ impl Asked {
         let Some(run) = answered_run(&self.messages) else {
             return Ok(None);
         };
-        Ok(match since(orchestrator, caller, run).await? {
-            Some(Since::NoAnswer {
-                session,
-                ended: Some(FinishReason::ClientTools),
-            }) => Some(session),
+        let Some(Since::NoAnswer {
+            session,
+            ended: Some(FinishReason::ClientTools),
+        }) = since(orchestrator, caller, run).await?
+        else {
             // It is a conversation like any other, which comes whole.
-            _ => None,
-        })
+            return Ok(None);
+        };
+        if has_its_calls(&self.messages) && !holds_what_was_said(orchestrator, run).await? {
+            return Ok(None);
+        }
+        Ok(Some(session))
     }
 }
 
@@ -173,6 +180,27 @@ async fn since(
 async fn holds_anything(orchestrator: &Orchestrator, session: &SessionId) -> Result<bool, Problem> {
     let runs = orchestrator.sessions().runs(session).await?;
     Ok(runs.is_some_and(|runs| !runs.is_empty()))
+}
+
+/// Tells whether the log of a run holds what was said, called and found in it, and not the hashes that a data policy lets stand
+/// there.
+async fn holds_what_was_said(orchestrator: &Orchestrator, run: RunId) -> Result<bool, Problem> {
+    let records = orchestrator.sessions().records(run).await?;
+    let started = records.first().and_then(|first| first.run_started());
+    Ok(started.is_none_or(|started| {
+        let stored = started.spec.data_policy();
+        stored.text && stored.tool_calls && stored.tool_results
+    }))
+}
+
+/// Tells whether the call of each result stands among the messages, as in a conversation that comes whole.
+fn has_its_calls(messages: &[Message]) -> bool {
+    let calls = messages.iter().flat_map(Message::tool_calls);
+    let called: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();
+    messages.iter().all(|message| match message {
+        Message::Tool(result) => called.contains(&result.tool_call_id),
+        _ => true,
+    })
 }
 
 /// Returns the run whose calls the last messages answer, if they answer any of a run here.

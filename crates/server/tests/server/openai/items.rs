@@ -10,6 +10,11 @@ use crate::support::in_process::InProcess;
 
 /// A server whose model calls two tools of the client in one reply, and answers once it knows their results.
 async fn calling() -> (InProcess, Arc<ScriptedModel>) {
+    calling_under("").await
+}
+
+/// The same with more of a policy.
+async fn calling_under(policy: &str) -> (InProcess, Arc<ScriptedModel>) {
     let calls = [
         ("weather", r#"{"city":"Oslo"}"#),
         ("news", r#"{"city":"Rome"}"#),
@@ -18,7 +23,7 @@ async fn calling() -> (InProcess, Arc<ScriptedModel>) {
         .then(reply::calls(calls))
         .then(reply::text("Take a coat."));
     let model = Arc::new(model);
-    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let server = InProcess::serve(builder(&model, policy).build().unwrap()).await;
     (server, model)
 }
 
@@ -69,6 +74,35 @@ async fn results_that_stand_behind_their_calls_are_all_taken() {
     let session = |response: &Value| response["metadata"]["session_id"].clone();
     assert_eq!(session(&first), session(&second));
     assert_eq!(told(&model), ["Coat?", "", "\"3 degrees\"", "\"sunny\""]);
+}
+
+#[tokio::test]
+async fn a_conversation_that_comes_whole_is_told_as_it_comes_where_its_session_holds_hashes() {
+    for (kept_out, goes_on) in [
+        ("text", false),
+        ("tool_calls", false),
+        ("tool_results", false),
+        ("reasoning", true),
+    ] {
+        let policy = format!("channels.chat.data.{kept_out} = false\n");
+        let (server, model) = calling_under(&policy).await;
+        let client = server.client();
+        let mut body = json!({"input": [user("Coat?")], "tools": tools()});
+        let (_, first) = post(&client, "/v1/responses", &body).await;
+        let items = body["input"].as_array_mut().unwrap();
+        items.extend(answered(&first));
+        let (status, second) = post(&client, "/v1/responses", &body).await;
+        assert_eq!(status, 200, "{kept_out}: {second}");
+        let said = ["Coat?", "", "\"3 degrees\"", "\"sunny\""];
+        assert_eq!(told(&model), said, "{kept_out}");
+        let requests = model.requests();
+        let messages = requests.last().unwrap().messages.messages();
+        let calls = messages.iter().flat_map(|message| message.tool_calls());
+        let arguments: Vec<&str> = calls.map(|call| call.arguments.as_str()).collect();
+        assert_eq!(arguments, [r#"{"city":"Oslo"}"#, r#"{"city":"Rome"}"#]);
+        let session = |response: &Value| response["metadata"]["session_id"].clone();
+        assert_eq!(session(&first) == session(&second), goes_on, "{kept_out}");
+    }
 }
 
 #[tokio::test]
