@@ -40,9 +40,12 @@ pub(super) struct Own {
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) model: Option<String>,
-    /// The messages, but for instructions.
+    /// The messages, but for those of the system.
     pub(super) messages: Vec<Message>,
-    pub(super) instructions: Vec<String>,
+    /// What the agent is told in this run alone.
+    pub(super) instructions: Option<String>,
+    /// The messages of the system and the developer.
+    pub(super) system: Vec<String>,
     pub(super) tools: Vec<ToolSpec>,
     pub(super) tool_choice: Option<ToolChoice>,
     pub(super) answer: Option<AnswerSchema>,
@@ -82,7 +85,8 @@ impl Asked {
             .conversation(messages)
             .tools(self.tools)
             .hand_over();
-        brought.instructions = Some(self.instructions.join("\n\n")).filter(|it| !it.is_empty());
+        let instructions: Vec<String> = self.instructions.into_iter().chain(self.system).collect();
+        brought.instructions = Some(instructions.join("\n\n")).filter(|it| !it.is_empty());
         brought.tool_choice = self.tool_choice;
         brought.temperature = self.temperature;
         brought.max_output_tokens = self.max_output_tokens;

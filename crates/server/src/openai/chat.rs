@@ -161,7 +161,7 @@ impl ChatRequest {
         }
         let most = at_least_one("max_completion_tokens", self.max_completion_tokens)?;
         let old_most = at_least_one("max_tokens", self.max_tokens)?;
-        let (messages, instructions) = conversation(self.messages)?;
+        let (messages, system) = conversation(self.messages)?;
         let answer = self
             .response_format
             .map(|format| answer("response_format", format));
@@ -169,7 +169,8 @@ impl ChatRequest {
         Ok(Asked {
             model: self.model,
             messages: asking("messages", messages)?,
-            instructions,
+            instructions: None,
+            system,
             tools,
             tool_choice,
             answer: answer.transpose()?.flatten(),
@@ -181,9 +182,9 @@ impl ChatRequest {
     }
 }
 
-/// Reads a conversation, and the instructions in it.
+/// Reads a conversation, and apart from it what the system says there.
 fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Problem> {
-    let (mut messages, mut instructions) = (Vec::with_capacity(said.len()), Vec::new());
+    let (mut messages, mut system) = (Vec::with_capacity(said.len()), Vec::new());
     let mut calls = Calls::default();
     for (at, message) in said.into_iter().enumerate() {
         let field = |name: &str| format!("messages[{at}].{name}");
@@ -197,7 +198,7 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
             None => Ok(String::new()),
         };
         match message.role.as_str() {
-            "system" | "developer" => instructions.push(lines(content)?),
+            "system" | "developer" => system.push(lines(content)?),
             "user" => {
                 let missing = || Problem::invalid(&field("content"), "a user message has content");
                 let parts = content.ok_or_else(missing)?.parts(&field("content"))?;
@@ -234,7 +235,7 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
             }
         }
     }
-    Ok((messages, instructions))
+    Ok((messages, system))
 }
 
 fn call_of(call: CallIn) -> ToolCall {

@@ -112,7 +112,14 @@ pub(super) async fn create(
     }
     let format = said.text.as_ref().and_then(|text| text.format.as_ref());
     let format = format.map(|format| format.kind().to_owned());
-    let asked = said.asked()?;
+    let mut asked = said.asked()?;
+    if let Some(run) = asked.previous {
+        let mut before = system_before(limited.orchestrator(), &caller, run).await?;
+        // One that is said again is said once.
+        before.retain(|text| !asked.system.contains(text));
+        before.append(&mut asked.system);
+        asked.system = before;
+    }
     let format = format.map(|kind| FormatOut::new(&kind, asked.answer.as_ref()));
     let repeated = Repeated {
         model: asked
@@ -121,6 +128,7 @@ pub(super) async fn create(
             .unwrap_or_else(|| models::DEFAULT.to_owned()),
         previous_response_id: previous,
         format: format.unwrap_or_default(),
+        system: asked.system.clone(),
     };
     let mut request = asked.into_request(&limited, &caller).await?;
     let context = mem::take(&mut request.context).with_stored(&repeated);
@@ -135,6 +143,19 @@ pub(super) async fn create(
     }
     drop(events);
     Ok(error::not_again(completed(&held, begun).await))
+}
+
+/// Returns what the system said in the conversation that goes on from a run; nothing if the caller may see no such run.
+async fn system_before(
+    orchestrator: &Orchestrator,
+    caller: &Caller,
+    run: RunId,
+) -> Result<Vec<String>, Problem> {
+    if caller.find_run(orchestrator, run).await?.is_none() {
+        return Ok(Vec::new());
+    }
+    let records = orchestrator.sessions().records(run).await?;
+    Ok(Repeated::of(&records).system)
 }
 
 /// Waits for the response in one piece.
@@ -227,18 +248,18 @@ impl ResponseRequest {
             let why = "there is no such response";
             run_of(id).ok_or_else(|| Problem::invalid("previous_response_id", why))
         });
-        let (messages, in_input) = match self.input {
+        let (messages, system) = match self.input {
             Some(input) => conversation(input)?,
             None => (Vec::new(), Vec::new()),
         };
-        let instructions = self.instructions.into_iter().chain(in_input);
         let format = self.text.and_then(|text| text.format);
         let answer = format.map(|format| answer("text.format", format));
         let (tools, tool_choice) = offered(self.tools.unwrap_or_default(), &self.tool_choice)?;
         Ok(Asked {
             model: self.model,
             messages: asking("input", messages)?,
-            instructions: instructions.collect(),
+            instructions: self.instructions,
+            system,
             tools,
             tool_choice,
             answer: answer.transpose()?.flatten(),

@@ -52,7 +52,7 @@ impl Item {
     }
 }
 
-/// Reads a conversation, and the instructions in it. Calls of one answer become one message.
+/// Reads a conversation, and apart from it what the system says there. Calls of one answer become one message.
 pub(super) fn conversation(input: Input) -> Result<(Vec<Message>, Vec<String>), Problem> {
     let items = match input {
         Input::Text(text) => return Ok((vec![Message::user(text)], Vec::new())),
@@ -62,13 +62,13 @@ pub(super) fn conversation(input: Input) -> Result<(Vec<Message>, Vec<String>), 
     for (at, item) in items.into_iter().enumerate() {
         read.take(item, &format!("input[{at}]"))?;
     }
-    Ok((read.messages, read.instructions))
+    Ok((read.messages, read.system))
 }
 
 #[derive(Default)]
 struct Read {
     messages: Vec<Message>,
-    instructions: Vec<String>,
+    system: Vec<String>,
     calls: Calls,
 }
 
@@ -122,7 +122,7 @@ impl Read {
         let content = item.content.ok_or_else(missing)?;
         let place = format!("{field}.content");
         match item.role.as_deref() {
-            Some("system" | "developer") => self.instructions.push(content.lines(&place)?),
+            Some("system" | "developer") => self.system.push(content.lines(&place)?),
             Some("user") => {
                 let parts = content.parts(&place)?;
                 self.messages.push(Message::User { parts });

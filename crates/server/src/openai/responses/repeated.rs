@@ -1,4 +1,4 @@
-//! What a response repeats of its request: kept with the run for whoever asks for the response again.
+//! What a response repeats of its request, and what of it holds in the responses that go on from it: kept with the run.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::openai::models;
 
-/// What a response repeats.
+/// What is kept with the run of a response.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Repeated {
     pub(super) model: String,
@@ -19,6 +19,9 @@ pub(super) struct Repeated {
     /// The form of the answer; a text where runs of earlier versions have none.
     #[serde(default)]
     pub(super) format: FormatOut,
+    /// What the system and the developer said in the conversation so far; nothing where runs of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) system: Vec<String>,
 }
 
 /// The form of the answer, by which clients tell whether to read it as JSON.
@@ -52,6 +55,7 @@ impl Repeated {
             model: models::DEFAULT.to_owned(),
             previous_response_id: None,
             format: FormatOut::default(),
+            system: Vec::new(),
         })
     }
 }

@@ -135,6 +135,38 @@ async fn all_that_comes_with_the_id_of_a_response_is_new_but_for_its_calls() {
 }
 
 #[tokio::test]
+async fn what_the_system_says_in_the_input_holds_by_the_id_of_a_response_and_instructions_do_not() {
+    let model = Arc::new(ScriptedModel::always(reply::text("Oui.")));
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let client = server.client();
+    let says = |role: &str, text: &str| json!({"role": role, "content": text});
+    let french = says("developer", "Answer in French.");
+    let informal = says("system", "Say tu.");
+    let mut previous = Value::Null;
+    for (input, instructions, held) in [
+        (json!([french, user("Hi.")]), json!("Be brief."), [1, 0, 1]),
+        (json!([user("And?")]), Value::Null, [1, 0, 0]),
+        (
+            json!([french, informal, user("So?")]),
+            Value::Null,
+            [1, 1, 0],
+        ),
+        (json!("Then?"), Value::Null, [1, 1, 0]),
+    ] {
+        let body =
+            json!({"input": input, "instructions": instructions, "previous_response_id": previous});
+        let (status, response) = post(&client, "/v1/responses", &body).await;
+        assert_eq!(status, 200, "{response}");
+        let requests = model.requests();
+        let prompt = requests.last().unwrap().messages.messages()[0].text();
+        let texts = ["Answer in French.", "Say tu.", "Be brief."];
+        let told = texts.map(|text| prompt.matches(text).count());
+        assert_eq!(told, held, "{input}: {prompt}");
+        previous = response["id"].clone();
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_is_told_again_may_have_no_arguments() {
     let model = ScriptedModel::always(reply::text("Noted."));
     let server = InProcess::of(model).await;
