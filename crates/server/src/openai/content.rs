@@ -138,7 +138,7 @@ fn set_apart(parts: &mut [Part]) {
 }
 
 /// Tells whether nothing stands between two texts.
-fn run_together(text: &str, next: &str) -> bool {
+pub(super) fn run_together(text: &str, next: &str) -> bool {
     let is_open = |text: &str| !text.is_empty() && !text.ends_with(char::is_whitespace);
     is_open(text) && !next.is_empty() && !next.starts_with(char::is_whitespace)
 }

@@ -10,7 +10,7 @@ use neuraxis::core::{AgentId, EffectId, LiveBody, Record};
 
 use super::retold;
 
-/// What stands between the thoughts of two model calls where they are one text.
+/// What stands between what two model calls thought or said where that is one text.
 pub(super) const BREAK: &str = "\n\n";
 
 /// Finds thoughts among the events of one run.

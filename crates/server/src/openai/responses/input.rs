@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use crate::openai::calls::Calls;
-use crate::openai::content::{Content, TextOrList};
+use crate::openai::content::{Content, TextOrList, run_together};
+use crate::openai::thoughts::BREAK;
 use crate::problem::Problem;
 
 /// A text, or items.
@@ -128,7 +129,13 @@ impl Read {
                 self.messages.push(Message::User { parts });
             }
             Some("assistant") => {
-                let text = content.text(&place)?;
+                let mut text = content.text(&place)?;
+                if let Some(Message::Assistant(said)) = self.messages.last()
+                    && let Some(Part::Text(before)) = said.parts.last()
+                    && run_together(&before.text, &text)
+                {
+                    text.insert_str(0, BREAK);
+                }
                 self.answer(Part::text(text));
             }
             _ => {

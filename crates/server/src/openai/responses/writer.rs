@@ -16,7 +16,7 @@ use crate::openai::error::ErrorBody;
 use crate::openai::retold;
 use crate::openai::run::{Ended, Formed, has_form};
 use crate::openai::stream::{Writer, Written};
-use crate::openai::thoughts::Thoughts;
+use crate::openai::thoughts::{BREAK, Thoughts};
 
 /// What becomes of the events of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,9 +191,9 @@ impl ResponseEvents {
             return Ok(());
         }
         let held = mem::take(&mut self.held);
-        let text = match self.fills(Kind::Message) {
+        let text = match self.fills(Kind::Message) || self.done.iter().any(Done::is_answer) {
+            // What stands between two texts stands between two items as well: clients read all of them as one text.
             true => held.as_str(),
-            // What stands between two texts has nothing to stand between here.
             false => held.trim_start_matches('\n'),
         };
         if !self.fills(Kind::Message) {
@@ -274,7 +274,6 @@ impl ResponseEvents {
 
     /// Closes the item that is being filled, if there is one.
     fn close(&mut self, piece: &mut Vec<u8>) -> Written {
-        self.held.clear();
         let Some(open) = self.open.take() else {
             return Ok(());
         };
@@ -364,7 +363,7 @@ impl ResponseEvents {
         if ended.is_answered() {
             let Formed { content, refusal } = self.untold(ended);
             if let Some(text) = content {
-                self.say(&text, None, piece)?;
+                self.say(&format!("{BREAK}{text}"), None, piece)?;
             }
             if let Some(why) = refusal {
                 self.refuse(&why, piece)?;

@@ -217,6 +217,24 @@ async fn messages_that_are_only_named_are_told_to_the_model_again_and_thoughts_a
 }
 
 #[tokio::test]
+async fn messages_of_an_answer_that_follow_each_other_are_told_with_an_empty_line_between() {
+    let model = Arc::new(ScriptedModel::always(reply::text("Noted.")));
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let says = |text: &str| json!({"role": "assistant", "content": text});
+    let input = [
+        user("Time?"),
+        says("I look."),
+        says("Noon.\n"),
+        says("Sharp."),
+        user("So?"),
+    ];
+    let (status, told_back) =
+        post(&server.client(), "/v1/responses", &json!({"input": input})).await;
+    assert_eq!(status, 200, "{told_back}");
+    assert_eq!(told(&model), ["Time?", "I look.\n\nNoon.\nSharp.", "So?"]);
+}
+
+#[tokio::test]
 async fn calls_that_are_only_named_are_answered_with_and_without_the_id_of_their_response() {
     for with_id in [false, true] {
         let (server, model) = calling().await;
@@ -297,7 +315,10 @@ async fn items_that_are_named_in_turns_stand_in_their_places_and_have_a_limit_in
     }
     let (status, answer) = post(&client, "/v1/responses", &repeated(&named, 2)).await;
     assert_eq!(status, 200, "{answer}");
-    assert_eq!(told(&model).concat(), "Hello.One.Two.One.Two.And?");
+    assert_eq!(
+        told(&model).concat(),
+        "Hello.One.\n\nTwo.\n\nOne.\n\nTwo.And?"
+    );
     let (_, long) = post(&client, "/v1/responses", &json!({"input": "Long?"})).await;
     let body = repeated(&references(&long), 128);
     let (status, answer) = post(&client, "/v1/responses", &body).await;

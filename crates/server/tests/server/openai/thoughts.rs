@@ -138,7 +138,7 @@ async fn a_response_has_the_same_items_whole_streamed_and_again() {
             pair("reasoning", "What time is it?"),
             pair("message", "I look."),
             pair("reasoning", "It is noon."),
-            pair("message", "Noon."),
+            pair("message", "\n\nNoon."),
         ]
     );
     let id = whole["id"].as_str().unwrap();

@@ -124,6 +124,7 @@ async fn a_response_that_waits_says_so_streamed_or_not_and_when_it_is_asked_for_
             .map(|item| item["content"][0]["text"].as_str().unwrap())
             .collect();
         assert_eq!((texts.len(), texts[0]), (2, "I refund it."), "{response}");
+        assert!(texts[1].starts_with("\n\nWaiting for"), "{response}");
         let id = response["id"].as_str().unwrap();
         let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
         assert_eq!(again["output"], response["output"]);
