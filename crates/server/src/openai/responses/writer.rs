@@ -340,15 +340,16 @@ impl ResponseEvents {
         Ok(())
     }
 
-    /// Returns what was not told while it came: the whole answer of a form, or what the run waits for.
+    /// Returns what was not told while it came: the whole answer of a form, what the run waits for, or why nothing came.
     fn untold(&self, ended: &Ended) -> Formed {
         if self.at_once {
             return ended.formed();
         }
-        let waits = ended.result.finish_reason.is_none();
+        let has_said = self.done.iter().any(Done::is_answer);
+        let is_told = has_said && ended.result.finish_reason.is_some();
         let reply = Some(ended.result.reply.clone());
         Formed {
-            content: reply.filter(|reply| waits && !reply.is_empty()),
+            content: reply.filter(|reply| !is_told && !reply.is_empty()),
             refusal: None,
         }
     }

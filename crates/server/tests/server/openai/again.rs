@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis::core::{LlmError, LlmErrorKind};
+use neuraxis::core::{LlmError, LlmErrorKind, ReplyFinish};
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{SessionIndex as _, Tool};
 use neuraxis_server::Stop;
@@ -10,7 +10,7 @@ use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
 use super::items::told;
-use super::{builder, post, request, user, weather};
+use super::{builder, parsed, post, request, stream, user, weather};
 use crate::support::Client;
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
@@ -89,6 +89,33 @@ async fn a_response_that_failed_is_asked_for_again_after_the_one_before_it() {
         message.contains(second["id"].as_str().unwrap()),
         "{message}"
     );
+}
+
+#[tokio::test]
+async fn where_nothing_was_said_within_the_limit_a_chat_and_a_response_say_so_streamed_or_not() {
+    let mut cut = reply::reasoned("Let me see.", "");
+    cut.finish = ReplyFinish::Length;
+    let server = InProcess::of(ScriptedModel::always(cut)).await;
+    let client = server.client();
+    let why = "The model reached its limit before it came to an answer; ask for less at once.";
+    let body = json!({"messages": [user("hi")]});
+    let (_, chat) = post(&client, "/v1/chat/completions", &body).await;
+    assert_eq!(chat["choices"][0]["message"]["content"], why, "{chat}");
+
+    let path = "/v1/responses";
+    for is_stream in [false, true] {
+        let body = json!({"input": "hi", "stream": is_stream});
+        let response = match is_stream {
+            true => parsed(&stream(&client, path, &body).await).pop().unwrap()["response"].clone(),
+            false => post(&client, path, &body).await.1,
+        };
+        assert_eq!(response["status"], "incomplete", "{response}");
+        let last = response["output"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["content"][0]["text"], why, "{response}");
+        let id = response["id"].as_str().unwrap();
+        let (_, again) = answer(client.get(&format!("{path}/{id}"))).await;
+        assert_eq!(again["output"], response["output"]);
+    }
 }
 
 /// Returns how the newest run stands.
