@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use neuraxis::core::{Message, Record, RunId, RunUsage, ToolCall, run_messages};
+use neuraxis::core::{Message, Record, RecordBody, RunId, RunUsage, ToolCall, run_messages};
 use neuraxis::engine::{PendingCall, RequestError};
 use neuraxis::{
-    Events, FinishReason, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
+    Event, Events, FinishReason, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -199,6 +199,17 @@ pub(super) fn is_out_of_budget(result: &OrchestratorResult) -> bool {
 /// Tells the same from why a run ended and what it used.
 pub(super) fn began_without_budget(why: Option<&FinishReason>, used: &RunUsage) -> bool {
     matches!(why, Some(FinishReason::Budget(_))) && used.roles.is_empty()
+}
+
+/// Tells whether an event ends a run in that way: what it says is told as the error, and not as the answer.
+pub(super) fn ends_without_budget(event: &Event) -> bool {
+    let Event::Record(record) = event else {
+        return false;
+    };
+    match &record.body {
+        RecordBody::Final(end) => began_without_budget(Some(&end.finish_reason), &end.usage),
+        _ => false,
+    }
 }
 
 /// Returns the calls at the end of a run that have no result.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{CallOut, Ended, Formed, Held, RunRef, UsageOut, finish_reason, id_of};
 use crate::events::write_event;
 use crate::openai::error::{ErrorBody, error_code};
-use crate::openai::run::has_form;
+use crate::openai::run::{ends_without_budget, has_form};
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
@@ -147,6 +147,9 @@ impl Writer for Chunks {
     }
 
     fn hear(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
+        if ends_without_budget(event) {
+            return Ok(());
+        }
         let mut delta = Delta::default();
         if let Some(text) = self.words.hear(event) {
             if self.at_once {

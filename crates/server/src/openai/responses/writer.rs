@@ -14,7 +14,7 @@ use super::output::{Content, Item, ResponseOut, id_of};
 use crate::events::write_event;
 use crate::openai::error::ErrorBody;
 use crate::openai::retold;
-use crate::openai::run::{Ended, Formed, has_form};
+use crate::openai::run::{Ended, Formed, ends_without_budget, has_form};
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
@@ -132,6 +132,9 @@ impl ResponseEvents {
     }
 
     fn take_in(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
+        if ends_without_budget(event) {
+            return Ok(());
+        }
         let by = Speaker::of(event);
         if let Some(text) = self.words.hear(event) {
             if !self.at_once {

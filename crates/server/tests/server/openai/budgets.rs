@@ -46,18 +46,26 @@ async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off
         let (status, told) = post(&client, "/v1/responses", &after).await;
         assert_eq!(status, 429, "{told}");
     }
-    let chunks = parsed(&stream(&client, "/v1/chat/completions", &chat(true)).await);
-    assert_eq!(
-        chunks.last().unwrap()["error"]["code"],
-        "insufficient_quota"
-    );
+    let free = json!({"messages": [user("hi")], "stream": true});
+    for body in [chat(true), free] {
+        let chunks = parsed(&stream(&client, "/v1/chat/completions", &body).await);
+        let code = &chunks.last().unwrap()["error"]["code"];
+        assert_eq!(code, "insufficient_quota");
+        let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+        let said: String = deltas
+            .filter_map(|delta| delta["content"].as_str())
+            .collect();
+        assert_eq!(said, "", "it is told once");
+    }
     let events = parsed(&stream(&client, "/v1/responses", &response(true)).await);
     let last = events.last().unwrap();
     assert_eq!(last["type"], "response.failed", "{last}");
+    assert_eq!(last["response"]["output"], json!([]), "it is told once");
     assert_eq!(last["response"]["error"]["code"], "insufficient_quota");
     let id = last["response"]["id"].as_str().unwrap();
     let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
     assert_eq!(again["status"], "failed", "{again}");
+    assert_eq!(again["output"], json!([]));
     assert_eq!(again["incomplete_details"], Value::Null);
     assert_eq!(model.requests().len(), 1, "no model is asked");
 }
