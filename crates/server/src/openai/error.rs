@@ -69,15 +69,31 @@ impl ErrorBody {
 
     fn of(told: &Details) -> Self {
         let field = told.members.get("field").and_then(Value::as_str);
+        let here = field.and_then(chosen_by);
+        let message = match here {
+            Some(here) => format!("{}; name another in the field {here}", told.detail),
+            None => told.detail.clone(),
+        };
         Self {
             error: ErrorFields {
-                message: told.detail.clone(),
+                message,
                 kind: kind_of(told.status),
-                param: field.map(str::to_owned),
+                param: here.or(field).map(str::to_owned),
                 code: told.name.replace('-', "_"),
                 neuraxis: run_of(told),
             },
         }
+    }
+}
+
+/// Returns the field by which requests of this API choose what those of the server's own choose by another; `None` if both have
+/// the same.
+fn chosen_by(field: &str) -> Option<&'static str> {
+    match field {
+        "agent" => Some("model"),
+        "mode" => Some("neuraxis.mode"),
+        "channel" => Some("neuraxis.channel"),
+        _ => None,
     }
 }
 

@@ -401,7 +401,7 @@ async fn what_is_wrong_with_a_chat_is_told_as_openais_clients_expect_it() {
                 with("neuraxis", own),
                 403,
                 "mode_not_allowed",
-                json!("mode"),
+                json!("neuraxis.mode"),
             ),
         ],
     )

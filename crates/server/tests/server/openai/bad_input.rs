@@ -274,5 +274,12 @@ async fn the_models_of_a_key_are_those_that_its_requests_may_name() {
         let body = json!({"model": model, "messages": [user("hello")]});
         let (status, told) = super::post(&clerk, "/v1/chat/completions", &body).await;
         assert_eq!(status, expected, "{model}: {told}");
+        if expected == 403 {
+            let error = &told["error"];
+            assert_eq!(error["param"], "model", "{told}");
+            let message = error["message"].as_str().unwrap();
+            let advice = "allowed: clerk; name another in the field model";
+            assert!(message.ends_with(advice), "{message}");
+        }
     }
 }
