@@ -33,7 +33,10 @@ impl From<RequestError> for Problem {
             RequestError::Policy(refusal) => refused(refusal),
             RequestError::Busy { session, run } => Self::new(
                 &SESSION_BUSY,
-                format!("{text}; send the message once that run has ended"),
+                format!(
+                    "{text}; send the message once that run has ended: where it waits for somebody, /api/v1/runs/{run} says \
+                     for what, and POST /api/v1/runs/{run}/cancel ends it"
+                ),
             )
             .with("session_id", session.as_str())
             .with("run_id", run.to_string()),

@@ -153,6 +153,27 @@ async fn what_a_response_waited_for_may_be_named_once_it_is_decided() {
     assert_eq!(status, 200, "{told}");
 }
 
+#[tokio::test]
+async fn whoever_goes_on_from_a_response_that_waits_is_told_where_that_is_seen_and_ended() {
+    let (server, tool) = asking().await;
+    let client = server.client();
+    let body = json!({"input": "Refund order 17."});
+    let (_, response) = post(&client, "/v1/responses", &body).await;
+    let body = json!({"input": "Well?", "previous_response_id": response["id"]});
+    let (status, busy) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 409, "{busy}");
+    assert_eq!(busy["error"]["code"], "session_busy");
+    let place = &response["neuraxis"];
+    let run = place["run_id"].as_str().unwrap();
+    let message = busy["error"]["message"].as_str().unwrap();
+    let said = format!("where it waits for somebody, /api/v1/runs/{run} says for what");
+    assert!(message.contains(&said), "{message}");
+    let ends = format!("/api/v1/runs/{run}/cancel");
+    assert!(message.contains(&ends), "{message}");
+    let (status, _) = answer(client.post(&ends)).await;
+    assert_eq!((status, tool.count()), (202, 0));
+}
+
 fn schema() -> Value {
     json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 }
