@@ -79,10 +79,12 @@ pub async fn choose_model(
     }
     let owner = owner_of(name);
     if !config.models().is_empty() {
-        // Who has a table for the one provider that has such models means that table.
+        // Who has a table for the one provider that has such models means that table, and the provider itself before a server
+        // that speaks its protocol.
         let role = match owner {
-            Some(owner) => role_where(config, |model| is_of(model, owner)),
-            None if is_open(name) => role_elsewhere(config),
+            Some(owner) => role_where(config, |model| is_of(model, owner) && is_at_home(model))
+                .or_else(|| role_where(config, |model| is_of(model, owner))),
+            None if is_open(name) => role_where(config, is_elsewhere),
             None => None,
         };
         let role = role.or_else(|| usual_role(config));
@@ -126,37 +128,32 @@ fn role_of(config: &Config, name: &str) -> Option<Role> {
     if let Some(role) = roles.find(|role| role.as_str() == name) {
         return Some(role.clone());
     }
-    let mut models = config.models().iter();
-    models
-        .find(|(_, model)| {
-            let table = model.provider.table();
-            table.get("model").and_then(|model| model.as_str()) == Some(name)
-        })
-        .map(|(role, _)| role.clone())
+    role_where(config, |model| {
+        let table = model.provider.table();
+        table.get("model").and_then(|model| model.as_str()) == Some(name)
+    })
 }
 
 /// The role that all others fall back to, as far as it has a model.
 fn usual_role(config: &Config) -> Option<Role> {
-    let configured = |role: &Role| config.models().contains_key(role);
-    let usual = Role::BUILT_IN.into_iter().find(configured);
-    usual.or_else(|| config.models().keys().next().cloned())
+    role_where(config, |_| true)
 }
 
+/// Returns the first role whose model is such a one: the usual role before all others, and last those that nothing names, which
+/// serve nobody else.
 fn role_where(config: &Config, holds: impl Fn(&ModelConfig) -> bool) -> Option<Role> {
-    let mut models = config.models().iter();
-    let found = models.find(|(_, model)| holds(model));
+    let configured = |role: &Role| config.models().contains_key(role);
+    let usual = Role::BUILT_IN.into_iter().find(configured);
+    let policy = config.policy().config();
+    let serves = |role: &Role| Role::BUILT_IN.contains(role) || policy.names_role(role);
+    let mut models: Vec<(&Role, &ModelConfig)> = config.models().iter().collect();
+    models.sort_by_key(|(role, _)| (usual.as_ref() != Some(*role), !serves(role)));
+    let found = models.into_iter().find(|(_, model)| holds(model));
     found.map(|(role, _)| role.clone())
 }
 
 fn is_of(model: &ModelConfig, provider: Provider) -> bool {
     model.provider.provider() == provider
-}
-
-/// The role of a gateway or of a server of one's own: the usual one if it is such a role.
-fn role_elsewhere(config: &Config) -> Option<Role> {
-    let is_such = |role: &Role| config.models().get(role).is_some_and(is_elsewhere);
-    let usual = usual_role(config).filter(is_such);
-    usual.or_else(|| role_where(config, is_elsewhere))
 }
 
 /// Tells whether models of several makers may be served there: by a gateway, or by a server of one's own.
@@ -220,7 +217,7 @@ fn prefixed(
     let gateway = role_where(config, |model| {
         is_of(model, provider) && is_elsewhere(model)
     });
-    let gateway = gateway.or_else(|| role_elsewhere(config));
+    let gateway = gateway.or_else(|| role_where(config, is_elsewhere));
     match (role_where(config, asks_it), gateway) {
         (Some(_), Some(role)) if is_service && is_open(model) => Ok(named(config, role, name)),
         (Some(role), _) => Ok(named(config, role, model)),
@@ -398,6 +395,44 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(settings(&tagged), ["models.coding.model=qwen3:8b"]);
+    }
+
+    /// Tables `[models.ROLE]` of OpenAI's protocol at these addresses, where one is given.
+    fn of_openai(roles: &[(&str, Option<&str>)]) -> Vec<(String, String)> {
+        let table = |(role, address): &(&str, Option<&str>)| {
+            let address = address.map(|address| ("base_url", address.to_owned()));
+            let keys = [
+                ("provider", "openai".to_owned()),
+                ("model", format!("gpt-{role}")),
+            ];
+            let keys = keys.into_iter().chain(address);
+            let named = keys.map(|(key, value)| (format!("models.{role}.{key}"), value));
+            named.collect::<Vec<_>>()
+        };
+        roles.iter().flat_map(table).collect()
+    }
+
+    #[tokio::test]
+    async fn of_several_roles_that_could_be_meant_it_is_the_one_that_all_others_fall_back_to() {
+        const A: Option<&str> = Some("https://a.example/v1");
+        const B: Option<&str> = Some("http://127.0.0.1:9/v1");
+        for (roles, role) in [
+            ([("coding", None), ("reasoning", None)], Role::REASONING),
+            ([("coding", B), ("reasoning", None)], Role::REASONING),
+            // What its provider has itself is asked there.
+            ([("coding", None), ("reasoning", B)], Role::CODING),
+            ([("coding", B), ("reasoning", A)], Role::REASONING),
+            ([("archive", B), ("reasoning", A)], Role::REASONING),
+            ([("archive", None), ("coding", None)], Role::CODING),
+        ] {
+            let flags = of_openai(&roles);
+            let flags = flags.iter().map(|(key, value)| (&**key, &**value));
+            let flags: Vec<(&str, &str)> = flags.collect();
+            for name in ["gpt-b", "o3", "openai/gpt-b"] {
+                let choice = choose(&environment(), &flags, name).await.unwrap();
+                assert_eq!(choice.role.as_ref(), Some(&role), "{roles:?} {name}");
+            }
+        }
     }
 
     #[tokio::test]
