@@ -6,7 +6,7 @@ use neuraxis_llama::{LlamaConfig, Server};
 use toml::Value;
 
 use crate::config::Config;
-use crate::config::discovery::discoveries;
+use crate::config::discovery::{address_keys, discoveries};
 use crate::discover::{LocalServer, in_variable, local_servers};
 use crate::environment::Environment;
 
@@ -94,12 +94,12 @@ fn with_keys(environment: &Environment) -> impl Iterator<Item = Candidate> + '_ 
             ("provider", provider.to_string()),
             ("api_key_env", usual.key.to_owned()),
         ];
-        let address = environment.filled(usual.base_url);
         let mut about = format!("{provider}, with the key in {}", usual.key);
-        if address.is_some() {
+        if environment.filled(usual.base_url).is_some() {
             about.push_str(&format!(" and the address in {}", usual.base_url));
         }
-        let address = address.map(|address| ("base_url", address.to_owned()));
+        let address = address_keys(provider, usual, environment);
+        let address = address.map(|(key, value)| (key, value.to_owned()));
         Some(Candidate {
             about,
             keys: keys.into_iter().chain(address).collect(),
@@ -187,6 +187,29 @@ mod tests {
                 assert_eq!(is_told, expected.is_some(), "{}", candidate.about);
             }
         }
+    }
+
+    #[test]
+    fn the_older_protocol_is_proposed_for_servers_of_others_that_may_know_no_other() {
+        for (address, expected) in [
+            ("https://gateway.example/v1", Some("chat")),
+            ("https://eu.api.openai.com/v1", None),
+            ("https://mine.openai.azure.com/openai/v1", None),
+            ("", None),
+        ] {
+            let environment = Environment::new(std::env::temp_dir())
+                .with_variable("OPENAI_API_KEY", "sk-canary")
+                .with_variable("OPENAI_BASE_URL", address);
+            let candidate = with_keys(&environment).next().unwrap();
+            let api = candidate.keys.iter().find(|(key, _)| *key == "api");
+            assert_eq!(api.map(|(_, api)| api.as_str()), expected, "{address}");
+        }
+        // No other provider has such a key.
+        let environment = Environment::new(std::env::temp_dir())
+            .with_variable("ANTHROPIC_API_KEY", "sk-canary")
+            .with_variable("ANTHROPIC_BASE_URL", "https://gateway.example");
+        let candidate = with_keys(&environment).next().unwrap();
+        assert!(candidate.keys.iter().all(|(key, _)| *key != "api"));
     }
 
     #[test]

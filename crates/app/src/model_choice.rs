@@ -8,7 +8,7 @@ use neuraxis_ports::{KeyDiscovery, ProviderKind};
 use toml::{Table, Value};
 use url::Url;
 
-use crate::config::discovery::discoveries;
+use crate::config::discovery::{address_keys, discoveries};
 use crate::config::{Config, ModelConfig};
 use crate::discover::{Choice, discover, in_variable};
 use crate::environment::Environment;
@@ -255,13 +255,13 @@ fn with_key(
     model: &str,
     environment: &Environment,
 ) -> ModelChoice {
-    let address = environment.filled(usual.base_url);
     let keys = [
         ("provider", provider.as_str()),
         ("model", model),
         ("api_key_env", usual.key),
     ];
-    of_reasoning(keys.into_iter().chain(address.map(|it| ("base_url", it))))
+    let address = address_keys(provider, usual, environment);
+    of_reasoning(keys.into_iter().chain(address))
 }
 
 fn of_reasoning<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>) -> ModelChoice {
@@ -457,8 +457,11 @@ mod tests {
         ];
         assert_eq!(settings(&choice), expected);
         let choice = choose(&with_key, &[], "some-model").await.unwrap();
-        let last = "models.reasoning.base_url=http://127.0.0.1:9/v1";
-        assert_eq!(settings(&choice).last().unwrap(), last);
+        let last = [
+            "models.reasoning.api=chat",
+            "models.reasoning.base_url=http://127.0.0.1:9/v1",
+        ];
+        assert!(settings(&choice).ends_with(&last.map(str::to_owned)));
         let missing = choose(&with_key, &[], "deepseek/x").await.unwrap_err();
         assert!(
             missing.to_string().contains("DEEPSEEK_API_KEY"),

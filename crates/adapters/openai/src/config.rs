@@ -313,7 +313,8 @@ impl OpenAiConfig {
     }
 
     /// Tells whether the server is OpenAI's own, or Azure's, which know all that the protocols have.
-    pub(crate) fn is_first_hand(&self) -> bool {
+    #[must_use]
+    pub fn is_first_hand(&self) -> bool {
         let url = self.base_url.trim().to_ascii_lowercase();
         let host = url.split_once("://").map_or(&*url, |(_, rest)| rest);
         let host = host.split(['/', ':', '?']).next().unwrap_or_default();

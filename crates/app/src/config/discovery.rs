@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use neuraxis_llama::LlamaConfig;
+use neuraxis_openai::OpenAiConfig;
 use neuraxis_ports::KeyDiscovery;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Value;
 
+use crate::environment::Environment;
 use crate::providers::Provider;
 
 const KEYS: &str = "keys";
@@ -93,6 +95,27 @@ pub fn usual_key_variables() -> Vec<&'static str> {
 /// Returns the providers whose keys may be found, in the order in which they are looked for.
 pub(crate) fn discoveries() -> impl Iterator<Item = (Provider, KeyDiscovery)> {
     Provider::all().filter_map(|provider| Some((provider, provider.key_discovery()?)))
+}
+
+/// Returns what a table says of where a provider is reached whose key is in its usual variable, as far as its own address is not
+/// meant. Servers that speak OpenAI's protocols may know the older one alone, but for OpenAI's own and Azure's.
+pub(crate) fn address_keys(
+    provider: Provider,
+    usual: KeyDiscovery,
+    environment: &Environment,
+) -> impl Iterator<Item = (&'static str, &str)> {
+    let address = environment.filled(usual.base_url);
+    let is_openai = provider == Provider::of::<OpenAiConfig>();
+    let of_others = address.filter(|address| is_openai && !is_first_hand(address));
+    let api = of_others.map(|_| ("api", "chat"));
+    let address = address.map(|address| ("base_url", address));
+    api.into_iter().chain(address)
+}
+
+fn is_first_hand(address: &str) -> bool {
+    let mut config = OpenAiConfig::new("any");
+    address.clone_into(&mut config.base_url);
+    config.is_first_hand()
 }
 
 impl<'de> Deserialize<'de> for DiscoveryConfig {

@@ -18,7 +18,7 @@ use super::local::{self, Search};
 use super::{Choice, Discovery, ModelError};
 use crate::candidates::keys_to_configure;
 use crate::config::DiscoveryConfig;
-use crate::config::discovery::discoveries;
+use crate::config::discovery::{address_keys, discoveries};
 use crate::config::secret::without_secrets;
 use crate::environment::Environment;
 use crate::names::shown;
@@ -101,13 +101,12 @@ fn with_key(
     model: String,
     environment: &Environment,
 ) -> Discovery {
-    let address = environment.filled(usual.base_url);
-    let made = connect(provider, usual, key, &model, address);
+    let made = connect(provider, usual, key, &model, environment);
     let found = FoundKey {
         provider,
         model,
         variable: usual.key,
-        address: address.map(without_secrets),
+        address: environment.filled(usual.base_url).map(without_secrets),
     };
     only(made, Choice::Key(found))
 }
@@ -117,12 +116,10 @@ fn connect(
     usual: KeyDiscovery,
     key: Secret,
     model: &str,
-    address: Option<&str>,
+    environment: &Environment,
 ) -> Result<Endpoint, ModelError> {
-    let said = [("model", Some(model)), ("base_url", address)];
-    let said = said
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), Value::String(value?.to_owned()))));
+    let said = address_keys(provider, usual, environment).chain([("model", model)]);
+    let said = said.map(|(name, value)| (name.to_owned(), Value::from(value)));
     let role = Role::REASONING;
     let wrong = |source: ConnectError| match source.key() {
         "base_url" => ModelError::Variable {

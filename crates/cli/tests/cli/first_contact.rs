@@ -80,6 +80,9 @@ fn setup_takes_the_key_that_is_set_and_the_next_command_uses_what_it_wrote() {
         shown.contains("models.reasoning.model = \"gpt-first\""),
         "{shown}"
     );
+    // It knows Chat Completions alone.
+    assert!(text.contains("api = \"chat\""), "{text}");
+    assert_eq!(run(&["ask", "Hello?"]).stdout_of(0), "Set up.\n");
     let again = run(&["setup", "--yes"]).complaint(2);
     assert!(again.contains("already"), "{again}");
 }
