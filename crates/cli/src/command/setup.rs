@@ -21,6 +21,24 @@ use crate::setup::Setup;
 /// How many models are listed.
 const MAX_LISTED: usize = 20;
 
+/// What the names of models hold that answer no questions, but embed, listen, speak, draw or judge.
+const OTHER_USES: [&str; 14] = [
+    "embed",
+    "rerank",
+    "whisper",
+    "transcribe",
+    "tts",
+    "speech",
+    "realtime",
+    "dall-e",
+    "image",
+    "flux",
+    "veo-",
+    "ocr",
+    "moderation",
+    "guard",
+];
+
 /// What to do about one that cannot be used as it is found.
 const UNUSABLE: &str =
     "correct what is wrong, such as the variable with its address, and run `neuraxis setup` again";
@@ -81,14 +99,9 @@ impl SetUp {
                 .hint("edit it there, or write another file: neuraxis setup --config FILE"));
         }
         edited.save().map_err(CommandError::failed)?;
-        // Whoever does not name it may have it all the same.
-        let done = match offered.contains(&model) {
-            true => "answers now",
-            false => "is asked from now on",
-        };
         let model = one_line(&model);
         Output::new().line(&format!(
-            "wrote [models.reasoning] to {path}: {model} {done}"
+            "wrote [models.reasoning] to {path}: {model} is asked from now on"
         ))?;
         progress.done("try it: neuraxis \"What can you do?\"");
         Ok(())
@@ -102,38 +115,28 @@ impl SetUp {
                 anstream::eprintln!("  {}  {}", place + 1, one_line(&candidate.about));
             }
         }
-        let number = match self.yes {
-            true => 1,
-            false => {
-                let typed = asked("Which one?", "1")?;
-                typed.parse().unwrap_or(0)
-            }
-        };
-        let chosen = usize::checked_sub(number, 1).and_then(|place| several.get(place));
-        chosen.ok_or_else(|| {
-            let error = anyhow!("that is not a number from 1 to {}", several.len());
-            CommandError::usage(error).hint("run `neuraxis setup` again")
-        })
+        match self.yes {
+            true => numbered(several, "1"),
+            false => numbered(several, &asked("Which one?", "1")?),
+        }
     }
 
     /// Asks which model answers.
     fn model(&self, chosen: &Candidate, offered: &[String]) -> Result<String, CommandError> {
-        let usual = chosen.model.as_ref();
-        let usual = usual.filter(|usual| offered.is_empty() || offered.contains(usual));
-        let usual = usual.or(offered.first()).map_or("", String::as_str);
+        let usual = usual(chosen.model.as_deref(), offered);
         let model = match self.yes {
             true => usual.to_owned(),
             false => {
                 if !offered.is_empty() {
                     anstream::eprintln!("It has these models:");
                 }
-                for name in offered.iter().take(MAX_LISTED) {
-                    anstream::eprintln!("  {}", one_line(name));
+                for (place, name) in offered.iter().take(MAX_LISTED).enumerate() {
+                    anstream::eprintln!("  {:>2}  {}", place + 1, one_line(name));
                 }
                 if let Some(more @ 1..) = offered.len().checked_sub(MAX_LISTED) {
-                    anstream::eprintln!("  … and {more} more");
+                    anstream::eprintln!("      … and {more} more");
                 }
-                asked("Which model?", usual)?
+                meant(asked("Which model?", usual)?, offered)?
             }
         };
         if model.is_empty() {
@@ -142,6 +145,41 @@ impl SetUp {
         }
         Ok(model)
     }
+}
+
+/// Returns the model that is taken unless another is named: the usual one if it is there, or else the first that seems to answer
+/// questions.
+fn usual<'a>(usual: Option<&'a str>, offered: &'a [String]) -> &'a str {
+    let is_there = |usual: &&str| offered.is_empty() || offered.iter().any(|name| name == *usual);
+    let answers = |name: &&String| {
+        let name = name.to_ascii_lowercase();
+        !OTHER_USES.iter().any(|part| name.contains(part))
+    };
+    let first = offered.iter().find(answers).or(offered.first());
+    let first = first.map_or("", String::as_str);
+    usual.filter(is_there).unwrap_or(first)
+}
+
+/// Returns the model that is meant: a number is that of the list, and a name need not stand there, since not every server lists
+/// all that it has.
+fn meant(typed: String, offered: &[String]) -> Result<String, CommandError> {
+    let is_number = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number || offered.is_empty() || offered.contains(&typed) {
+        return Ok(typed);
+    }
+    let listed = offered.get(..MAX_LISTED).unwrap_or(offered);
+    numbered(listed, &typed).cloned()
+}
+
+/// Returns what has a number in a list, of which the first has 1.
+fn numbered<'a, T>(list: &'a [T], number: &str) -> Result<&'a T, CommandError> {
+    let number = number.parse::<usize>().ok();
+    let place = number.and_then(|number| number.checked_sub(1));
+    let chosen = place.and_then(|place| list.get(place));
+    chosen.ok_or_else(|| {
+        let error = anyhow!("that is not a number from 1 to {}", list.len());
+        CommandError::usage(error).hint("run `neuraxis setup` again")
+    })
 }
 
 fn nothing_found() -> CommandError {
@@ -217,4 +255,40 @@ fn table(chosen: &Candidate, model: &str) -> Table {
     }
     table.insert("model", value(model));
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().copied().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_answers_no_questions_is_taken_only_where_nothing_else_is_there() {
+        let mixed = names(&["whisper-large-v3", "models/Embedding-001", "llama", "qwen"]);
+        assert_eq!(usual(None, &mixed), "llama");
+        assert_eq!(usual(Some("qwen"), &mixed), "qwen");
+        assert_eq!(usual(Some("gone"), &mixed), "llama");
+        assert_eq!(usual(None, &names(&["whisper-1"])), "whisper-1");
+        assert_eq!(usual(Some("any"), &[]), "any");
+        assert_eq!(usual(None, &[]), "");
+    }
+
+    #[test]
+    fn a_number_is_that_of_the_list_and_a_name_need_not_stand_there() {
+        let offered = names(&["a", "b", "2024"]);
+        let chosen = |typed: &str| meant(typed.to_owned(), &offered).ok();
+        for (typed, model) in [("2", "b"), ("2024", "2024"), ("b", "b"), ("c", "c")] {
+            assert_eq!(chosen(typed).as_deref(), Some(model));
+        }
+        for typed in ["0", "4", "99999999999999999999999"] {
+            assert_eq!(chosen(typed), None, "{typed}");
+        }
+        // Where there is no list it may be a name.
+        assert_eq!(meant("7".to_owned(), &[]).unwrap(), "7");
+        let many: Vec<String> = (0..30).map(|number| format!("m{number}")).collect();
+        assert!(meant("21".to_owned(), &many).is_err(), "none was shown");
+    }
 }
