@@ -44,7 +44,9 @@ struct List {
 
 #[derive(Deserialize)]
 struct Entry {
-    id: String,
+    /// Null for one that cannot be asked by any name.
+    #[serde(deserialize_with = "Option::deserialize")]
+    id: Option<String>,
 }
 
 /// Asks a server for the names of its models, within a time; `route` is usually `v1/models`. In the server's order,
@@ -63,12 +65,16 @@ pub async fn models(
     within: Duration,
 ) -> Result<Vec<String>, LlmError> {
     let body = endpoint.get(route, within).await?;
-    let list: List = serde_json::from_slice(&body).map_err(|error| {
+    // Together's has nothing around it.
+    let entries = match body.trim_ascii_start().starts_with(b"[") {
+        true => serde_json::from_slice::<Vec<Entry>>(&body).map(Some),
+        false => serde_json::from_slice::<List>(&body).map(|list| list.data),
+    };
+    let entries = entries.map_err(|error| {
         let said = format!("the list of models is not what a model server says: {error}");
         LlmError::new(LlmErrorKind::InvalidResponse, said)
     })?;
-    let entries = list.data.unwrap_or_default().into_iter();
-    let names = entries.map(|entry| entry.id);
+    let names = entries.into_iter().flatten().filter_map(|entry| entry.id);
     Ok(names
         .filter(|name| is_plain_line(name))
         .take(MAX_MODELS)

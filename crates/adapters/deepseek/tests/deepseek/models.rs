@@ -26,7 +26,7 @@ async fn a_wrong_key_or_another_service_is_an_error() {
     let server = Loopback::start(|_| Answer::whole(401, "x: y", "Authentication Fails")).await;
     let error = client(&server).models(SECONDS).await.unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::Unauthorized);
-    for answer in [r#"{"hello":"world"}"#, "[]", "hello"] {
+    for answer in [r#"{"hello":"world"}"#, "[1]", "hello"] {
         let server = Loopback::start(move |_| Answer::json(answer)).await;
         let error = client(&server).models(SECONDS).await.unwrap_err();
         assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{answer}");

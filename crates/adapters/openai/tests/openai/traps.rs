@@ -271,6 +271,17 @@ async fn models_are_listed_as_far_as_they_can_be_named() {
 }
 
 #[tokio::test]
+async fn a_list_without_anything_around_it_is_read_and_one_nameless_model_hides_no_other() {
+    let server = Loopback::start(|_| {
+        Answer::json(r#" [{"id":"m/one","type":"chat"},{"id":null},{"id":"m/two"}]"#)
+    })
+    .await;
+    let client = client(&server, Api::Chat);
+    let listed = client.models(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(listed, ["m/one", "m/two"]);
+}
+
+#[tokio::test]
 async fn a_list_of_models_that_is_none_says_why() {
     let within = Duration::from_secs(5);
     for (status, body, expected) in [
@@ -280,7 +291,7 @@ async fn a_list_of_models_that_is_none_says_why() {
             LlmErrorKind::Unauthorized,
         ),
         (200, r#"{"hello":"world"}"#, LlmErrorKind::InvalidResponse),
-        (200, "[]", LlmErrorKind::InvalidResponse),
+        (200, "[1]", LlmErrorKind::InvalidResponse),
     ] {
         let server =
             Loopback::start(move |_| Answer::whole(status, "content-type: application/json", body))
