@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use neuraxis_core::{LlmError, LlmErrorKind, Role};
+use neuraxis_core::{LlmError, Role};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -171,7 +171,7 @@ pub trait ModelSource: Debug + Send + Sync + 'static {
 
     /// Says what to do about an error of the model, where this provider knows more than what the kind of the error tells.
     /// `table` is the name of the table of the configuration, such as `models.reasoning`.
-    fn advice(&self, error: &LlmErrorKind, table: &str) -> Option<String> {
+    fn advice(&self, error: &LlmError, table: &str) -> Option<String> {
         let _ = (error, table);
         None
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use neuraxis_core::LlmError;
+use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_ports::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, LlmClient, ModelSource, Offer,
     Provider, ProviderKind, async_trait,
@@ -81,5 +81,11 @@ impl ModelSource for AnthropicClient {
         let asked = asked.strip_suffix("-latest").unwrap_or(asked);
         let rest = offered.strip_prefix(asked);
         rest.is_some_and(|rest| rest.is_empty() || is_date(rest))
+    }
+
+    fn advice(&self, error: &LlmError, table: &str) -> Option<String> {
+        let is_refused = error.kind == LlmErrorKind::BadRequest
+            && error.message.to_ascii_lowercase().contains("temperature");
+        is_refused.then(|| format!("set {table}.temperature = \"left_out\""))
     }
 }

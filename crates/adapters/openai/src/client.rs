@@ -73,6 +73,7 @@ pub struct OpenAiClient {
     endpoint: Arc<Endpoint>,
     info: ModelInfo,
     thinks: bool,
+    is_first_hand: bool,
 }
 
 #[derive(Debug)]
@@ -113,6 +114,7 @@ impl OpenAiClient {
         info.media = media_types(&config);
         info.loads_within = Some(config.timeouts.loading);
         let thinks = thinks(&config);
+        let is_first_hand = config.is_first_hand();
         let shared = Arc::clone(&endpoint);
         let protocol = match config.api {
             Api::Responses => {
@@ -131,6 +133,7 @@ impl OpenAiClient {
             endpoint,
             info,
             thinks,
+            is_first_hand,
         })
     }
 
@@ -145,6 +148,25 @@ impl OpenAiClient {
     /// Dropping the future closes the connection.
     pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
         models(&self.endpoint, &models_route(&self.endpoint), within).await
+    }
+
+    /// Says which key of a table makes requests such as the server takes, as far as a refusal tells.
+    pub(crate) fn advice_on(&self, refusal: &str, table: &str) -> Option<String> {
+        let names = |field: &str| refusal.contains(field);
+        let is_chat = matches!(self.protocol, Protocol::Chat(_));
+        if names("temperature") {
+            Some(format!("set {table}.temperature = \"left_out\""))
+        } else if is_chat && (names("max_tokens") || names("max_completion_tokens")) {
+            Some(format!(
+                "set {table}.max_tokens_field to the one that the server takes: \"max_tokens\" or \"max_completion_tokens\""
+            ))
+        } else if !is_chat && !self.is_first_hand {
+            Some(format!(
+                "if the server does not know the Responses API, set {table}.api = \"chat\"; check base_url and model"
+            ))
+        } else {
+            None
+        }
     }
 
     /// Returns a request that leaves the model room to think, where it thinks and the request itself leaves none.

@@ -78,11 +78,65 @@ impl ModelSource for OpenAiClient {
         is_asked_model(asked, offered)
     }
 
-    fn advice(&self, error: &LlmErrorKind, table: &str) -> Option<String> {
-        (*error == LlmErrorKind::BadRequest).then(|| {
-            format!(
-                "if the server does not know the Responses API, set {table}.api = \"chat\"; check base_url and model"
-            )
-        })
+    fn advice(&self, error: &LlmError, table: &str) -> Option<String> {
+        let refusal = match error.kind {
+            LlmErrorKind::BadRequest => error.message.to_ascii_lowercase(),
+            _ => return None,
+        };
+        self.advice_on(&refusal, table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Api;
+
+    #[test]
+    fn advice_on_a_refusal_names_the_key_that_the_refusal_is_about_and_no_protocol_that_is_spoken()
+    {
+        const ELSEWHERE: &str = "https://gateway.example/v1";
+        const OPENAI: &str = "https://api.openai.com/v1";
+        for (base_url, api, said, expected) in [
+            (
+                ELSEWHERE,
+                Api::Chat,
+                "Temperature: only 1",
+                Some("t.temperature"),
+            ),
+            (
+                OPENAI,
+                Api::Responses,
+                "no 'temperature'",
+                Some("t.temperature"),
+            ),
+            (
+                ELSEWHERE,
+                Api::Chat,
+                "no max_tokens",
+                Some("t.max_tokens_field"),
+            ),
+            (ELSEWHERE, Api::Chat, "API key not valid", None),
+            (
+                ELSEWHERE,
+                Api::Responses,
+                "Not Found",
+                Some("t.api = \"chat\""),
+            ),
+            (OPENAI, Api::Responses, "Not Found", None),
+        ] {
+            let mut config = OpenAiConfig::new("any");
+            base_url.clone_into(&mut config.base_url);
+            config.api = api;
+            let client = OpenAiClient::new(config).unwrap();
+            let error = LlmError::new(LlmErrorKind::BadRequest, said);
+            let advice = client.advice(&error, "t");
+            match expected {
+                Some(key) => assert!(advice.unwrap().contains(key), "{said}"),
+                None => assert_eq!(advice, None, "{said}"),
+            }
+            let error = LlmError::new(LlmErrorKind::Unauthorized, said);
+            assert_eq!(client.advice(&error, "t"), None);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{LlmError, LlmErrorKind, Role};
+use neuraxis_core::{LlmError, Role};
 use neuraxis_ports::{LlmClient, ModelInfo, ModelSource, Offer};
 
 use super::key::KeySource;
@@ -64,7 +64,7 @@ impl Endpoint {
 
     /// Says what to do about an error, where the provider knows more than what its kind tells.
     #[must_use]
-    pub fn advice(&self, error: &LlmErrorKind) -> Option<String> {
+    pub fn advice(&self, error: &LlmError) -> Option<String> {
         self.source.advice(error, &format!("models.{}", self.role))
     }
 }

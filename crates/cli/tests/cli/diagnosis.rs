@@ -433,3 +433,44 @@ fn the_doctor_of_a_model_that_only_thinks_is_not_sure_of_it_and_advises_no_other
         assert!(fix.contains("think less"), "{check}");
     }
 }
+
+#[test]
+fn the_doctor_asks_as_runs_do_names_the_key_for_what_is_refused_and_does_without_a_list() {
+    for (behavior, failed, fix) in [
+        (
+            Behavior::Refuses("temperature"),
+            Some("answers"),
+            "models.reasoning.temperature = \"left_out\"",
+        ),
+        (
+            Behavior::Refuses("max_tokens"),
+            Some("answers"),
+            "models.reasoning.max_tokens_field",
+        ),
+        (
+            Behavior::Refuses("tools"),
+            Some("tools"),
+            "channels.chat.tools = []",
+        ),
+        (Behavior::RefusesList, None, ""),
+    ] {
+        let provider = Provider::start(behavior);
+        let text = format!(
+            "[models.reasoning]\nprovider = 'openai'\napi = 'chat'\nmodel = 'gpt-test'\nbase_url = '{}/v1'\napi_key_env = 'MY_KEY'\n",
+            provider.url()
+        );
+        let machine = Machine::new().with_file("neuraxis.toml", text);
+        let mut command = machine.command(["doctor", "--format", "json"]);
+        let done = Done::from(command.env("MY_KEY", CANARY).output().unwrap());
+        let report: Value = serde_json::from_str(&done.stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        let mut faults = checks.iter().filter(|check| check["outcome"] == "failed");
+        let fault = faults.next();
+        let name = fault.and_then(|check| check["check"].as_str());
+        assert_eq!(name, failed, "{behavior:?}: {report:#}");
+        if let Some(fault) = fault {
+            let told = fault["fix"].as_str().unwrap();
+            assert!(told.contains(fix), "{behavior:?}: {told}");
+        }
+    }
+}

@@ -22,6 +22,10 @@ pub(crate) enum Behavior {
     Html,
     /// Its model thinks until no room is left for an answer.
     Thinks,
+    /// It takes no request that has this field.
+    Refuses(&'static str),
+    /// The key may ask its models, and not list them.
+    RefusesList,
 }
 
 /// A request that came.
@@ -99,7 +103,17 @@ fn answer(behavior: Behavior, path: &str, body: &Value) -> String {
             response("401 Unauthorized", "application/json", &error.to_string())
         }
         Behavior::Html => response("200 OK", "text/html", "<html>It works!</html>"),
-        Behavior::Works | Behavior::Thinks if path.ends_with("/models") => {
+        Behavior::Refuses(field) if !body[field].is_null() => {
+            let error = json!({"error": {"message": format!("'{field}' is not taken here."),
+                "type": "invalid_request_error", "param": field, "code": "unsupported_value"}});
+            response("400 Bad Request", "application/json", &error.to_string())
+        }
+        Behavior::RefusesList if path.ends_with("/models") => response(
+            "403 Forbidden",
+            "application/json",
+            r#"{"error":{"message":"Missing scopes: api.model.read"}}"#,
+        ),
+        _ if path.ends_with("/models") => {
             let list = json!({"object": "list", "data": [
                 {"id": "gpt-test", "object": "model", "owned_by": "me"},
                 {"id": "deepseek-flash", "object": "model", "owned_by": "me"},
@@ -111,9 +125,9 @@ fn answer(behavior: Behavior, path: &str, body: &Value) -> String {
                 json!({"role": "assistant", "content": "", "reasoning_content": "Let me see."});
             completion(body, &message, "length")
         }
-        Behavior::Works if path.ends_with("/responses") => responses(body),
-        Behavior::Works if path.ends_with("/chat/completions") => chat(body),
-        Behavior::Works => response(
+        _ if path.ends_with("/responses") => responses(body),
+        _ if path.ends_with("/chat/completions") => chat(body),
+        _ => response(
             "404 Not Found",
             "application/json",
             r#"{"error":{"message":"no such page"}}"#,

@@ -6,7 +6,7 @@ use neuraxis_app::{Endpoint, KeySource, ProviderKind};
 /// Says what to do about an error.
 pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
     let role = &endpoint.role;
-    if let Some(advice) = endpoint.advice(&error.kind) {
+    if let Some(advice) = endpoint.advice(error) {
         return advice;
     }
     match &error.kind {

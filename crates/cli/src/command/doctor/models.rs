@@ -25,6 +25,10 @@ const RECORDING: &str = "cassette";
 const THINK_LESS: &str = "nothing, where runs are answered: they allow more tokens; otherwise let it think less, or raise \
      max_output_tokens of the mode";
 
+/// What to do about a model that answers, but not where it is offered a tool.
+const NO_TOOLS: &str = "choose a model that takes tools, let its server take them (vLLM: --enable-auto-tool-choice), or offer \
+     none with channels.chat.tools = []";
+
 /// Looks at the models of all roles at the same time, and returns the checks of each role. What is sent is announced before.
 pub(super) async fn all(
     endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
@@ -182,8 +186,8 @@ impl Looking<'_> {
                 self.offered(&offer);
                 offer.readiness == Readiness::Ready
             }
-            // Not every server has a list; whether the model answers is another matter.
-            Err(error) if says_nothing_of_the_model(&error.kind) => {
+            // Not every server has a list, nor may every key read it; whether the model answers is another matter.
+            Err(error) if refuses(&error.kind) || error.kind == LlmErrorKind::Unauthorized => {
                 let detail = format!("the server does not list its models: {error}");
                 self.add("reachable", Outcome::Warning, detail);
                 true
@@ -211,6 +215,10 @@ impl Looking<'_> {
         let mut models = offer.models.iter();
         match models.find(|name| self.endpoint.is_asked(name)) {
             Some(name) => self.add("model", Outcome::Ok, format!("{name}{context}")),
+            None if offer.models.is_empty() => {
+                let detail = format!("the server lists no models; {asked} is asked all the same");
+                self.add("model", Outcome::Warning, detail);
+            }
             None => {
                 let few = offer.models.iter().take(5).cloned();
                 let few = few.collect::<Vec<_>>().join(", ");
@@ -237,6 +245,9 @@ impl Looking<'_> {
         self.answered("streams", second);
         let (took, called) = timed(whole(&*client, calling())).await;
         match called {
+            Err(error) if refuses(&error.kind) => {
+                self.add_with("tools", Outcome::Failed, error.to_string(), NO_TOOLS);
+            }
             Err(error) => self.failed("tools", &error),
             Ok(reply) if reply.calls().any(|call| *call.name == *TOOL) => {
                 self.add("tools", Outcome::Ok, told(took, &reply));
@@ -286,8 +297,8 @@ fn only_thought(reply: &Reply) -> bool {
     reply.finish == ReplyFinish::Length && says_nothing
 }
 
-/// Tells whether a server that cannot list its models may still answer.
-const fn says_nothing_of_the_model(kind: &LlmErrorKind) -> bool {
+/// Tells whether a server refuses what it is asked, and may take something else.
+const fn refuses(kind: &LlmErrorKind) -> bool {
     matches!(kind, LlmErrorKind::BadRequest | LlmErrorKind::ModelNotFound)
 }
 

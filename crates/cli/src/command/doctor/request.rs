@@ -21,6 +21,9 @@ const FEW: u32 = 16;
 /// The most tokens of a reply that is to call a tool: one that thinks first needs some for that.
 pub(super) const ENOUGH_FOR_A_CALL: u32 = 512;
 
+/// The temperature that the mode `moderate` asks for: some models take none, or one number alone.
+const TEMPERATURE: f32 = 0.7;
+
 /// The tool that is to be called. There is none: the call is all that is wanted.
 pub(super) const TOOL: &str = "ping";
 
@@ -66,7 +69,7 @@ pub(super) fn tiny() -> ModelRequest {
         tools: Arc::default(),
         tool_choice: ToolChoice::Auto,
         max_output_tokens: Some(FEW),
-        temperature: None,
+        temperature: Some(TEMPERATURE),
         reply_format: ReplyFormat::Text,
     }
 }
