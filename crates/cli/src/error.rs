@@ -274,7 +274,9 @@ impl From<BuildError> for CommandError {
                 source: OpenError::Store(StoreError::Damaged(_)),
                 ..
             } => Self::failed(error).hint("`neuraxis doctor --offline` says what can be done"),
-            BuildError::Database { .. } | BuildError::ApprovalKey { .. } => {
+            BuildError::Model { .. }
+            | BuildError::Database { .. }
+            | BuildError::ApprovalKey { .. } => {
                 Self::configuration(error).hint("`neuraxis doctor --offline` says what can be done")
             }
             BuildError::StoreFolder { .. } => {

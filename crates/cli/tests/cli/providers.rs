@@ -203,6 +203,8 @@ fn a_configuration_that_cannot_serve_is_refused_with_exit_code_2_before_anything
         let done = run(&machine, &["ask", "Hello?"]);
         let complaint = done.complaint(2);
         assert!(complaint.contains(expected), "{expected}: {complaint}");
+        let hint = "doctor --offline` says what can be done";
+        assert!(complaint.contains(hint), "{expected}: {complaint}");
     }
 }
 

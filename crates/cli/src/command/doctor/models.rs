@@ -85,7 +85,7 @@ fn unusable(role: &Role, error: &ModelError) -> Check {
         ),
         _ => (
             "settings",
-            "`neuraxis config show` says where each value comes from".to_owned(),
+            format!("`neuraxis config show models.{role}` says where each value comes from"),
         ),
     };
     let detail = match error {
