@@ -149,7 +149,8 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
         });
     }
     let text = fs::read_to_string(path).map_err(unreadable)?;
-    match text.trim() {
+    // Editors of Windows put a mark of the byte order first, which is no part of the key.
+    match text.trim_start_matches('\u{feff}').trim() {
         "" => Err(KeyError::Empty {
             path: path.to_owned(),
         }),
@@ -231,8 +232,14 @@ mod tests {
         write_alone(&file, &"k".repeat(16 * 1024 + 1));
         let error = read().unwrap_err();
         assert!(error.to_string().contains("16384 bytes"), "{error}");
-        write_alone(&file, "sk-canary\n");
-        assert!(matches!(read(), Ok((Some(_), KeySource::File(_)))));
+        write_alone(&file, "\u{feff}\r\n");
+        assert!(matches!(read(), Err(KeyError::Empty { .. })));
+        for text in ["sk-canary\n", "\u{feff}sk-canary\r\n"] {
+            write_alone(&file, text);
+            let (key, source) = read().unwrap();
+            assert_eq!(key.unwrap().expose(), "sk-canary");
+            assert!(matches!(source, KeySource::File(_)));
+        }
     }
 
     fn write_alone(file: &Path, text: &str) {
