@@ -111,8 +111,8 @@ impl PolicyConfig {
         })
     }
 
-    /// Tells whether a mode, channel or agent names a role: one that none names never serves, but for an agent of an embedding
-    /// program that asks for it.
+    /// Tells whether a mode, channel or agent names a role: one that none names never serves, but for whoever asks for it by
+    /// name.
     #[must_use]
     pub fn names_role(&self, role: &Role) -> bool {
         let listed = |roles: &Option<Vec<Role>>| roles.iter().flatten().any(|named| named == role);
