@@ -86,12 +86,13 @@ pub(super) fn choice(choice: &Choice) -> Check {
         _ => (Outcome::Ok, choice.notice().unwrap_or_default()),
     };
     let check = Check::here("models", outcome, detail);
-    match outcome {
-        Outcome::Warning => check.fix(format!(
+    match choice {
+        Choice::Configured => check,
+        Choice::Offline { .. } => check.fix(format!(
             "export {}, start a llama-server, Ollama or LM Studio, or run `neuraxis setup`; `neuraxis help models` says more",
             usual_key_variables().join(" or ")
         )),
-        _ => check,
+        _ => check.fix("`neuraxis setup` writes it down as [models.reasoning]: other keys can be set there then"),
     }
 }
 
