@@ -260,7 +260,7 @@ fn with_key(
         ("model", model),
         ("api_key_env", usual.key),
     ];
-    let address = address_keys(provider, usual, environment);
+    let address: Vec<_> = address_keys(provider, usual, environment).collect();
     of_reasoning(keys.into_iter().chain(address))
 }
 
