@@ -11,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::access;
-use crate::secrecy::CleanLog;
+use crate::log_queue::{self, LogEnd};
 
 /// Our own variable; it is stronger than the one that many Rust programs read.
 const OUR_VARIABLE: &str = "NEURAXIS_LOG";
@@ -39,12 +39,12 @@ pub struct LogFilterError {
 }
 
 /// Starts to log what the environment asks for, and the access log in the form that the configuration says. Spans that are
-/// made for export go where telemetry goes, and into no log.
+/// made for export go where telemetry goes, and into no log. What is returned is to be dropped as the process ends.
 pub(crate) fn start(
     environment: &Environment,
     log: Option<AccessLog>,
     telemetry: &Telemetry,
-) -> Result<(), LogFilterError> {
+) -> Result<LogEnd, LogFilterError> {
     let colors =
         io::stderr().is_terminal() && matches!(env::var("NO_COLOR"), Err(VarError::NotPresent));
     let is_json = log == Some(AccessLog::Json);
@@ -52,8 +52,9 @@ pub(crate) fn start(
     let filter = filter.and(filter_fn(move |line| {
         line.target() != otel::TARGET && (!is_json || line.target() != access::TARGET)
     }));
+    let (queue, end) = log_queue::of_standard_error();
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| CleanLog)
+        .with_writer(queue.clone())
         .with_ansi(colors)
         .with_filter(filter);
     // Objects of their own, whatever else is logged.
@@ -64,7 +65,7 @@ pub(crate) fn start(
             .with_target(false)
             .with_current_span(false)
             .with_span_list(false)
-            .with_writer(|| CleanLog)
+            .with_writer(queue)
             .with_filter(filter_fn(|line| {
                 line.is_event() && line.target() == access::TARGET
             }))
@@ -79,7 +80,7 @@ pub(crate) fn start(
         .with(lines)
         .with(answers)
         .try_init();
-    Ok(())
+    Ok(end)
 }
 
 /// Leaves out what libraries log of conversations, unless it is asked for by name.

@@ -3,11 +3,10 @@
 //! Parses what the user wants, has it done, and says by its exit code how it went: 0 stopped by a signal, 1 failed,
 //! 2 wrong usage or configuration. What it does is in the library of this crate and in `neuraxis-app`.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use neuraxis_server::{Arguments, Failure, run, without_secrets};
+use neuraxis_server::{Arguments, Failure, run, write_in_time};
 use tokio::runtime::Runtime;
 
 /// Much of what a run allocates is freed by another thread: mimalloc does that without a lock.
@@ -45,6 +44,5 @@ fn report(error: &anyhow::Error) {
             .skip(1)
             .map(|cause| format!("  because: {cause}\n")),
     );
-    // When nobody can be told, there is still the exit code.
-    let _ = io::stderr().write_all(without_secrets(&lines).as_bytes());
+    write_in_time(&lines);
 }

@@ -115,7 +115,8 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = Config::load(&environment, &sources)?;
     secrecy::keep_out(&config, &environment);
     let telemetry = Telemetry::start(&config, &environment).map_err(BuildError::from)?;
-    logs::start(&environment, config.server().access_log, &telemetry)?;
+    // Until all that is logged has been written.
+    let _log = logs::start(&environment, config.server().access_log, &telemetry)?;
     if let Some(Command::Worker) = &arguments.command {
         let worked = worker::run(environment, sources, &config, telemetry).await;
         return Ok(worked.map_err(Box::new)?);

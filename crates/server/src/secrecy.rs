@@ -4,7 +4,6 @@
 //! Not for conversations: what was said is told to whoever may read it as it was said.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
 use std::sync::{PoisonError, RwLock};
 
 use neuraxis_app::{Config, Environment, Redactor, secrets_of};
@@ -23,7 +22,7 @@ pub(crate) fn keep_out(config: &Config, environment: &Environment) {
 
 /// Returns a text without secrets; as it is where no configuration was read yet.
 #[must_use]
-pub fn without_secrets(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_secrets(text: &str) -> Cow<'_, str> {
     let secrets = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
     match secrets.as_ref() {
         Some(secrets) => secrets.text(text),
@@ -39,21 +38,5 @@ pub(crate) fn clean_members(members: &mut Map<String, Value>) {
         {
             *text = clean;
         }
-    }
-}
-
-/// Standard error without secrets. A line is written to it whole.
-#[derive(Debug)]
-pub(crate) struct CleanLog;
-
-impl Write for CleanLog {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        io::stderr().write_all(without_secrets(&text).as_bytes())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
     }
 }

@@ -103,6 +103,29 @@ async fn a_turn_at_work_ends_as_if_nothing_happened_when_the_server_is_told_to_s
     assert_eq!(program.exit().await.code(), Some(0));
 }
 
+/// As of `neuraxis-server 2>&1 | less`.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
+    let (unread, log) = std::io::pipe().unwrap();
+    let mut program = Program::start_in(tempfile::tempdir().unwrap(), |command| {
+        let command = command.env("NEURAXIS_SERVER__ACCESS_LOG", "json");
+        command.stderr(log);
+    })
+    .await;
+    let client = program.client();
+    // More than twice what a pipe holds.
+    for _ in 0..1_000 {
+        let response = client.get("/healthz").send().await.unwrap();
+        assert_eq!(response.status(), 200);
+    }
+    let began = Instant::now();
+    program.signal(Signal::TERM);
+    assert_eq!(program.exit().await.code(), Some(0));
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    drop(unread);
+}
+
 /// An MCP server that never answers a call, and does not care how it is asked to end, as what it starts does not.
 const STUBBORN: &str = "call() {
     trap '' TERM HUP INT

@@ -73,6 +73,18 @@ pub(crate) fn id_of(key: &str) -> &str {
     key.split('_').nth(1).unwrap()
 }
 
+/// Tells whether the thread that writes a process's log is at it. Once it is not, all that was logged stands in the file.
+#[cfg(target_os = "linux")]
+fn writes_log(process: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task"));
+    let mut threads = threads.into_iter().flatten().flatten();
+    threads.any(|thread| {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let is_at_it = status.contains("State:\tR") || status.contains("State:\tD");
+        status.starts_with("Name:\tlog\n") && is_at_it
+    })
+}
+
 impl Program {
     /// Starts it with the offline model.
     pub(crate) async fn start() -> Self {
@@ -122,6 +134,10 @@ impl Program {
 
     /// Everything it has logged.
     pub(crate) fn log(&self) -> String {
+        #[cfg(target_os = "linux")]
+        while self.child.id().is_some_and(writes_log) {
+            std::thread::yield_now();
+        }
         fs::read_to_string(self.folder().join("log")).unwrap()
     }
 

@@ -1,0 +1,181 @@
+//! The queue of lines for standard error, which a thread of its own writes: whoever reads them slowly, or not at all, holds up
+//! neither a request nor the end of the process.
+//!
+//! Not for what is logged, nor for how a line looks.
+
+use std::io::{self, Write};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+
+use crate::secrecy::without_secrets;
+
+/// How many lines may wait. What is logged beside them is lost, and counted.
+const MAX_LINES: usize = 8_192;
+
+/// How long a process that ends waits for whoever reads standard error: with all that it does besides, less than the 10 seconds
+/// after which Docker kills.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// Returns where lines for standard error are put, and what has to be dropped as the process ends.
+pub(crate) fn of_standard_error() -> (NonBlocking, LogEnd) {
+    queue(io::stderr(), MAX_LINES)
+}
+
+/// Writes a text without secrets to standard error, where somebody reads it in time.
+pub fn write_in_time(text: &str) {
+    let text = without_secrets(text).into_owned();
+    in_time(move || {
+        // When nobody can be told, there is still the exit code.
+        let _ = io::stderr().write_all(text.as_bytes());
+    });
+}
+
+/// Has what waits written as it is dropped, where somebody reads it in time.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct LogEnd(Option<WorkerGuard>);
+
+impl Drop for LogEnd {
+    fn drop(&mut self) {
+        if let Some(guard) = self.0.take() {
+            // Where the queue stays full it complains on standard output, which may be read as little.
+            in_time(move || drop(guard));
+        }
+    }
+}
+
+fn queue(target: impl Write + Send + 'static, max_lines: usize) -> (NonBlocking, LogEnd) {
+    let lost = Arc::new(OnceLock::new());
+    let log = CleanLog {
+        target,
+        max_lines,
+        lost: Arc::clone(&lost),
+        told: 0,
+    };
+    let builder = NonBlockingBuilder::default().thread_name("log");
+    let builder = builder.lossy(true).buffered_lines_limit(max_lines);
+    let (queue, guard) = builder.finish(log);
+    lost.get_or_init(|| queue.error_counter());
+    (queue, LogEnd(Some(guard)))
+}
+
+/// Has something done that may never be over, and waits for it a short while.
+fn in_time(work: impl FnOnce() + Send + 'static) {
+    let (at_work, over) = mpsc::channel::<()>();
+    // Without a thread it is dropped at once, as it is once it is over.
+    let _ = thread::Builder::new().spawn(move || {
+        work();
+        drop(at_work);
+    });
+    let _ = over.recv_timeout(PATIENCE);
+}
+
+/// Lines without secrets. Each is written whole.
+#[derive(Debug)]
+struct CleanLog<W> {
+    target: W,
+    max_lines: usize,
+    /// How many lines found no room, since the process began.
+    lost: Arc<OnceLock<ErrorCounter>>,
+    /// How many of them were told of.
+    told: usize,
+}
+
+impl<W: Write> CleanLog<W> {
+    /// Says how many lines were lost, if there are as many that nobody was told of.
+    fn tell_lost(&mut self, least: usize) -> io::Result<()> {
+        let lost = self.lost.get().map_or(0, ErrorCounter::dropped_lines);
+        let untold = lost.saturating_sub(self.told);
+        if untold < least {
+            return Ok(());
+        }
+        let mut line = String::new();
+        // Without its time it still says so.
+        let _ = SystemTime.format_time(&mut Writer::new(&mut line));
+        line += &format!(
+            "  WARN neuraxis_server: lines of the log were lost, since nobody read standard error in time lost={untold}\n"
+        );
+        self.target.write_all(line.as_bytes())?;
+        self.told = lost;
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for CleanLog<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // Where more comes than is read, the queue is never empty.
+        self.tell_lost(self.max_lines)?;
+        let text = String::from_utf8_lossy(line);
+        self.target.write_all(without_secrets(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    /// Is called whenever the queue is empty.
+    fn flush(&mut self) -> io::Result<()> {
+        self.tell_lost(1)?;
+        self.target.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes nothing until it is let.
+    struct Stalled {
+        gate: mpsc::Receiver<()>,
+        taken: mpsc::Sender<String>,
+    }
+
+    impl Write for Stalled {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            // Open once its other end is dropped.
+            let _ = self.gate.recv();
+            let text = String::from_utf8_lossy(line).into_owned();
+            self.taken.send(text).map_err(io::Error::other)?;
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn where_nobody_reads_lines_are_lost_and_counted_and_nobody_waits() {
+        let (open, gate) = mpsc::channel();
+        let (taken, lines) = mpsc::channel();
+        let (mut log, end) = queue(Stalled { gate, taken }, 2);
+        for number in 0..10 {
+            log.write_all(format!("line {number}\n").as_bytes())
+                .unwrap();
+        }
+        drop(open);
+        drop((log, end));
+        let lines: Vec<String> = lines.iter().collect();
+        let (written, told): (Vec<_>, Vec<_>) =
+            lines.iter().partition(|line| line.starts_with("line "));
+        let lost = told.iter().map(|line| {
+            let (_, lost) = line.trim_end().rsplit_once(" lost=").unwrap();
+            lost.parse::<usize>().unwrap()
+        });
+        // Whether the first was taken out before the third came is left to the threads.
+        assert!((2..=3).contains(&written.len()), "{lines:?}");
+        assert_eq!(written.len() + lost.sum::<usize>(), 10, "{lines:?}");
+        assert_eq!(written[0], "line 0\n");
+    }
+
+    #[test]
+    fn what_is_never_over_is_not_waited_for() {
+        let (never, wait) = mpsc::channel::<()>();
+        in_time(move || {
+            let _ = wait.recv();
+        });
+        drop(never);
+    }
+}
