@@ -9,8 +9,6 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use clap::{Parser, Subcommand};
-use neuraxis::Orchestrator;
-use neuraxis::core::with_causes;
 use neuraxis::ports::StoreError;
 use neuraxis_app::{
     BuildError, Config, ConfigError, Environment, OpenError, Origin, ServerConfig, ServerKeyFile,
@@ -138,7 +136,6 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let app = wiring.build(&config, None).await?;
     wiring.metrics.watch(app.telemetry());
-    recover(&app.orchestrator).await;
     // From here on a signal no longer kills.
     let told = stop::signal()?;
     let hangups = Hangups::listen()?;
@@ -183,23 +180,6 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     served?;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Lets runs go on that a process left at work when it died.
-async fn recover(orchestrator: &Orchestrator) {
-    match orchestrator.runs().recover().await {
-        Ok(recovered) => {
-            for run in &recovered.resumed {
-                tracing::info!(run = %run.run_id(), "an interrupted run goes on");
-            }
-            for (run, error) in &recovered.left {
-                tracing::warn!(%run, error = %with_causes(error), "an interrupted run cannot go on");
-            }
-        }
-        Err(error) => {
-            tracing::warn!(error = %with_causes(&error), "nobody knows which runs were interrupted");
-        }
-    }
 }
 
 /// Reads the keys of clients, if there is a place for them.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use neuraxis::core::with_causes;
-use neuraxis::engine::DecideLater;
+use neuraxis::engine::{DecideLater, Runs};
 use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Sources, Telemetry};
 
 use crate::engines::Replacing;
@@ -212,10 +212,32 @@ pub(crate) fn locked(current: &Mutex<App>) -> App {
 pub(crate) fn recover_in_the_background(app: &App) {
     let runs = app.orchestrator.runs();
     tokio::spawn(async move {
+        // Nobody who asks waits for it: a store that takes nothing may hold it up for long.
+        let recovering = async {
+            recover(&runs).await;
+            runs.keep_recovering(RECOVERY).await;
+        };
         tokio::join!(
-            runs.keep_recovering(RECOVERY),
+            recovering,
             runs.keep_hearing(HEARING),
             runs.keep_live_exchange()
         )
     });
+}
+
+/// Lets runs go on that a process left at work when it died.
+async fn recover(runs: &Runs) {
+    match runs.recover().await {
+        Ok(recovered) => {
+            for run in &recovered.resumed {
+                tracing::info!(run = %run.run_id(), "an interrupted run goes on");
+            }
+            for (run, error) in &recovered.left {
+                tracing::warn!(%run, error = %with_causes(error), "an interrupted run cannot go on");
+            }
+        }
+        Err(error) => {
+            tracing::warn!(error = %with_causes(&error), "nobody knows which runs were interrupted");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use neuraxis::ports::SessionIndex as _;
 use neuraxis_sql::{SqlConfig, SqlStore};
 
 use crate::model::Hold;
-use crate::points::two_turns;
+use crate::points::{one_reading, two_turns};
 use crate::server::{Client, Server};
 use crate::world::{Kept, Program, Terms, World, until};
 
@@ -93,6 +93,28 @@ async fn a_run_outlives_a_disk_that_was_full_and_what_ended_before_is_still_told
     assert_eq!(status, 200, "it recovers: {text}");
     server.kill().await;
     world.check(run, &client.told().await).await;
+}
+
+/// Another program has the file for itself while a server starts that finds a run left behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_listens_before_it_can_take_up_what_was_left() {
+    let world = World::new(Program::Real, Kept::InFile, one_reading).await;
+    let server = world.start().await;
+    world.model.hold(1, Hold::Before);
+    let client = server.ask();
+    world.model.was_asked(1).await;
+    let run = world.run().await.unwrap();
+    server.kill().await;
+    let told = client.told().await;
+    world.model.let_go();
+    world.leases_run_out().await;
+    let locked = world.lock().await;
+    let started = tokio::time::timeout(Duration::from_secs(10), world.start()).await;
+    let server = started.expect("it waits for nobody");
+    locked.open().await;
+    world.ended(run).await;
+    server.kill().await;
+    world.check(run, &told).await;
 }
 
 /// A write to the disk fails: the store takes nothing more until the server is started anew, on a disk that works.
