@@ -79,7 +79,7 @@ pub use neuraxis_web::{SearchConfig, WebConfig};
 pub use prompts::{PromptConfig, Prompts};
 pub use providers::{Provider, ProviderConfig};
 pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownScope};
-pub use server_token::ServerToken;
+pub use server_token::{ServerToken, ServerTokenError};
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
 pub use telemetry::{OtlpEndpoint, Telemetry, TelemetryError, TraceDestination};

@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use clap::{Parser, Subcommand};
+use neuraxis::core::with_causes;
 use neuraxis::ports::StoreError;
 use neuraxis_app::{
     BuildError, Config, ConfigError, Environment, OpenError, Origin, ServerConfig, ServerKeyFile,
-    ServerKeysError, ServerToken, Sources, Telemetry,
+    ServerKeysError, ServerToken, ServerTokenError, Sources, Telemetry,
 };
 use tokio::time::Instant;
 use tokio_rustls::rustls::pki_types::pem;
@@ -142,11 +143,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let is_kept = app.outlives_the_process();
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     // Not before: one that cannot listen leaves the file as the server has it that does.
-    let token = ServerToken::write(&config, &environment);
-    let token = token.map_err(Failure::Token)?;
-    if let Some(token) = &token {
-        tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
-    }
+    let token = decision_token(&config, &environment, &wiring.keys)?;
     let shown = token.as_ref().map(ServerToken::reveal);
     wiring.decisions = shown.map(DecisionToken::new);
     let server = server
@@ -193,6 +190,28 @@ fn keys(config: &Config, environment: &Environment) -> Result<Keys, Failure> {
         None => Keys::open(file),
     };
     keys.map_err(Failure::Keys)
+}
+
+/// Writes the token by which people decide, where there is a place for it.
+fn decision_token(
+    config: &Config,
+    environment: &Environment,
+    keys: &Keys,
+) -> Result<Option<ServerToken>, Failure> {
+    match ServerToken::write(config, environment) {
+        Ok(token) => {
+            if let Some(token) = &token {
+                tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
+            }
+            Ok(token)
+        }
+        // Whoever has one with the scope for it decides all the same.
+        Err(error) if keys.are_needed() => {
+            tracing::warn!(error = %with_causes(&error), "only keys decide about calls: the token for decisions cannot be kept");
+            Ok(None)
+        }
+        Err(error) => Err(Failure::Token(error)),
+    }
 }
 
 /// Returns where to listen: as the command line says, or else the configuration.
@@ -294,8 +313,10 @@ pub enum Failure {
     #[error(transparent)]
     KeyCommand(#[from] KeyCommandError),
     /// The token by which people decide cannot be kept.
-    #[error("the token for decisions cannot be written to the data folder")]
-    Token(#[source] io::Error),
+    #[error(
+        "the token for decisions cannot be kept; let the server write to its data folder, name another by XDG_DATA_HOME, or give clients keys"
+    )]
+    Token(#[source] ServerTokenError),
     /// No runs were driven.
     #[error(transparent)]
     Work(#[from] Box<WorkFailure>),
@@ -329,15 +350,14 @@ impl Failure {
             | Self::Config(_)
             | Self::Listen { .. }
             | Self::Keys(_)
+            | Self::Token(_)
             | Self::KeyCommand(KeyCommandError::Wrong { .. } | KeyCommandError::NoPlace)
             | Self::Tls { .. } => ExitCode::from(USAGE),
             Self::Work(failure) => failure.exit_code(),
             Self::Build(error) => of_build(error),
-            Self::Bind(_)
-            | Self::Unfinished(_)
-            | Self::Token(_)
-            | Self::KeyCommand(_)
-            | Self::System(_) => ExitCode::FAILURE,
+            Self::Bind(_) | Self::Unfinished(_) | Self::KeyCommand(_) | Self::System(_) => {
+                ExitCode::FAILURE
+            }
         }
     }
 }

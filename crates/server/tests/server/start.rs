@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::support::Program;
-use crate::support::program::{command, folder_with};
+use crate::support::program::{command, folder_with, make_key};
 
 /// Starts the program, which must refuse to run, and returns its exit code with what it says.
 async fn refusal(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
@@ -227,4 +227,23 @@ async fn a_server_that_cannot_listen_leaves_the_token_of_the_one_that_does() {
     let (code, said) = refusal(program.folder(), &listen, &in_memory).await;
     assert_eq!(code, 1, "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), token, "{said}");
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_kept_is_told_with_its_file_and_hinders_nobody_with_keys() {
+    let folder = folder();
+    let in_memory = [("NEURAXIS_STORE__URL", "memory:")];
+    // Where the file would be there is a folder.
+    let place = folder.path().join(".local/share/neuraxis/server.token");
+    fs::create_dir_all(&place).unwrap();
+    let (code, said) = refusal(folder.path(), &[], &in_memory).await;
+    assert_eq!(code, 2, "{said}");
+    let expected = format!("because: {} cannot be written", place.display());
+    assert!(said.contains(&expected), "{said}");
+    make_key(folder.path(), &["--owner", "ada"]).await;
+    let program = Program::start_in(folder, |command| {
+        command.envs(in_memory);
+    });
+    let log = program.await.log();
+    assert!(log.contains("only keys decide about calls"), "{log}");
 }
