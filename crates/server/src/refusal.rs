@@ -14,8 +14,8 @@ use crate::problem::{
     SHUTTING_DOWN, STORE_FAILED, STORE_UNAVAILABLE, TOO_MANY_RUNS, UNKNOWN_CHANNEL, UNKNOWN_MODE,
 };
 
-/// After how many seconds a client asks again for a run that another server drives, or that was left. A server that died is found out to be
-/// dead after half a minute.
+/// After how many seconds a client asks again for a run that another server drives, or that was left, and for what a store could not do
+/// that is away. A server that died is found out to be dead after half a minute.
 pub(crate) const RETRY_AFTER: u32 = 5;
 
 impl From<RequestError> for Problem {
@@ -217,7 +217,7 @@ fn not_stored(error: &StoreError) -> Problem {
     tracing::error!(%error, "the store did not do what a request needs");
     if error.is_retryable() {
         let detail = "the request could not be carried out: the store cannot be reached now; try again later";
-        return Problem::new(&STORE_UNAVAILABLE, detail);
+        return Problem::new(&STORE_UNAVAILABLE, detail).retry_after(RETRY_AFTER);
     }
     if let StoreError::Refused(_) = error {
         let detail =
@@ -245,6 +245,9 @@ mod tests {
     use neuraxis::core::RunId;
     use neuraxis::core::uuid::Uuid;
     use neuraxis::engine::ResumeError;
+
+    use axum::http::header;
+    use axum::response::IntoResponse;
 
     use super::*;
 
@@ -285,21 +288,21 @@ mod tests {
 
     #[test]
     fn what_a_store_says_is_not_passed_on() {
-        for (error, name) in [
+        let host = "db.internal".to_owned();
+        for (error, name, retry_after) in [
             (
-                StoreError::Unavailable("db.internal".to_owned()),
+                StoreError::Unavailable(host.clone()),
                 "store-unavailable",
+                Some("5"),
             ),
-            (
-                StoreError::Refused("db.internal".to_owned()),
-                "store-unavailable",
-            ),
-            (
-                StoreError::Damaged("db.internal".to_owned()),
-                "store-failed",
-            ),
+            (StoreError::Refused(host.clone()), "store-unavailable", None),
+            (StoreError::Damaged(host), "store-failed", None),
         ] {
-            let problem = format!("{:?}", Problem::from(RequestError::Store(error)));
+            let refused = Problem::from(RequestError::Store(error));
+            let problem = format!("{refused:?}");
+            let response = refused.into_response();
+            let told = response.headers().get(header::RETRY_AFTER);
+            assert_eq!(told.map(|seconds| seconds.to_str().unwrap()), retry_after);
             assert!(problem.contains(name), "{problem}");
             assert!(!problem.contains("db.internal"), "{problem}");
             // It may have been a list that was asked for.

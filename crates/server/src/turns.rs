@@ -134,16 +134,10 @@ pub(crate) fn no_result(
     why: &NoResult,
     later: Later,
 ) -> Problem {
-    let advice = later.advice();
     let problem = match why {
-        NoResult::Unrecorded(_) => {
-            let detail = format!(
-                "the run began, and what it did next could not be recorded; it has not ended, and goes on once the store takes \
-                 records again: {advice}"
-            );
-            Problem::new(&RUN_UNRECORDED, detail).retry_after(RETRY_AFTER)
-        }
+        NoResult::Unrecorded(_) => unrecorded(later),
         _ if orchestrator.is_shutting_down() => {
+            let advice = later.advice();
             let detail = format!(
                 "the server stopped before the run ended, and the next one goes on with it: {advice}"
             );
@@ -154,6 +148,21 @@ pub(crate) fn no_result(
     problem
         .with("session_id", run.session_id().as_str())
         .with("run_id", run.run_id().to_string())
+}
+
+/// Says that a run is not over, and could not be recorded.
+fn unrecorded(later: Later) -> Problem {
+    let advice = later.advice();
+    let detail = format!(
+        "the run began, and what it did next could not be recorded; it has not ended, and goes on once the store takes records \
+         again: {advice}"
+    );
+    let problem = Problem::new(&RUN_UNRECORDED, detail);
+    match later {
+        Later::UnderItsKey => problem.retry_after(RETRY_AFTER),
+        // Where the header is many clients send the request again by themselves.
+        Later::InTheSession => problem,
+    }
 }
 
 /// Reads the key of the request, if it has one.
@@ -218,5 +227,15 @@ mod tests {
             assert_eq!(wants_events(&headers), expected, "{accept}");
         }
         assert!(!wants_events(&HeaderMap::new()));
+    }
+
+    /// Clients that find the header send the request again by themselves.
+    #[test]
+    fn only_who_may_send_a_request_again_is_told_when() {
+        for (later, expected) in [(Later::UnderItsKey, true), (Later::InTheSession, false)] {
+            let response = unrecorded(later).into_response();
+            let is_told = response.headers().contains_key(header::RETRY_AFTER);
+            assert_eq!(is_told, expected, "{later:?}");
+        }
     }
 }
