@@ -50,6 +50,16 @@ pub enum ServerKeysError {
         /// The file.
         path: PathBuf,
     },
+    /// It is not there, so that no key can be revoked in it.
+    #[error(
+        "there is no file {}, so that no key in it can be revoked: put it back first, since a server that has read it still \
+         takes its keys",
+        path.display()
+    )]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
     /// Others can change it.
     #[error(
         "other users can change {}, and so could let themselves in: make it yours alone (chmod 600), and look through \
@@ -174,8 +184,11 @@ impl ServerKeyFile {
     ///
     /// # Errors
     ///
-    /// [`ServerKeysError::NoSuchKey`], and whatever keeps the file from being read or written.
+    /// [`ServerKeysError::NoSuchKey`], [`ServerKeysError::Gone`], and whatever keeps the file from being read or written.
     pub fn revoke(&self, id: &str, now: Timestamp) -> Result<ServerKey, ServerKeysError> {
+        if let Err(ServerKeysError::Missing { path }) = self.read_present() {
+            return Err(ServerKeysError::Gone { path });
+        }
         self.change(|keys| {
             let key = keys.iter_mut().find(|key| key.id == id);
             let key = key.ok_or(ServerKeysError::NoSuchKey)?;

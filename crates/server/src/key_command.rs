@@ -131,7 +131,18 @@ pub(crate) fn run(
     let file = ServerKeyFile::of(config, environment).ok_or(KeyCommandError::NoPlace)?;
     let now = SystemClock.now();
     match command {
-        KeyCommand::Create(create) => make(create, &file, config.policy(), now),
+        KeyCommand::Create(create) => {
+            // Looked at before: the mount that it is in may be away.
+            let is_missing = config.server().keys.is_some() && !file.path().exists();
+            make(create, &file, config.policy(), now)?;
+            match is_missing {
+                true => tell(&format!(
+                    "{} was not there, and holds this key alone: if it held others, no server takes them now until it has them back",
+                    file.path().display()
+                )),
+                false => Ok(()),
+            }
+        }
         KeyCommand::List { json } => list(&file.read()?, *json, now),
         KeyCommand::Revoke { id } => {
             let before = file.revoke(id, now)?;

@@ -242,12 +242,11 @@ pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+    use axum::response::IntoResponse;
     use neuraxis::core::RunId;
     use neuraxis::core::uuid::Uuid;
     use neuraxis::engine::ResumeError;
-
-    use axum::http::header;
-    use axum::response::IntoResponse;
 
     use super::*;
 

@@ -56,6 +56,11 @@ fn a_revoked_key_stays_in_the_file_and_keeps_the_time() {
     assert_eq!(kept[0].refused_at(NOW), Some("revoked"));
     let none = file.revoke("000000000000", NOW);
     assert!(matches!(none, Err(ServerKeysError::NoSuchKey)));
+    // A server that has read it takes the key all the same.
+    fs::rename(file.path(), folder.path().join("away")).unwrap();
+    let gone = file.revoke(&made.id, NOW);
+    assert!(matches!(gone, Err(ServerKeysError::Gone { .. })));
+    assert!(!file.path().exists());
 }
 
 #[test]

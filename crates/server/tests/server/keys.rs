@@ -165,6 +165,10 @@ async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_key
         assert!(said.contains(expected), "{said}");
     }
     assert!(!file.exists());
+    let (code, _, said) = keys(folder.path(), &["create", "--owner", "ada"]).await;
+    assert_eq!(code, 0, "{said}");
+    let expected = "keys.json was not there, and holds this key alone";
+    assert!(said.contains(expected), "{said}");
 
     fs::write(&file, "{\"version\": 1, \"keys\": []}").unwrap();
     let program = Program::start_in(folder, |_| {}).await;
@@ -399,10 +403,17 @@ async fn a_key_that_would_make_no_sense_is_not_made() {
     let (code, _, said) = keys(folder.path(), &["revoke", "0123"]).await;
     assert_eq!(code, 1);
     assert!(
-        said.contains("error: no key has this id; `neuraxis-server keys list`"),
+        said.contains("server-keys.json, so that no key in it can be revoked"),
         "{said}"
     );
     assert!(!folder.path().join(FILE).exists());
+    make_key(folder.path(), &["--owner", "ada"]).await;
+    let (code, _, said) = keys(folder.path(), &["revoke", "0123"]).await;
+    assert_eq!(code, 1);
+    assert!(
+        said.contains("error: no key has this id; `neuraxis-server keys list`"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
