@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -20,6 +20,9 @@ use crate::address::is_loopback;
 use crate::connection::{Connection, Scheme};
 use crate::limits::Limited;
 use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
+
+/// What a balancer asks.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Lets a request pass that is meant for this server, and refuses all others.
 pub(crate) async fn admit(
@@ -42,6 +45,9 @@ pub(crate) async fn admit(
 }
 
 fn check(limited: &Limited, request: &Request) -> Result<(), Problem> {
+    if is_bare_probe(request) {
+        return Ok(());
+    }
     let host = host(request)?;
     let connection = request.extensions().get::<Connection>();
     let scheme = connection.map_or(Scheme::Http, |connection| connection.scheme);
@@ -62,6 +68,15 @@ fn check(limited: &Limited, request: &Request) -> Result<(), Problem> {
             "the request comes from a web page of another origin",
         )),
     }
+}
+
+/// Tells whether a balancer asks a probe in HTTP/1.0, which needs no `Host`. No browser asks so, and there is nothing to be had.
+fn is_bare_probe(request: &Request) -> bool {
+    let headers = request.headers();
+    request.version() == Version::HTTP_10
+        && PROBES.contains(&request.uri().path())
+        && !headers.contains_key(header::HOST)
+        && !headers.contains_key(header::ORIGIN)
 }
 
 /// Returns whom the request is meant for.

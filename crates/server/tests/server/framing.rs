@@ -54,6 +54,24 @@ async fn a_request_names_its_host_once() {
     );
 }
 
+/// As of the balancer HAProxy, unless it is told otherwise.
+#[tokio::test]
+async fn a_probe_in_http_1_0_needs_no_host_and_nothing_else_does_without() {
+    let program = Program::start().await;
+    for (path, headers, status) in [
+        ("/readyz", "", 200),
+        ("/healthz", "", 200),
+        ("/healthz", "Origin: http://evil.example\r\n", 400),
+        ("/healthz", "Host: evil.example\r\n", 403),
+        ("/api/v1/sessions", "", 400),
+    ] {
+        let request = format!("GET {path} HTTP/1.0\r\n{headers}\r\n");
+        let answer = send(program.address(), request.as_bytes()).await.0;
+        let expected = format!("HTTP/1.0 {status} ");
+        assert!(answer.starts_with(&expected), "{path}: {answer}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_http_is_refused_and_the_connection_closed() {
     let program = Program::start().await;
