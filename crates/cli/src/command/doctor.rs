@@ -6,6 +6,7 @@ mod driver;
 mod models;
 mod request;
 mod search;
+mod server;
 mod standing_in;
 mod surroundings;
 mod telemetry;
@@ -62,6 +63,7 @@ impl Doctor {
             Err(error) => checks.push(surroundings::broken_configuration(&error)),
             Ok(config) => {
                 checks.extend(surroundings::all(&config, &environment).await);
+                checks.extend(server::checks(&config, &environment));
                 checks.push(search::check(&config, &environment, requests).await);
                 checks.extend(driver::check(&config, requests).await);
                 checks.extend(telemetry::checks(&config, &environment, requests).await);

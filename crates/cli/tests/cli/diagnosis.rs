@@ -309,6 +309,45 @@ fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
 }
 
 #[test]
+fn the_doctor_looks_at_what_the_server_refuses_to_start_without() {
+    let found = |files: [(&str, &str); 3]| {
+        let text = "[store]\nkeep = '90d'\narchive = '../home/old/sessions'\n\
+                    [server]\nkeys = '../home/keys.json'\n\
+                    tls = { certificate = '../home/a.pem', key = '../home/a.key' }\n";
+        let machine = Machine::new().with_file("neuraxis.toml", text);
+        let machine = files.into_iter().fold(machine, |machine, (name, content)| {
+            machine.with_private(name, content)
+        });
+        let told = machine.run(["doctor", "--offline"]).stdout;
+        let lines = told
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let told = found([("b.pem", ""), ("a.key", ""), ("old", "no folder")]);
+    for expected in [
+        "failed keys there is no file ",
+        "a.pem cannot be read: ",
+        "failed archive nothing can be written to ",
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
+    let certificate = "-----BEGIN CERTIFICATE-----\n";
+    let told = found([
+        ("keys.json", "{\"version\": 1, \"keys\": []}"),
+        ("a.pem", certificate),
+        ("a.key", certificate),
+    ]);
+    for expected in [
+        "keys.json holds none, so that nobody is let in",
+        "a.key holds no private key in PEM",
+        "ok archive ",
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
 fn the_doctor_of_a_broken_configuration_names_the_place() {
     let machine =
         Machine::new().with_file("neuraxis.toml", "[models.reasoning]\nprovider = 'opnai'\n");

@@ -391,7 +391,7 @@ fn terminal() -> Check {
     Check::here("terminal", Outcome::Ok, detail)
 }
 
-fn failed(name: &'static str, error: impl Into<anyhow::Error>) -> Check {
+pub(super) fn failed(name: &'static str, error: impl Into<anyhow::Error>) -> Check {
     let error = error.into();
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     Check::here(name, Outcome::Failed, causes.join(": "))

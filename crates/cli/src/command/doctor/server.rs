@@ -1,0 +1,127 @@
+//! What `neuraxis-server` needs of this machine: the keys of clients, the files of TLS and the folder for old sessions.
+//!
+//! Not for whether a certificate and a key belong together: the server says so as it starts.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use neuraxis::core::log::describe::counted;
+use neuraxis_app::{Config, Environment, ServerKeyFile};
+
+use super::check::{Check, Outcome};
+use super::surroundings::failed;
+
+/// Looks at what is configured or there.
+pub(super) fn checks(config: &Config, environment: &Environment) -> Vec<Check> {
+    let checks = [
+        keys(config, environment),
+        tls(config, environment),
+        archive(config, environment),
+    ];
+    checks.into_iter().flatten().collect()
+}
+
+/// Reads the keys of clients as a server does.
+fn keys(config: &Config, environment: &Environment) -> Option<Check> {
+    const NAME: &str = "keys";
+
+    let file = ServerKeyFile::of(config, environment)?;
+    let is_named = config.server().keys.is_some();
+    // Without a file of that name nobody needs a key.
+    if !is_named && !file.path().exists() {
+        return None;
+    }
+    let path = file.path().display();
+    Some(match file.read_present() {
+        Err(error) => failed(NAME, error),
+        Ok(keys) if keys.is_empty() && is_named => {
+            let detail = format!("{path} holds none, so that nobody is let in");
+            Check::here(NAME, Outcome::Warning, detail)
+                .fix("`neuraxis-server keys create --owner NAME` makes one")
+        }
+        Ok(keys) => {
+            let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
+            let detail = format!("{} in {path}", counted(count, "key"));
+            Check::here(NAME, Outcome::Ok, detail)
+        }
+    })
+}
+
+/// Looks whether a server can read its certificate and the key of it.
+fn tls(config: &Config, environment: &Environment) -> Option<Check> {
+    const NAME: &str = "TLS";
+
+    let files = config.server().tls.as_ref()?;
+    let certificate = environment.working_dir().join(&files.certificate);
+    let key = environment.working_dir().join(&files.key);
+    let fault = fault_of_pem(&certificate, b"CERTIFICATE-----")
+        .or_else(|| fault_of_pem(&key, b"PRIVATE KEY-----"))
+        .or_else(|| fault_of_key(&key));
+    Some(match fault {
+        Some(fault) => Check::here(NAME, Outcome::Failed, fault)
+            .fix("name PEM files that the server can read in server.tls"),
+        None => {
+            let (certificate, key) = (certificate.display(), key.display());
+            Check::here(NAME, Outcome::Ok, format!("{certificate} and {key}"))
+        }
+    })
+}
+
+/// Says why a file holds nothing of a kind in PEM, if it does not.
+fn fault_of_pem(path: &Path, kind: &[u8]) -> Option<String> {
+    let read = match fs::metadata(path) {
+        // A pipe would be waited for.
+        Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")),
+        Ok(_) => fs::read(path),
+        Err(error) => Err(error),
+    };
+    match read {
+        Err(error) => Some(format!("{} cannot be read: {error}", path.display())),
+        Ok(bytes) if !bytes.windows(kind.len()).any(|part| part == kind) => {
+            let kind = String::from_utf8_lossy(kind);
+            let kind = kind.trim_end_matches('-').to_lowercase();
+            Some(format!("{} holds no {kind} in PEM", path.display()))
+        }
+        Ok(_) => None,
+    }
+}
+
+/// Says that everybody on the machine can read a key, if that is so.
+#[cfg(unix)]
+fn fault_of_key(key: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let is_exposed = fs::metadata(key).is_ok_and(|metadata| metadata.mode() & 0o004 != 0);
+    is_exposed.then(|| {
+        let key = key.display();
+        format!("everybody can read {key}: make it readable for its owner alone (chmod 600)")
+    })
+}
+
+#[cfg(not(unix))]
+const fn fault_of_key(_key: &Path) -> Option<String> {
+    None
+}
+
+/// Looks whether the folder can be written to in which old sessions are kept before they are deleted, or made.
+fn archive(config: &Config, environment: &Environment) -> Option<Check> {
+    const NAME: &str = "archive";
+
+    let store = config.store();
+    let folder = store.archive.as_ref().filter(|_| store.keep.is_some())?;
+    let folder = environment.working_dir().join(folder);
+    let there = folder.ancestors().find(|folder| folder.exists())?;
+    // A file without a name, which is gone at once.
+    Some(match tempfile::tempfile_in(there) {
+        Ok(_) => Check::here(NAME, Outcome::Ok, folder.display().to_string()),
+        Err(error) => {
+            let folder = folder.display();
+            let detail =
+                format!("nothing can be written to {folder}, so that old sessions stay: {error}");
+            Check::here(NAME, Outcome::Failed, detail).fix(
+                "let the user of the server write there, or name another folder in store.archive",
+            )
+        }
+    })
+}
