@@ -121,8 +121,14 @@ impl From<ResumeError> for Problem {
             }
             ResumeError::Store(error) => error.into(),
             ResumeError::ShuttingDown => Self::new(&SHUTTING_DOWN, text),
-            ResumeError::Elsewhere { .. }
-            | ResumeError::NoFolder(_)
+            // The command line says it to who can call it there.
+            ResumeError::Elsewhere { folder, .. } => {
+                let detail = format!(
+                    "the run works in {folder}, and this server elsewhere: one whose tools.root is that folder can go on with it"
+                );
+                Self::new(&CANNOT_GO_ON, detail)
+            }
+            ResumeError::NoFolder(_)
             | ResumeError::Imported(_)
             | ResumeError::Closed { .. }
             | ResumeError::NothingToDo => Self::new(&CANNOT_GO_ON, text),
@@ -270,6 +276,17 @@ mod tests {
         let source = Box::new(ResumeError::Imported(run));
         let problem = Problem::from(RequestError::Interrupted { run, source });
         assert!(problem.is(&CANNOT_GO_ON), "{problem:?}");
+    }
+
+    #[test]
+    fn who_decides_about_a_run_of_another_folder_is_told_which_server_goes_on_with_it() {
+        let run = RunId(Uuid::nil());
+        let folder = "/srv/project".into();
+        let problem = Problem::from(ResumeError::Elsewhere { run, folder });
+        assert!(problem.is(&CANNOT_GO_ON), "{problem:?}");
+        let told = problem.told().detail;
+        let expected = "one whose tools.root is that folder can go on with it";
+        assert!(told.contains(expected), "{told}");
     }
 
     #[test]
