@@ -8,9 +8,9 @@ use std::time::Duration;
 use neuraxis_app::App;
 use tokio::time::Instant;
 
-/// How long it takes at the most from the signal until all is over: less than the 10 seconds that Docker waits before it kills.
-/// Runs and connections take eight of them at the most.
-const STOPPING: Duration = Duration::from_millis(9_500);
+/// How long it takes at the most from the signal until all but the log is written: with that, less than the 10 seconds that Docker
+/// waits before it kills. Runs and connections take eight of them at the most.
+const STOPPING: Duration = Duration::from_secs(9);
 
 /// How a server stops. Either way it takes no new connections and no new turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
