@@ -84,6 +84,11 @@ impl Database {
         // What is not ours is not even opened in earnest.
         if let Some(header) = config.file().as_deref().and_then(file::header_of) {
             schema::recognize(&database.place, header)?;
+            // A connection that may write would change what is only read, such as a backup, or could not be made on a disk that
+            // is read-only: it is made once there is something to write.
+            if schema::is_current(&database, header).await {
+                return Ok(database);
+            }
         }
         let connected = database.writer().await;
         let mut link = connected.map_err(|error| database.not_opened(error))?;

@@ -124,6 +124,22 @@ async fn usable(dialect: Dialect, link: &mut Link, found: i64) -> Result<i64, Er
     })
 }
 
+/// Tells whether a file, by its header and by what is read from it once it is open, needs nothing more. What cannot be read is left
+/// to [`migrate`], which says why.
+pub(crate) async fn is_current(database: &Database, header: Header) -> bool {
+    if header.version != LATEST {
+        return false;
+    }
+    let Ok(mut link) = database.reader().await else {
+        return false;
+    };
+    let version = version(database.dialect, &mut link).await;
+    let is_current =
+        matches!(version, Ok(LATEST)) && recognize_open(database, &mut link).await.is_ok();
+    link.close().await;
+    is_current
+}
+
 /// Brings a database up to date.
 pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), OpenError> {
     let not_opened = |error: Error| database.not_opened(error);

@@ -163,6 +163,32 @@ async fn opening_and_reading_write_nothing() {
     assert!(bytes() == before, "something was written");
 }
 
+/// A backup is whole only as long as it is as it was made, and may lie on a disk that is read-only.
+#[tokio::test]
+async fn a_backup_that_is_only_read_stays_as_it_was_until_something_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config_in(folder.path());
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    busy.finish(&store).await.unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let backup = place.path().join("sessions.db");
+    let mut raw = SqliteConnection::connect(&config.url).await.unwrap();
+    let copy = sqlx::query("VACUUM INTO $1").bind(backup.display().to_string());
+    copy.execute(&mut raw).await.unwrap();
+    raw.close().await.unwrap();
+    let made = std::fs::read(&backup).unwrap();
+
+    let store = open(&config_in(place.path())).await;
+    store.verify(&busy.session, None).await.unwrap();
+    assert_eq!(records(&store, busy.run()).await, busy.records);
+    assert!(std::fs::read(&backup).unwrap() == made, "it was changed");
+    let files = std::fs::read_dir(place.path()).unwrap();
+    assert_eq!(files.count(), 1, "something was put beside it");
+    Busy::new(&store, 2).await.finish(&store).await.unwrap();
+    store.close().await;
+}
+
 #[tokio::test]
 async fn what_is_deleted_is_no_longer_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
