@@ -45,7 +45,8 @@ pub enum BuildError {
     },
     /// The database cannot be opened.
     #[error(
-        "{at:#}: store.url: the database cannot be opened; set store.url to another file, or to memory: to keep nothing"
+        "{at:#}: store.url: the database cannot be opened{}",
+        other_file(source)
     )]
     Database {
         /// Where it is configured.
@@ -133,6 +134,16 @@ pub enum BuildError {
     /// The engine refuses its parts.
     #[error(transparent)]
     Engine(#[from] neuraxis_engine::BuildError),
+}
+
+/// Says what else can be used where a file cannot. What is wrong with a server, or with what is kept, is no reason to keep it elsewhere.
+const fn other_file(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::File { .. } | OpenError::Unsafe(_) | OpenError::Foreign { .. } => {
+            "; set store.url to another file, or to memory: to keep nothing"
+        }
+        _ => "",
+    }
 }
 
 fn unsupported(scheme: Option<&str>) -> String {

@@ -129,6 +129,19 @@ fn who_reads_does_not_wait_for_who_writes_and_who_writes_tries_again() {
     runtime.block_on(holder.close()).unwrap();
 }
 
+#[test]
+fn a_server_that_is_away_is_told_of_in_the_words_of_servers() {
+    let machine = Machine::new();
+    let away = ["--set", "store.url=postgres://me@127.0.0.1:1/x"];
+    let told = machine.run([["runs", "list"], away].concat()).complaint(1);
+    assert!(told.contains("the database cannot be opened\n"), "{told}");
+    assert!(!told.contains("wrong configuration"), "{told}");
+    let diagnosis = machine.run([["doctor", "--offline"], away].concat());
+    let fix = "see whether the server is up and can be reached";
+    assert!(diagnosis.stdout.contains(fix), "{diagnosis:?}");
+    assert!(!diagnosis.stdout.contains("memory:"), "{diagnosis:?}");
+}
+
 const UNTRUSTED: &str = "[taint]\ntools = ['current_time']\n[modes.moderate]\nafter_untrusted = 'ask'\n\
     [rules.writes]\nanswer = 'allow'\ntools = ['write_file']\n";
 

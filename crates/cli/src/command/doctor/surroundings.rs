@@ -156,7 +156,7 @@ async fn store(config: &Config, environment: &Environment) -> Check {
                     }
                 }
                 Err(error) => {
-                    let fix = fix_of_store(&error);
+                    let fix = fix_of_store(config, &error);
                     failed("store", error).fix(fix)
                 }
             }
@@ -166,7 +166,7 @@ async fn store(config: &Config, environment: &Environment) -> Check {
                 BuildError::StoreFolder { .. } => {
                     "make the folder, or name another file".to_owned()
                 }
-                BuildError::Database { source, .. } => fix_of_database(source),
+                BuildError::Database { source, .. } => fix_of_database(config, source),
                 BuildError::DatabaseBusy { source, .. } => match source {
                     OpenError::Full { .. } => "make room on the disk".to_owned(),
                     _ => "try again once the other process has let go of it".to_owned(),
@@ -255,9 +255,9 @@ fn has_room(config: &Config, contents: Option<Contents>) -> bool {
     connections.is_none_or(|there| there.in_use + connections_of(config) <= there.most)
 }
 
-fn fix_of_database(error: &OpenError) -> String {
+fn fix_of_database(config: &Config, error: &OpenError) -> String {
     match error {
-        OpenError::Store(error) => fix_of_store(error).to_owned(),
+        OpenError::Store(error) => fix_of_store(config, error).to_owned(),
         OpenError::Newer { .. } => {
             "use the newer version of neuraxis that wrote it, or name another place".to_owned()
         }
@@ -272,16 +272,19 @@ fn fix_of_database(error: &OpenError) -> String {
     }
 }
 
-fn fix_of_store(error: &StoreError) -> &'static str {
+fn fix_of_store(config: &Config, error: &StoreError) -> &'static str {
     match error {
         StoreError::Damaged(_) => {
             "copy it before anything else, a file with its -wal, which holds the last of it, and see whether the disk is full or \
              fails; of a file, `sqlite3 FILE .recover` saves what can be read. Then move it away with its -wal and -shm: a new one \
              is made, and `neuraxis sessions import` takes what was exported"
         }
+        StoreError::Unavailable(_) if config.store().url().starts_with("sqlite:") => {
+            "see whether the disk is full or read-only, the file belongs to somebody else or another program has it locked"
+        }
         StoreError::Unavailable(_) => {
-            "see whether the disk is full, the file belongs to somebody else or another program has it locked, or the \
-             server is down"
+            "see whether the server is up and can be reached, has connections left, and has the database and the user that \
+             store.url names"
         }
         StoreError::Refused(_) => {
             "give its user the rights that the guide on storage names, or look whether its tables are all there"
