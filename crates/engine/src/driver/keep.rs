@@ -26,7 +26,7 @@ impl Driver {
         let run = self.scope.run_id;
         match &error {
             StoreError::Stale(_) => {
-                tracing::warn!(%run, "another process has the run: what it was doing here is stopped");
+                tracing::warn!(%run, "another process has the run, or may have it by now: what it was doing here is stopped");
             }
             error => {
                 tracing::error!(%run, %error, "the run's records cannot be kept: it is left to be taken up later");

@@ -253,7 +253,7 @@ impl RunSlot {
     ///
     /// # Errors
     ///
-    /// What the store says after some attempts; [`StoreError::Stale`] once others may have the run.
+    /// What the store says after some attempts, or until others may have the run.
     pub(crate) async fn commit(&self, records: &[Arc<Record>]) -> Result<(), StoreError> {
         // Before the first attempt: a later one may only hear that this one was kept, which gives no more time.
         let asked = self.moment();
@@ -274,10 +274,11 @@ impl RunSlot {
         records: &[Arc<Record>],
         failed: StoreError,
     ) -> Result<(), StoreError> {
+        let why = failed.clone();
         // Once others may have the run, its work here has to stop, whatever becomes of the commit.
         let again = retried_after(failed, || self.store().commit(&self.lease.lease, records));
         let again = tokio::time::timeout(self.lease.left(self.moment()), again);
-        again.await.map_err(|_| StoreError::Stale(self.run()))?
+        again.await.unwrap_or(Err(why))
     }
 
     /// Keeps the long output of a call beside the run, before the record that names it is kept.

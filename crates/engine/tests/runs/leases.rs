@@ -169,6 +169,23 @@ async fn a_run_whose_lease_cannot_be_renewed_is_left_when_it_has_run_out_and_not
     assert!(pay.calls()[0].context.cancellation.is_cancelled());
 }
 
+/// Nobody took it: what the store said is why it is left.
+#[tokio::test(start_paused = true)]
+async fn a_run_not_kept_until_its_lease_is_over_is_left_for_what_the_store_said() {
+    let lease = 3 * SECOND;
+    let store = Arc::new(FailingStore::new(MemoryStore::with_lease(lease)));
+    let slow = Script::from(reply::text("said")).after(SECOND);
+    let model = Arc::new(ScriptedModel::always(slow));
+    let engine = engine(&store, &model, &paying(Act::value("1")));
+    let (handle, _events) = engine.stream(request("go")).await.unwrap();
+    sleep(SECOND / 2).await;
+    let full = StoreError::Unavailable("the disk is full".to_owned());
+    store.break_down(full.clone());
+    let began = Instant::now();
+    assert_eq!(handle.result().await, Err(NoResult::Unrecorded(full)));
+    assert!(began.elapsed() <= lease + SECOND, "{:?}", began.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_short_lease_is_renewed_as_often_as_it_takes() {
     let store = Arc::new(FailingStore::new(MemoryStore::with_lease(3 * SECOND)));
