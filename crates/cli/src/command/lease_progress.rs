@@ -90,7 +90,9 @@ pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
     }
     match approvals(summary) {
         0 if summary.pending.is_empty() => {
-            format!("session {session} has run {run}, which was left behind when its process died")
+            format!(
+                "session {session} has run {run}, which was left behind: its process died, or could not keep what it did"
+            )
         }
         0 => {
             format!(
@@ -190,7 +192,9 @@ mod tests {
     #[test]
     fn a_run_that_has_ended_since_it_was_in_the_way_was_not_left_behind() {
         let mut run = RunSummary::new(RunId(UuidV7.new_id()), "s".parse().unwrap());
-        assert!(what_it_does(&run).ends_with("left behind when its process died"));
+        let left = what_it_does(&run);
+        assert!(left.contains("left behind"), "{left}");
+        assert!(left.ends_with("or could not keep what it did"), "{left}");
         run.log.status = RunStatus::Done;
         assert!(what_it_does(&run).ends_with("has ended meanwhile"));
     }

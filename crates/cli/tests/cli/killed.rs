@@ -146,7 +146,9 @@ fn a_run_whose_lease_ran_out_is_told_as_left_behind_and_goes_on_at_once() {
     let machine = model.machine();
     let id = killed(&machine);
     let_leases_run_out(&machine);
-    let what = format!("session s has run {id}, which was left behind when its process died");
+    let what = format!(
+        "session s has run {id}, which was left behind: its process died, or could not keep what it did"
+    );
 
     let complaint = run(&machine, &["ask", "--session", "s", "Hello?"]).complaint(1);
     let expected = format!(

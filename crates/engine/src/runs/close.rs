@@ -49,7 +49,7 @@ impl fmt::Display for Unresumable {
             Self::Undecided => f.write_str("its log holds no decision, so that nothing governs it"),
             Self::InVain(times) => write!(
                 f,
-                "it was taken up {times} times, and each time its process died or it crashed before anything came of it"
+                "it was taken up {times} times, and nothing came of it: each time its process died, it crashed, or what it did could not be kept"
             ),
         }
     }
