@@ -24,10 +24,17 @@ pub(crate) fn neuraxis() -> String {
 /// Adds these options to the commands between backticks in a text.
 pub(crate) fn again(text: &str) -> Cow<'_, str> {
     match OPTIONS.get().filter(|options| !options.is_empty()) {
-        Some(_) => text
-            .replace("`neuraxis ", &format!("`{} ", neuraxis()))
-            .into(),
+        Some(options) => with_options(text, options).into(),
         None => text.into(),
+    }
+}
+
+/// Adds options to the commands between backticks, and says what to do about what is not shown of them.
+fn with_options(text: &str, options: &str) -> String {
+    let again = text.replace("`neuraxis ", &format!("`neuraxis{options} "));
+    match again != text && options.contains("***") {
+        true => format!("{again} (put in what you gave in place of ***)"),
+        false => again,
     }
 }
 
@@ -70,6 +77,19 @@ mod tests {
         };
         let expected = r" --config 'my file.toml' --set modes.moderate.max_turns=5 --set 'tools.root=it'\''s here' --set 'store.url=postgres://***@db/nx'";
         assert_eq!(options(&arguments), expected);
+    }
+
+    #[test]
+    fn a_command_that_does_not_show_all_of_an_option_says_what_to_put_in() {
+        let hint = "`neuraxis doctor` says more";
+        assert_eq!(
+            with_options(hint, " --set 'store.url=postgres://***@db/x'"),
+            "`neuraxis --set 'store.url=postgres://***@db/x' doctor` says more (put in what you gave in place of ***)"
+        );
+        let shown = with_options(hint, " --set store.url=postgres://app@db/x");
+        assert!(shown.ends_with("doctor` says more"), "{shown}");
+        let no_command = "make the folder";
+        assert_eq!(with_options(no_command, " --set 'a=***'"), no_command);
     }
 
     #[test]

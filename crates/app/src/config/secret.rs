@@ -1,5 +1,9 @@
 //! Keeps secrets out of what is shown.
 
+use serde::Deserialize;
+use toml::Value;
+use toml::de::ValueDeserializer;
+
 use super::key;
 
 /// What stands in place of something hidden.
@@ -8,8 +12,30 @@ pub(crate) const HIDDEN: &str = "***";
 /// The fewest bytes of a value that is taken for a secret where the name of its variable or header leaves that open.
 pub(super) const SHORTEST_SECRET: usize = 8;
 
-/// Returns a URL without what may be a user, a password or a token.
+/// The sections that say what is allowed, none of whose keys is for a secret.
+const OF_POLICY: [&str; 9] = [
+    "agents", "channels", "health", "modes", "plans", "prices", "rules", "taint", "trust",
+];
+
+/// What the query of an address of a Postgres server may say that is no secret.
+const OF_POSTGRES: [&str; 9] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "port",
+    "sslcert",
+    "sslmode",
+    "sslrootcert",
+    "user",
+];
+
+/// Returns a URL without what may be a user, a password or a token. The user of a Postgres server stays where there is no
+/// password.
 pub(crate) fn without_secrets(url: &str) -> String {
+    if is_postgres_without_password(url) {
+        return url.to_owned();
+    }
     let (url, query) = match url.find(['?', '#']) {
         // A stray question mark may be part of a password that was not escaped: then everything up to the last @ goes.
         Some(end) if !url.get(end..).is_some_and(|rest| rest.contains('@')) => {
@@ -33,6 +59,23 @@ pub(crate) fn without_secrets(url: &str) -> String {
     format!("{scheme}{HIDDEN}@{host}{query}")
 }
 
+/// Tells whether a URL is that of a Postgres server and holds nothing that may be a password.
+fn is_postgres_without_password(url: &str) -> bool {
+    let Some(("postgres" | "postgresql", rest)) = url.split_once("://") else {
+        return false;
+    };
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (user, host) = place.split_once('@').unwrap_or(("", place));
+    let is_known = |pair: &str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        OF_POSTGRES.contains(&name)
+    };
+    (user.is_empty() || is_plain_name(user))
+        && !host.contains(['@', '#'])
+        && !query.contains(['@', '#'])
+        && (query.is_empty() || query.split('&').all(is_known))
+}
+
 /// Returns the value that a user wrote for a key, as it may be shown: a table may hold keys of services, and an address
 /// a password.
 #[must_use]
@@ -42,10 +85,34 @@ pub fn shown_setting(key: &str, value: &str) -> String {
     let is_of_headers = matches!(last, Some("headers" | "headers_env" | "env"));
     let is_list_of_mcp =
         names.first().is_some_and(|name| name == "mcp") && value.trim_start().starts_with('[');
-    if is_of_headers || is_list_of_mcp || value.trim_start().starts_with('{') {
+    let may_be_table = value.trim_start().starts_with('{');
+    let is_of_policy = names
+        .first()
+        .is_some_and(|name| OF_POLICY.contains(&name.as_str()));
+    if is_of_headers || is_list_of_mcp || may_be_table && !(is_of_policy && is_plain_table(value)) {
         return HIDDEN.to_owned();
     }
     shown(key, value)
+}
+
+/// Tells whether a text is a table in which nothing may be a secret.
+fn is_plain_table(text: &str) -> bool {
+    let table = ValueDeserializer::parse(text).and_then(Value::deserialize);
+    table.is_ok_and(|table| is_plain(&table))
+}
+
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Table(table) => table.iter().all(|(name, value)| {
+            let is_named_secret = value.is_str() && option_sounds_secret(name, false);
+            !is_named_secret && !may_be_key(name) && is_plain(value)
+        }),
+        Value::Array(values) => values.iter().all(is_plain),
+        Value::String(text) => {
+            !may_be_key(text) && secret_in(text).is_none() && without_secrets(text) == *text
+        }
+        _ => true,
+    }
 }
 
 /// Returns the value of a key as it may be shown.
@@ -260,171 +327,4 @@ fn is_variable_name(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_secret_is_left_of_a_url() {
-        for (url, expected) in [
-            ("memory:", "memory:"),
-            ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1"),
-            ("postgres://me:hunter2@db/x", "postgres://***@db/x"),
-            ("postgres://me:hunt@er2@db/x", "postgres://***@db/x"),
-            ("postgres://me:hunt/er2@db/x", "postgres://***@db/x"),
-            ("postgres://me:hunt?er2@db/x", "postgres://***@db/x"),
-            ("postgres:me:hunter2@db", "postgres:***@db"),
-            ("postgres://db/x?password=hunter2", "postgres://db/x?***"),
-            ("https://db/x#token=hunter2", "https://db/x?***"),
-            ("hunter2@db", "***@db"),
-        ] {
-            assert_eq!(without_secrets(url), expected, "{url}");
-        }
-    }
-
-    #[test]
-    fn no_password_is_left_of_an_address_whatever_its_key_is_called() {
-        for key in [
-            "driver.restate.ingress",
-            "driver.restate.admin",
-            "driver.restate.advertise",
-            "telemetry.otlp.endpoint",
-        ] {
-            let address = "http://me:hunter2@host:9070/v1?token=hunter2";
-            assert_eq!(shown(key, address), "http://***@host:9070/v1?***", "{key}");
-            let plain = "http://127.0.0.1:9070";
-            assert_eq!(shown(key, plain), plain, "{key}");
-        }
-    }
-
-    #[test]
-    fn no_secret_is_left_of_arguments() {
-        for (before, argument, expected) in [
-            (
-                None,
-                "postgresql://me:hunter2@db/prod",
-                "postgresql://***@db/prod",
-            ),
-            (
-                None,
-                "--db=postgres://me:hunter2@db/x",
-                "--db=postgres://***@db/x",
-            ),
-            (None, "https://host/v1?token=hunter2", "https://host/v1?***"),
-            (None, "--token=hunter2", "--token=***"),
-            (None, "API_KEY=hunter2", "API_KEY=***"),
-            (None, "Authorization: Bearer hunter2", "Authorization:***"),
-            (Some("--password"), "hunter2", "***"),
-            (Some("--api-key"), "hunt/er2", "***"),
-            (
-                None,
-                "--env=AWS_SECRET_ACCESS_KEY=wJal/K7MD",
-                "--env=AWS_SECRET_ACCESS_KEY=***",
-            ),
-            (
-                None,
-                "--header=Authorization: Basic dXNl/cjpodW50ZXIy==",
-                "--header=Authorization:***",
-            ),
-            (None, "--env=DB_PASS=hunter", "--env=DB_PASS=***"),
-            (Some("--header"), "X-Session: ada", "X-Session:***"),
-            (None, "host=db password=hunter2", "host=db password=***"),
-            (None, "--authToken=hunter2", "--authToken=***"),
-            (Some("--password"), "1234", "***"),
-            (Some("--no-auth"), "--port", "--port"),
-            (Some("--token=***"), "server.sh", "server.sh"),
-            (Some("--token-file"), "/run/token", "/run/token"),
-            (Some("-y"), "@scope/server", "@scope/server"),
-            (
-                Some("--from"),
-                "git+https://host/it@v1",
-                "git+https://host/it@v1",
-            ),
-            (None, "sk-hunter2", "***"),
-        ] {
-            assert_eq!(shown_argument(before, argument), expected, "{argument}");
-        }
-    }
-
-    #[test]
-    fn arguments_that_are_no_secrets_are_shown() {
-        for (before, argument) in [
-            (Some("--max-tokens"), "4096"),
-            (None, "--max-tokens=4096"),
-            (Some("--token-limit"), "4096"),
-            (Some("--author"), "Bob"),
-            (Some("--no-auth"), "server.js"),
-            (None, "--auth=false"),
-            (None, "keycloak:8080"),
-            (None, "--decode=utf-8"),
-        ] {
-            assert_eq!(shown_argument(before, argument), argument);
-        }
-    }
-
-    #[test]
-    fn a_list_of_arguments_that_a_user_wrote_is_not_shown() {
-        let list = "['--token', 'hunter2']";
-        assert_eq!(shown_setting("mcp.servers.a.args", list), "***");
-    }
-
-    #[test]
-    fn only_names_of_variables_are_shown_of_keys() {
-        assert_eq!(
-            shown("models.coding.api_key_env", "OPENAI_API_KEY"),
-            "OPENAI_API_KEY"
-        );
-        for key in ["sk-hunter2", "a3f0c2", "", "1234"] {
-            assert_eq!(shown("models.coding.api_key_env", key), "***", "{key}");
-        }
-        assert_eq!(shown("models.coding.api_key_file", "/k"), "***");
-        assert_eq!(shown("models.coding.model", "m"), "m");
-    }
-
-    #[test]
-    fn a_header_is_a_secret_by_its_name_or_by_its_value() {
-        for (name, value) in [
-            ("X-Credential", "ada-love"),
-            ("x-session", "ada-love"),
-            ("X-Jwt", "ada-love"),
-            ("x-pwd", "ada-love"),
-            ("x-bearer", "ada-love"),
-            ("x-api-key", "ada"),
-            ("x-upstream", "Bearer hunter2"),
-            ("x-upstream", "basic aHVudGVyMg"),
-            ("x-upstream", "Token hunter2"),
-            ("x-upstream", "Other sk-12345678"),
-            ("x-upstream", "abcdefghij0123456789"),
-        ] {
-            assert!(may_be_secret_header(name, value), "{name}: {value}");
-        }
-        for (name, value) in [
-            ("X-MCP-Toolsets", "issues"),
-            ("x-team", "blue or green"),
-            ("x-kind", "Bearer"),
-            ("X-Session-Mode", "read"),
-            ("X-Credits", "5"),
-        ] {
-            assert!(!may_be_secret_header(name, value), "{name}: {value}");
-        }
-        assert!(!sounds_secret("DBUS_SESSION_BUS_ADDRESS") && !sounds_secret("PWD"));
-    }
-
-    #[test]
-    fn what_is_sent_along_is_shown_where_it_can_be_no_secret() {
-        for (key, value, expected) in [
-            ("headers.authorization", "hunter2", "***"),
-            ("headers_env.x-token", "hunter2", "***"),
-            ("headers_env.x-token", "MY_TOKEN", "MY_TOKEN"),
-            ("query.api-version", "2026-01-01", "2026-01-01"),
-            ("query.api-key", "hunter2", "***"),
-            ("proxy", "http://me:hunter2@proxy", "http://***@proxy"),
-            ("timeouts.idle", "2m", "2m"),
-        ] {
-            let key = format!("models.coding.{key}");
-            assert_eq!(shown(&key, value), expected, "{key}");
-            let quoted = key.replace("headers", "'headers'");
-            let quoted = quoted.replace("'headers'_env", "'headers_env'");
-            assert_eq!(shown_setting(&quoted, value), expected, "{quoted}");
-        }
-    }
-}
+mod tests;
