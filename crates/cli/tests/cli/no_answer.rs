@@ -37,6 +37,9 @@ fn what_rules_tell_by_calling_a_tool_is_an_answer_and_so_is_what_goes_on_from_it
     assert!(said.contains("Asia/Kathmandu"), "{said}");
     let fork = ["runs", "fork", "last", "--message", "And in Europe/Berlin?"];
     assert!(machine.run(fork).stdout_of(0).contains("Europe/Berlin"));
+    let listed = machine.run(["sessions", "list"]).stdout_of(0);
+    let about = "And in Europe/Berlin? (fork of: What time is it in Asia/Tokyo?)";
+    assert!(listed.contains(about), "{listed}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What sessions and runs are about: the words with which a conversation began, and those that a run answers.
 //!
 //! A run that branched off from another has no message of its own where it answers the same one again: what it is about stands in
-//! the history that it began with. A session that branched off goes on with a conversation, and so keeps its title.
+//! the history that it began with. A session that branched off goes on with a conversation, and so keeps its title, behind what it
+//! went on with: several that branched off from one would look the same.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::harmless::one_line_of;
 /// The most characters of a message that say what something is about, as many as a run keeps of its own.
 const MAX_CHARS: usize = 120;
 
-/// Returns the words with which the conversation of a session began, of which these are the runs, the oldest first.
+/// Returns the words with which the conversation of a session began, of which these are the runs, the oldest first; in front of them
+/// its own where it branched off.
 pub(in crate::command) async fn title(
     sessions: &Sessions,
     runs: &[RunSummary],
@@ -25,8 +27,11 @@ pub(in crate::command) async fn title(
     };
     let before = sessions.history_before(first.run_id).await?;
     let said = before.messages().iter().find_map(words_of);
-    let own = || runs.iter().find_map(|run| run.text.clone());
-    Ok(said.or_else(own))
+    let own = runs.iter().find_map(|run| run.text.clone());
+    Ok(match (own, said) {
+        (Some(own), Some(said)) if own != said => Some(format!("{own} (fork of: {said})")),
+        (own, said) => said.or(own),
+    })
 }
 
 /// Returns the words that a run answers.
