@@ -175,7 +175,14 @@ async fn retire(
                 }
                 Err(error) if error.is_in_use() => {}
                 Err(error) => {
-                    tracing::warn!(%session, error = %with_causes(&error), "an old session stays");
+                    let why = with_causes(&error);
+                    // What is wrong with the folder is so for all of them.
+                    match (&failed, &error) {
+                        (Some(Stays::Archive { .. }), Stays::Archive { .. }) => {
+                            tracing::debug!(%session, error = %why, "an old session stays as well");
+                        }
+                        _ => tracing::warn!(%session, error = %why, "an old session stays"),
+                    }
                     // Damage says nothing of others.
                     is_stuck |= !matches!(
                         error,

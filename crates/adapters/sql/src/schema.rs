@@ -285,6 +285,11 @@ async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenErro
         link.run(mark, &[]).await.map_err(not_opened)?;
     }
     if (1..SUMMED_UP).contains(&found) {
+        tracing::info!(
+            database = database.place,
+            found,
+            "the schema is older: all records are read once, to sum them up"
+        );
         let summed_up = sum_up(link, found).await;
         summed_up.map_err(|failure| database.store_error(failure))?;
     }

@@ -67,7 +67,7 @@ fn since(text: &str) -> Result<Since, String> {
             .map(|begins| Since::Day(begins.timestamp()))
             .map_err(|_| "there is no such day".to_owned());
     }
-    let expected = "it must be an age such as 7d, a day such as 2026-11-01, or all";
+    let expected = "it must be an age such as 7d or 52w, a day such as 2026-11-01, or all";
     age(text).map(Since::Age).map_err(|_| expected.to_owned())
 }
 
@@ -225,15 +225,16 @@ mod tests {
 
     #[test]
     fn a_time_is_an_age_a_day_or_all_there_is() {
+        assert!(matches!(since("52w"), Ok(Since::Age(_))));
         assert!(matches!(since("all"), Ok(Since::Ever)));
         assert!(matches!(since("7d"), Ok(Since::Age(_))));
         let Ok(Since::Day(day)) = since("2026-11-01") else {
             panic!("a day")
         };
         assert_eq!(moment(day), "2026-11-01 00:00:00", "the reader's own day");
-        for wrong in ["", "yesterday", "2026-13-01", "-3d", "7"] {
+        for wrong in ["", "yesterday", "2026-13-01", "-3d", "7", "1y"] {
             let error = since(wrong).unwrap_err();
-            assert!(error.contains("such as 7d"), "{wrong}: {error}");
+            assert!(error.contains("such as 7d or 52w"), "{wrong}: {error}");
         }
     }
 }

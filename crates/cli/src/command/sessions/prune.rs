@@ -37,13 +37,14 @@ pub(super) struct Prune {
 
 /// Reads an age with its unit, such as `90d`.
 pub(in crate::command) fn age(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|_| {
-        "it must be a number with a unit, such as 90d, and less than 19,998 years".to_owned()
-    })?;
+    let wrong = || {
+        "it must be given in weeks, days, hours, minutes or seconds, such as 52w or 90d, and less than 19,998 years".to_owned()
+    };
+    let span: Span = text.parse().map_err(|_| wrong())?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours());
     match duration {
         Ok(duration) if !duration.is_negative() => Ok(span),
-        _ => Err("it must be given in weeks, days, hours, minutes or seconds".to_owned()),
+        _ => Err(wrong()),
     }
 }
 
