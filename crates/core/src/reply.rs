@@ -142,6 +142,12 @@ impl Reply {
         matches!(self.advice.as_deref(), Some(ReplyAdvice::Refused { .. }))
     }
 
+    /// Tells whether it was cut at its limit while it called tools: such calls are not run.
+    #[must_use]
+    pub fn has_cut_calls(&self) -> bool {
+        self.finish == ReplyFinish::Length && self.calls().next().is_some()
+    }
+
     /// Returns the calls the model asks for.
     pub fn calls(&self) -> impl Iterator<Item = &RequestedCall> {
         self.parts.iter().filter_map(|part| match part {

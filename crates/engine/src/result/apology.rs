@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{AgentId, LlmError, LlmErrorKind, Message, Record, RecordBody, RunStarted};
+use neuraxis_core::{
+    AgentId, LlmError, LlmErrorKind, Message, Purpose, Record, RecordBody, RunStarted, has_answered,
+};
 
 /// The most characters of what a tool said that a user is told, and of its name, which a model wrote.
 const MAX_TOLD_CHARS: usize = 300;
@@ -124,6 +126,19 @@ pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
             RecordBody::LlmCall(_) | RecordBody::LlmFailed(_)
         )
     })
+}
+
+/// What is told of a run that came to a limit because replies were too long for their calls to be whole.
+pub(super) const CUT_CALLS: &str = "Replies of the model were cut at their limit, so that the calls in them were not run: allow longer ones (max_output_tokens of the mode, or the limit of the model server), or ask for less at once.";
+
+/// Tells whether models called tools in replies that were cut, whose calls are not run, and said nothing else to the user.
+pub(super) fn only_cut_calls_came(records: &[Arc<Record>]) -> bool {
+    let were_cut = |record: &Arc<Record>| {
+        record.agent == AgentId::ROOT
+            && matches!(&record.body, RecordBody::LlmCall(call)
+                if call.purpose == Purpose::Turn && call.reply.has_cut_calls())
+    };
+    records.iter().any(were_cut) && !has_answered(records)
 }
 
 fn sentence(error: &LlmError) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{Channel, FinishReason, Mode, RunStatus};
+use neuraxis_core::{Channel, FinishReason, Mode, ReplyFinish, RunStatus};
 use neuraxis_engine::RequestError;
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
@@ -195,4 +195,17 @@ async fn shutting_down_ends_all_runs_and_takes_no_new_ones() {
         orchestrator.stream(request("more")).await,
         Err(RequestError::ShuttingDown)
     ));
+}
+
+#[tokio::test]
+async fn a_run_whose_replies_were_cut_in_their_calls_says_what_to_allow() {
+    let mut cut = reply::calls([("read", "{\"page\":1}")]);
+    cut.finish = ReplyFinish::Length;
+    let read = ScriptedTool::always(spec("read").read_only(), Act::value("1"));
+    let orchestrator = with_tools(ScriptedModel::always(cut), vec![Arc::new(read)]);
+    let heard = hear(&orchestrator, request("Read it.")).await;
+    heard.assert_valid(RunStatus::Done);
+    let reply = &heard.result.reply;
+    assert!(reply.starts_with("I reached "), "{reply}");
+    assert!(reply.contains("max_output_tokens of the mode"), "{reply}");
 }

@@ -10,8 +10,8 @@ use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::{checklist, describe};
 use neuraxis::core::{
     AgentId, Cost, JsonText, LimitKind, LimitReachedRecord, LiveBody, LiveEvent, LlmCall,
-    LlmErrorKind, LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, ReplyPart, ToolResult,
-    ToolSignal, Warning,
+    LlmErrorKind, LlmFailed, NextAttempt, ProgressSteps, Purpose, Record, RecordBody, ReplyPart,
+    ToolResult, ToolSignal, Warning,
 };
 use neuraxis::{Event, OrchestratorResult};
 
@@ -30,7 +30,8 @@ use calls::{Calls, Ended};
 const THINKING: &str = "waiting for the model";
 /// The code of the warning that a role has failed so often that another one is to serve.
 const ROLE_DEGRADED: &str = "role_degraded";
-
+/// Says of a reply that was cut that nothing came of its calls.
+const CUT_CALLS: &str = "a reply was cut, so that its calls are not run: the model reached its limit (the model server's own, or max_output_tokens of the mode)";
 const LOADING: &str = "the model server is still loading the model";
 
 const DIM: Style = Style::new().dimmed();
@@ -45,6 +46,8 @@ pub(super) struct Reporter {
     failure: Option<String>,
     /// It was told that the time is up.
     is_time_up: bool,
+    /// It was told that calls were cut.
+    are_calls_cut: bool,
     /// What the model thinks, as far as it shows.
     thought: Tail,
     /// What it thinks, as far as it was not told yet to who wants to read it.
@@ -62,6 +65,7 @@ impl Reporter {
             calls: Calls::default(),
             failure: None,
             is_time_up: false,
+            are_calls_cut: false,
             thought: Tail::default(),
             thoughts: String::new(),
             model: None,
@@ -239,6 +243,10 @@ impl Reporter {
 
     fn model_replied(&mut self, record: &Record, call: &LlmCall) {
         self.thought = Tail::default();
+        if call.purpose == Purpose::Turn && call.reply.has_cut_calls() && !self.are_calls_cut {
+            self.are_calls_cut = true;
+            progress::warn(CUT_CALLS);
+        }
         if self.detail < Detail::Verbose {
             return;
         }
