@@ -142,7 +142,8 @@ pub use record::{
 };
 pub use reply::{Reply, ReplyAdvice, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{
-    CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, has_answered, is_last_answer,
+    CallStage, FittedRequest, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, has_answered,
+    is_last_answer,
 };
 pub use secret_files::{SECRET_FILES, is_secret_name};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};

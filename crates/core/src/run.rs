@@ -53,6 +53,7 @@ use agent::{Agent, OfferedTools, PlannedCall};
 use last_answer::Limit;
 use turn::{AgentTurn, Counters, StepBuilder, place};
 
+pub use context::FittedRequest;
 pub use last_answer::{MAX_TURNS_PROMPT, has_answered, is_last_answer};
 pub use queries::{CallStage, OpenCall};
 pub use room::RequestSize;

@@ -7,6 +7,7 @@ mod ask;
 mod asking;
 mod begin;
 mod dry_run;
+mod fitting;
 mod hooks;
 mod interrupts;
 mod journal;

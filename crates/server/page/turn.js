@@ -408,11 +408,11 @@ const HANDLERS = {
     // That a call failed stands at the call; that the model let it be is for who looks at the run.
     if (event.code !== "tool_not_retried") agent.note("warn", event.message);
   },
-  role_downgraded: (turn, agent, event) => agent.note("warn", `Role ${event.to} serves instead of ${event.from}: ${event.reason}`),
+  role_downgraded: (turn, agent, event) => agent.note("warn", `Role ${event.to} serves instead of ${event.from}${event.left_out ? `, this time without ${event.left_out} older messages, so that the rest fits it` : ""}: ${event.reason}`),
   escalated: (turn, agent, event) => agent.note("warn", event.question ?? `After ${event.failures} failures, role ${event.role} takes over`),
   limit_reached: (turn, agent, event) => agent.note("warn", `A limit was reached: ${reasonOf(event.limit)}`),
   max_turns_reached: (turn, agent, event) => agent.note("warn", `The limit of ${event.turns} turns was reached; the last answer was asked for.`),
-  context_trimmed: (turn, agent, event) => agent.note("", `${event.messages} earlier messages were left out to make room`),
+  context_trimmed: (turn, agent, event) => agent.note("", `${event.messages} earlier messages were ${event.summary ? "summed up" : "left out for good"} to make room`),
   final(turn, agent, event) {
     if (event.agent !== "a0" && typeof event.finish_reason !== "string") agent.note("warn", endingOf(event.finish_reason));
   },

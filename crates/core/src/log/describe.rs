@@ -72,10 +72,17 @@ pub fn asks_for(calls: usize) -> Option<String> {
     }
 }
 
-/// Says which role serves instead of which.
+/// Says which role serves instead of which, and what it is not sent.
 #[must_use]
 pub fn downgraded(downgraded: &RoleDowngraded) -> String {
-    format!("{} serves instead of {}", downgraded.to, downgraded.from)
+    let RoleDowngraded { from, to, .. } = downgraded;
+    match downgraded.left_out {
+        0 => format!("{to} serves instead of {from}"),
+        left_out => format!(
+            "{to} serves instead of {from}, this time without {}, so that the rest fits it",
+            counted(left_out, "older message")
+        ),
+    }
 }
 
 /// Says who takes over after failures in a row.
@@ -138,6 +145,22 @@ mod tests {
         assert_eq!(
             escalated(&taken),
             "reasoning takes over after 2 failures in a row"
+        );
+    }
+
+    #[test]
+    fn whoever_serves_instead_is_named_with_what_it_is_not_sent() {
+        let mut instead = RoleDowngraded {
+            from: Role::REASONING,
+            to: Role::CODING,
+            reason: String::new(),
+            left_out: 0,
+        };
+        assert_eq!(downgraded(&instead), "coding serves instead of reasoning");
+        instead.left_out = 2;
+        assert_eq!(
+            downgraded(&instead),
+            "coding serves instead of reasoning, this time without 2 older messages, so that the rest fits it"
         );
     }
 }

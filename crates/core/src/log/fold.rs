@@ -49,7 +49,8 @@ impl RunView {
         }
     }
 
-    /// Returns all messages that were sent with the model call of a record. To be asked before the record is applied.
+    /// Returns all messages that were sent with the model call of a record. To be asked before the record is applied. A model
+    /// that stood in may have been sent fewer of them: see [`left_out`](crate::RoleDowngraded::left_out).
     #[must_use]
     pub fn sent_with(&self, record: &Record) -> Option<Vec<Arc<Message>>> {
         let RecordBody::LlmCall(call) = &record.body else {

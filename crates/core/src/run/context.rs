@@ -1,12 +1,14 @@
 //! Keeps the conversation within the model's context (loop rule 13): how large it is, what may go, and what takes its
 //! place.
 
+mod fitting;
 mod gauge;
 mod overflow;
 mod units;
 
 use serde::{Deserialize, Serialize};
 
+pub use fitting::FittedRequest;
 pub(super) use gauge::Gauge;
 use units::removable;
 

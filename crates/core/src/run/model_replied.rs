@@ -36,6 +36,12 @@ impl AgentTurn<'_> {
         let reply = Arc::clone(&replied.reply);
         let cost = Cost::said(replied.cost, replied.cost_label);
         self.charge(&replied.served_by, reply.usage, cost);
+        let left_out = replied.downgraded.as_ref().map_or(0, |it| it.left_out);
+        // What was sent a part of the conversation says nothing of how large it is.
+        let measured = match left_out {
+            0 => reply.usage,
+            _ => Usage::UNKNOWN,
+        };
         self.note_call(&call, replied)?;
         if reply.is_refusal() {
             let told = reply.text();
@@ -43,7 +49,7 @@ impl AgentTurn<'_> {
             return Ok(Next::Finish(FinishReason::Refused, told));
         }
         match call.planned.purpose {
-            Purpose::Turn => self.turn_replied(&call, &reply),
+            Purpose::Turn => self.turn_replied(&call, &reply, measured),
             Purpose::Gather => self.gather_chosen(&call, Some(&reply)),
             Purpose::Routing => self.role_chosen(Some(&reply)),
             Purpose::LastAnswer => self.agent.last_answer_replied(self.spec, &call, &reply),
@@ -102,11 +108,16 @@ impl AgentTurn<'_> {
         Ok(())
     }
 
-    fn turn_replied(&mut self, call: &ModelCall, reply: &Reply) -> Result<Next, InputError> {
+    fn turn_replied(
+        &mut self,
+        call: &ModelCall,
+        reply: &Reply,
+        measured: Usage,
+    ) -> Result<Next, InputError> {
         let source = self.reply_source(call);
         let message = self.agent.conversation.push_reply(source, reply);
         let tools = &call.planned.tools;
-        self.agent.measure(self.spec, tools, reply.usage);
+        self.agent.measure(self.spec, tools, measured);
         self.warn_of_failures_left(&message);
         if let Some(reason) = reply.turned_down() {
             return self.reply_turned_down(&message, reason);
@@ -214,7 +225,7 @@ impl AgentTurn<'_> {
 
 impl RunState {
     /// Notes who served a call. Returns what is to be recorded if another role does than the one it was for: once, until
-    /// that one serves again.
+    /// that one serves again, or each time it is not sent the whole conversation.
     pub(super) fn note_served(
         &mut self,
         served_by: &Role,
@@ -226,7 +237,7 @@ impl RunState {
             return None;
         };
         let before = known.insert(downgraded.from.clone(), downgraded.to.clone());
-        let is_new = before.as_ref() != Some(&downgraded.to);
+        let is_new = before.as_ref() != Some(&downgraded.to) || downgraded.left_out > 0;
         is_new.then(|| Box::new(downgraded.clone()))
     }
 }

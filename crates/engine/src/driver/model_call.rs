@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use neuraxis_core::{
     Attempt, Audience, CallModel, Cost, CountLabel, Input, LlmError, LlmErrorKind, ModelFailed,
-    ModelReplied, NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta, Role, RoleDowngraded,
-    Usage, is_last_answer,
+    ModelReplied, ModelRequest, NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta, Role,
+    RoleDowngraded, Usage, is_last_answer,
 };
 use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
@@ -31,6 +31,8 @@ pub(super) struct ModelAttempt {
     downgraded: Option<Box<RoleDowngraded>>,
     /// The role that the failure policy chose for this call, where it did.
     fallback: Option<Box<Fallback>>,
+    /// How many tokens it was sent, as estimated, where that was not the request of the call as it is.
+    sent: Option<u64>,
     /// Ends once what came of it was taken note of.
     probe: Option<Box<Probe>>,
     duration: Duration,
@@ -56,27 +58,12 @@ impl Driver {
         delay: Duration,
     ) {
         let Some(served) = self.served(&call, fallback.as_deref()) else {
-            let error = LlmError::new(
-                LlmErrorKind::ModelNotFound,
-                "no model is configured for a role that may serve this request",
-            );
-            let attempt = ModelAttempt {
-                result: Err(error),
-                served_by: call.role.clone(),
-                downgraded: None,
-                fallback,
-                probe: None,
-                duration: delay,
-                first_delta: None,
-            };
-            let answer = self.attempt_over(call, attempt);
-            self.ready.push_back(answer);
-            return;
+            return self.nobody_serves(call, fallback, delay);
         };
         let Served {
             role: served_by,
             client,
-            downgraded,
+            mut downgraded,
             probe,
         } = served;
         let trace = self.scope.trace.as_ref();
@@ -93,6 +80,8 @@ impl Driver {
             && may_stream;
         let live = reads_along.then(|| self.live_call(&call));
         let journal = Arc::clone(&self.journal);
+        let other = downgraded.as_deref();
+        let fitting = self.fitting(&call, client.as_ref(), other, fallback.as_deref());
         self.work.push(Box::pin(async move {
             if !delay.is_zero() {
                 let wait = tokio::time::sleep(delay);
@@ -103,9 +92,16 @@ impl Driver {
             if let Err(error) = journal.hold().await {
                 return Work::Lost(error);
             }
+            let fitted = fitting.fit(&call, client.as_ref(), &ctx.cancellation).await;
+            if let (Some(fitted), Some(downgraded)) = (&fitted, &mut downgraded) {
+                downgraded.left_out = fitted.left_out;
+            }
             let started = Instant::now();
             let (result, first_delta) = {
-                let attempt = attempted(client.as_ref(), &call, &ctx, live.as_ref());
+                let fitted = fitted.as_deref().map(|fitted| &fitted.request);
+                let request = fitted.unwrap_or(&call.request);
+                let attempt =
+                    attempted(client.as_ref(), call.attempt, request, &ctx, live.as_ref());
                 match hooks {
                     // Boxed, so that calls nobody looks at keep no room for it.
                     Some(hooks) => Box::pin(hooks.around(&ctx.cancellation, attempt)).await,
@@ -128,12 +124,38 @@ impl Driver {
                 served_by,
                 downgraded,
                 fallback,
+                sent: fitted.map(|fitted| fitted.tokens),
                 probe,
                 duration: started.elapsed(),
                 first_delta,
             };
             Work::Model(Box::new((call, attempt)))
         }));
+    }
+
+    /// Fails a call for which no model is configured whose role may serve.
+    fn nobody_serves(
+        &mut self,
+        call: Box<CallModel>,
+        fallback: Option<Box<Fallback>>,
+        delay: Duration,
+    ) {
+        let error = LlmError::new(
+            LlmErrorKind::ModelNotFound,
+            "no model is configured for a role that may serve this request",
+        );
+        let attempt = ModelAttempt {
+            result: Err(error),
+            served_by: call.role.clone(),
+            downgraded: None,
+            fallback,
+            sent: None,
+            probe: None,
+            duration: delay,
+            first_delta: None,
+        };
+        let answer = self.attempt_over(call, attempt);
+        self.ready.push_back(answer);
     }
 
     /// Takes note of a reply, and returns what it cost. A call that a hook cut short says nothing of its model.
@@ -173,6 +195,7 @@ impl Driver {
             served_by,
             downgraded,
             fallback,
+            sent,
             probe,
             duration,
             first_delta,
@@ -212,7 +235,12 @@ impl Driver {
         let model = model.map(|(_, client)| Box::new(client.info().model));
         let usage = error.usage.as_deref().zip(model.as_deref());
         let cost = usage.and_then(|(usage, model)| engine.policy.cost(usage, model, model));
-        let following = self.following(&call, &served_by, fallback, &error, &wait);
+        let other = downgraded.as_deref();
+        let again = self.fitted_again(&call, other, fallback.as_deref(), &error, sent);
+        let following = match again.filter(|_| self.tree.waits_for(effect_id)) {
+            Some(again) => Following::Attempt(Some(again), Duration::ZERO),
+            None => self.following(&call, &served_by, fallback, &error, &wait),
+        };
         let next = match following {
             Following::Attempt(..) | Following::Pause(_) => NextAttempt::Follows,
             Following::Nothing => NextAttempt::None,
@@ -288,15 +316,18 @@ fn label_of(cost: Option<Cost>) -> CountLabel {
 /// Makes an attempt, whose deltas are shown where somebody reads along.
 async fn attempted(
     client: &dyn LlmClient,
-    call: &CallModel,
+    attempt: Attempt,
+    request: &ModelRequest,
     ctx: &CallContext,
     live: Option<&(Arc<Feed>, Arc<CallBuffer>)>,
 ) -> (Result<Reply, LlmError>, Option<Duration>) {
     match live {
         // Boxed, so that calls nobody reads along with keep no room for it.
-        Some((feed, buffer)) => Box::pin(streamed(client, call, ctx, feed, buffer)).await,
+        Some((feed, buffer)) => {
+            Box::pin(streamed(client, attempt, request, ctx, feed, buffer)).await
+        }
         None => {
-            let reply = answered(async { client.respond(&call.request, ctx).await });
+            let reply = answered(async { client.respond(request, ctx).await });
             (reply.await.unwrap_or_else(|| Err(crashed())), None)
         }
     }
@@ -305,7 +336,8 @@ async fn attempted(
 /// Makes an attempt whose deltas are shown as they come.
 async fn streamed(
     client: &dyn LlmClient,
-    call: &CallModel,
+    attempt: Attempt,
+    request: &ModelRequest,
     ctx: &CallContext,
     feed: &Feed,
     buffer: &CallBuffer,
@@ -313,12 +345,12 @@ async fn streamed(
     let started = Instant::now();
     let mut first_delta = None;
     let assembled = async {
-        let mut stream = client.stream_respond(&call.request, ctx).await?;
+        let mut stream = client.stream_respond(request, ctx).await?;
         let mut assembler = ReplyAssembler::default();
         let mut take = |delta: Result<ReplyDelta, LlmError>| {
             first_delta.get_or_insert_with(|| started.elapsed());
             let delta = delta?;
-            show(buffer, call.attempt, &delta);
+            show(buffer, attempt, &delta);
             // The text stands once, in front of the listeners.
             assembler.push_without_text(delta)
         };
@@ -326,7 +358,7 @@ async fn streamed(
         {
             tokio::task::yield_now().await;
         }
-        assembler.finish_with(|block| buffer.whole(call.attempt, block))
+        assembler.finish_with(|block| buffer.whole(attempt, block))
     };
     let result = answered(assembled).await.unwrap_or_else(|| Err(crashed()));
     (result, first_delta)

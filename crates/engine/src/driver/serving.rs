@@ -39,10 +39,12 @@ pub(super) struct Fallback {
     since: Attempt,
     why: String,
     term: Term,
+    /// How much context it is taken to have since it said in this call that the request did not fit.
+    said_context: Option<u64>,
 }
 
 /// For how long another role has a call.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Term {
     /// For good.
     Lasting,
@@ -57,6 +59,29 @@ impl Fallback {
     pub(super) fn attempts(fallback: Option<&Self>, number: Attempt) -> Attempt {
         let before = fallback.map_or(0, |fallback| fallback.since.0.saturating_sub(1));
         Attempt(number.0.saturating_sub(before))
+    }
+
+    /// Has the role that stood in try once more, with what fits so much context.
+    pub(super) fn again(
+        downgraded: &RoleDowngraded,
+        before: Option<&Self>,
+        number: Attempt,
+        context: u64,
+    ) -> Box<Self> {
+        // Without one in charge, the role served since the one that the call is for is degraded.
+        let before = before.filter(|before| before.term != Term::Over);
+        Box::new(Self {
+            role: downgraded.to.clone(),
+            since: before.map_or_else(|| number.next(), |before| before.since),
+            why: downgraded.reason.clone(),
+            term: before.map_or(Term::Lasting, |before| before.term),
+            said_context: Some(context),
+        })
+    }
+
+    /// Returns how much context the role is taken to have since it said in this call that the request did not fit.
+    pub(super) const fn said_context(&self) -> Option<u64> {
+        self.said_context
     }
 
     /// Has the call only while the model of the role that it is for is being loaded.
@@ -106,6 +131,7 @@ impl Driver {
                     from: role.clone(),
                     to: to.clone(),
                     reason,
+                    left_out: 0,
                 })),
                 probe: None,
             })
@@ -148,6 +174,7 @@ impl Driver {
             role,
             since: number.next(),
             term: Term::Lasting,
+            said_context: None,
         }))
     }
 }

@@ -50,6 +50,7 @@ mod replacing;
 mod results;
 mod sessions;
 mod settings;
+mod stand_ins;
 mod stateless;
 mod support;
 mod suspending;

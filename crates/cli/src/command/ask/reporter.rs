@@ -208,7 +208,9 @@ impl Reporter {
                 let messages = describe::trimmed(trimmed);
                 match trimmed.summary {
                     Some(_) => progress::notice(&format!("summed up {messages}")),
-                    None => progress::warn(&format!("left out {messages}, so that the rest fits")),
+                    None => progress::warn(&format!(
+                        "left out {messages} for good, so that the rest fits"
+                    )),
                 }
             }
             RecordBody::MaxTurnsReached(reached) => {

@@ -162,6 +162,7 @@ fn checked_and_escalated(_: Transcript) -> Script {
             from: Role::CODING,
             to: Role::REASONING,
             reason: "Role coding failed 3 times.".to_owned(),
+            left_out: 0,
         }));
     }
     run.at(2_100).send(butterscotch);

@@ -1,7 +1,8 @@
 //! Roles that others serve for: recorded once, until they serve again.
 
-use neuraxis_core::{Input, LlmErrorKind, RecordBody, Role, RoleDowngraded};
+use neuraxis_core::{Input, LlmErrorKind, RecordBody, Reply, Role, RoleDowngraded, Usage};
 
+use super::trimming::exchanges;
 use crate::support::*;
 
 fn by_router(run: &Script, text: &str) -> Input {
@@ -22,6 +23,7 @@ fn downgraded() -> Box<RoleDowngraded> {
         from: Role::REASONING,
         to: Role::ROUTER,
         reason: "it failed 3 times".to_owned(),
+        left_out: 0,
     })
 }
 
@@ -73,4 +75,74 @@ fn a_failure_that_degrades_a_role_says_so_in_a_warning() {
     input.degraded = Some("reasoning did not answer in time 3 times".to_owned());
     run.send(Input::ModelFailed(input));
     assert_eq!(run.kinds()[1..], ["llm_failed", "warning", "run_failed"]);
+}
+
+#[test]
+fn a_stand_in_is_sent_what_fits_it_and_the_conversation_stays_whole() {
+    let mut spec = spec();
+    spec.root.max_output_tokens = Some(50);
+    let run = Script::start_after(spec, exchanges(6));
+    let call = run.model_call();
+    let whole = run.tree.fitted(call, 100_000).unwrap();
+    assert_eq!((whole.left_out, &whole.request), (0, &call.request));
+    // Of the 950 tokens beside definitions and reply 807 may be filled; 12 messages and the question take 1,255.
+    let fitted = run.tree.fitted(call, 1_000 + DEFINITIONS).unwrap();
+    assert_eq!((fitted.left_out, fitted.request.messages.len()), (6, 7));
+    assert_eq!(fitted.request.messages.last_user_text(), "Please help.");
+    assert!(fitted.tokens <= 807 + DEFINITIONS, "{}", fitted.tokens);
+    assert_eq!(run.tree.messages().len(), 13);
+}
+
+#[test]
+fn a_reply_is_asked_for_that_fits_beside_the_conversation_in_eighths() {
+    let mut spec = spec();
+    spec.root.max_output_tokens = Some(4_096);
+    let run = Script::start_after(spec, exchanges(6));
+    let call = run.model_call();
+    let most = |context| {
+        let fitted = run.tree.with_shorter_reply(call, context)?;
+        assert_eq!(fitted.request.messages, call.request.messages);
+        fitted.request.max_output_tokens
+    };
+    // 1,255 tokens, 143 of definitions, and a tenth of both.
+    assert_eq!(most(100_000), None);
+    assert_eq!(most(5_000), Some(3_072));
+    assert_eq!(most(2_000), Some(500), "what is kept free for it");
+}
+
+/// How large the conversation is taken to be once the router was sent all but so many messages.
+fn size_after(left_out: u64, reply: Reply) -> u64 {
+    let mut run = Script::start_after(spec(), exchanges(6));
+    for reply in [reply.clone(), reply] {
+        let mut input = run.replied(reply);
+        if let Input::ModelReplied(replied) = &mut input {
+            let mut by_router = downgraded();
+            by_router.left_out = left_out;
+            replied.served_by = Role::ROUTER;
+            replied.downgraded = Some(by_router);
+        }
+        run.send(input).allow().finish(0, done("1"));
+    }
+    assert_eq!(records(&run), if left_out == 0 { 1 } else { 2 });
+    run.assert_replays();
+    let call = run.model_call();
+    run.tree.fitted(call, u64::MAX).unwrap().tokens
+}
+
+#[test]
+fn what_was_sent_a_part_of_the_conversation_does_not_say_how_large_it_is() {
+    let measured = || calls_to(&[READ]);
+    let mut unmeasured = measured();
+    unmeasured.usage = Usage::default();
+    let estimated = size_after(0, unmeasured);
+    assert_eq!(size_after(6, measured()), estimated);
+    assert_ne!(size_after(0, measured()), estimated);
+}
+
+#[test]
+fn what_says_nothing_of_messages_left_out_is_read_and_written_as_ever() {
+    let text = r#"{"from":"reasoning","to":"router","reason":"it failed 3 times"}"#;
+    let read: RoleDowngraded = serde_json::from_str(text).unwrap();
+    assert_eq!(read, *downgraded());
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
 }

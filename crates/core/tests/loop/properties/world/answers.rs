@@ -102,6 +102,7 @@ fn downgraded(call: &CallModel, answer: &Answer) -> Option<Box<RoleDowngraded>> 
             from: call.role.clone(),
             to: Role::ROUTER,
             reason: "it fails".to_owned(),
+            left_out: 0,
         })
     })
 }

@@ -1,0 +1,117 @@
+//! Makes the request of one attempt fit the model that serves it, once the driver knows how much context that one has.
+//!
+//! Nothing of it lasts: the conversation of the run stays whole, unlike where the machine trims it.
+
+use super::percent;
+use crate::effect::{CallModel, ModelRequest, Purpose};
+use crate::run::RunTree;
+use crate::run::agent::Agent;
+use crate::run::room::{FULL, definition_bytes};
+use crate::spec::AgentSpec;
+
+/// What a model is sent of a call in one attempt, because it has so much context and no more.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct FittedRequest {
+    /// What is sent.
+    pub request: ModelRequest,
+    /// How many messages of the conversation are not, the oldest.
+    pub left_out: u64,
+    /// What it takes beside the reply, in tokens, as estimated.
+    pub tokens: u64,
+}
+
+impl RunTree {
+    /// Makes a call that is under way fit a model that stands in for the one it is for: with no longer reply than its context
+    /// leaves, and without the oldest messages where they do not fit. `None` for a call that is not sent the conversation.
+    #[must_use]
+    pub fn fitted(&self, call: &CallModel, context_tokens: u64) -> Option<FittedRequest> {
+        let agent = self.agent_of(call)?;
+        let spec = agent.spec(&self.spec);
+        let mut request = call.request.clone();
+        let (mut size, definitions) = agent.size_of(&request);
+        let mut left_out = 0;
+        let room = spec.room_in(context_tokens).saturating_sub(definitions);
+        let full = percent(room, FULL);
+        if size > full && call.purpose != Purpose::SelfCheck {
+            let plan = agent.plan_of(size.saturating_sub(full), |_| true);
+            let plan = agent.sparing_summaries(plan);
+            let mut conversation = agent.conversation.clone();
+            conversation.trim(&plan.removed, &[], None);
+            request.messages = conversation.transcript().clone();
+            let mut gauge = agent.gauge;
+            gauge.was_cut(&request.messages);
+            size = gauge.estimate(&request.messages).min(size);
+            left_out = plan.removed.iter().map(|span| span.end - span.start).sum();
+        }
+        let tokens = size.saturating_add(definitions);
+        request.max_output_tokens = request
+            .max_output_tokens
+            .map(|most| spec.reply_beside(tokens, context_tokens, most));
+        Some(FittedRequest {
+            request,
+            left_out,
+            tokens,
+        })
+    }
+
+    /// Makes a call that is under way fit the model it is for, with no longer reply than its context leaves: there are servers
+    /// that refuse to begin one which might not fit. `None` where nothing has to be changed for that.
+    #[must_use]
+    pub fn with_shorter_reply(
+        &self,
+        call: &CallModel,
+        context_tokens: u64,
+    ) -> Option<FittedRequest> {
+        let agent = self.agent_of(call)?;
+        let (size, definitions) = agent.size_of(&call.request);
+        let tokens = size.saturating_add(definitions);
+        let most = call.request.max_output_tokens?;
+        let spec = agent.spec(&self.spec);
+        let left = spec.reply_beside(tokens, context_tokens, most);
+        (left < most).then(|| FittedRequest {
+            request: ModelRequest {
+                max_output_tokens: Some(left),
+                ..call.request.clone()
+            },
+            left_out: 0,
+            tokens,
+        })
+    }
+
+    /// Returns the agent that makes a call, where that is sent its conversation.
+    fn agent_of(&self, call: &CallModel) -> Option<&Agent> {
+        match call.purpose {
+            Purpose::Turn | Purpose::LastAnswer | Purpose::Gather | Purpose::SelfCheck => {
+                self.agent(call.agent)
+            }
+            Purpose::Compaction | Purpose::Routing => None,
+        }
+    }
+}
+
+impl Agent {
+    /// Estimates the tokens of the messages of a request, and those of its definitions of tools.
+    fn size_of(&self, request: &ModelRequest) -> (u64, u64) {
+        let definitions = definition_bytes(&request.tools);
+        let definitions = self.gauge.tokens_of_definitions(definitions);
+        (self.gauge.estimate(&request.messages), definitions)
+    }
+}
+
+impl AgentSpec {
+    /// Returns the most tokens of a reply that is to fit a context beside so many tokens, which an estimate may have a tenth too
+    /// low: never fewer than are kept free for it. In eighths of what is asked for, so that results which differ by a few bytes
+    /// make no other request of a run that is played again.
+    fn reply_beside(&self, tokens: u64, context: u64, most: u32) -> u32 {
+        let kept = self.kept_for_reply(context).max(1);
+        let left = context.saturating_sub(tokens.saturating_add(tokens / 10));
+        let asked = u64::from(most);
+        if asked <= left.max(kept) {
+            return most;
+        }
+        let eighth = (asked / 8).max(1);
+        let left = (left / eighth).saturating_mul(eighth).max(kept);
+        u32::try_from(left).unwrap_or(most)
+    }
+}

@@ -1,0 +1,123 @@
+//! What a model is sent that has less context than the conversation needs: one that stands in, or one that refuses long replies.
+
+use std::sync::Arc;
+
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, RecordBody, Role, RunStatus};
+use neuraxis_engine::{Orchestrator, RetryPolicy};
+use neuraxis_testkit::{Script, ScriptedModel, assert_paired, reply};
+
+use crate::support::{Heard, builder, hear, request};
+
+fn bytes(request: &ModelRequest) -> u64 {
+    let messages = request.messages.messages().iter();
+    let bytes: usize = messages.map(|message| message.text().len()).sum();
+    u64::try_from(bytes).unwrap()
+}
+
+/// Two models that may serve, the first with much context, after a conversation of about 4,000 tokens.
+async fn after_much_talk(stand_in: Arc<ScriptedModel>) -> (Orchestrator, Arc<ScriptedModel>) {
+    let large = ScriptedModel::always(reply::text("word ".repeat(400))).with_context(100_000);
+    let large = Arc::new(large);
+    let orchestrator = builder(large.clone())
+        .model(Role::CODING, stand_in)
+        .retry(RetryPolicy::never())
+        .build()
+        .unwrap();
+    for _ in 0..8 {
+        let heard = hear(&orchestrator, request("tell me more")).await;
+        heard.assert_valid(RunStatus::Done);
+    }
+    large.push(LlmError::new(LlmErrorKind::Connection, "gone"));
+    (orchestrator, large)
+}
+
+/// How many messages the role that stood in was not sent.
+fn left_out(heard: &Heard) -> Vec<u64> {
+    let records = heard.records();
+    let left_out = records.iter().filter_map(|record| match &record.body {
+        RecordBody::RoleDowngraded(downgraded) => Some(downgraded.left_out),
+        _ => None,
+    });
+    left_out.collect()
+}
+
+fn count(heard: &Heard, kind: &str) -> usize {
+    heard.kinds().iter().filter(|it| **it == kind).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_stands_in_is_sent_what_fits_it_and_the_other_one_all_of_it_again() {
+    let small = ScriptedModel::always(reply::text("Yes.")).with_context_when_asked(3_000);
+    let small = Arc::new(small);
+    let (orchestrator, large) = after_much_talk(small.clone()).await;
+    let heard = hear(&orchestrator, request("and now?")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "Yes.");
+    assert_eq!(count(&heard, "llm_failed"), 1);
+    assert_eq!(count(&heard, "context_trimmed"), 0);
+    let whole = large.requests().pop().unwrap();
+    let sent = small.requests().pop().unwrap();
+    assert!(bytes(&sent) / 4 < 3_000, "{}", bytes(&sent));
+    assert_eq!(sent.messages.last_user_text(), "and now?");
+    assert_paired(sent.messages.since(1));
+    let missing = whole.messages.len() - sent.messages.len();
+    assert!(missing > 0);
+    assert_eq!(left_out(&heard), [u64::try_from(missing).unwrap()]);
+
+    let heard = hear(&orchestrator, request("go on")).await;
+    heard.assert_valid(RunStatus::Done);
+    let again = large.requests().pop().unwrap();
+    assert_eq!(again.messages.len(), whole.messages.len() + 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_says_only_in_an_overflow_how_much_context_it_has_is_asked_again_with_what_fits() {
+    let small = ScriptedModel::answering(|request| {
+        let needed = bytes(request) / 3;
+        if needed < 2_000 {
+            return Script::from(reply::text("Yes."));
+        }
+        let overflow = LlmErrorKind::ContextOverflow {
+            limit: Some(2_000),
+            needed: Some(needed),
+        };
+        Script::from(LlmError::new(overflow, "too long"))
+    });
+    let small = Arc::new(small);
+    let (orchestrator, _) = after_much_talk(small.clone()).await;
+    let heard = hear(&orchestrator, request("and now?")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "Yes.");
+    assert_eq!(small.requests().len(), 2);
+    assert_eq!(count(&heard, "llm_failed"), 2);
+    assert_eq!(count(&heard, "context_trimmed"), 0);
+    assert!(left_out(&heard).pop().unwrap() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_longer_reply_is_asked_for_than_a_known_context_has_left() {
+    let model = ScriptedModel::answering(|request| {
+        let needed = bytes(request) / 4;
+        let most = request.max_output_tokens.unwrap();
+        if needed + u64::from(most) <= 8_192 {
+            return Script::from(reply::text("Yes."));
+        }
+        let overflow = LlmErrorKind::ContextOverflow {
+            limit: Some(8_192),
+            needed: Some(needed),
+        };
+        Script::from(LlmError::new(overflow, "'max_tokens' is too large"))
+    });
+    let model = Arc::new(model.with_context(8_192));
+    let orchestrator = builder(model.clone()).build().unwrap();
+    let heard = hear(&orchestrator, request(&"word ".repeat(3_400))).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(count(&heard, "llm_failed"), 0);
+    let most = model.requests().pop().unwrap().max_output_tokens.unwrap();
+    assert!((2_048..4_096).contains(&most), "{most}");
+    // What fits anyhow is asked for as ever.
+    let heard = hear(&builder(model.clone()).build().unwrap(), request("Hello.")).await;
+    heard.assert_valid(RunStatus::Done);
+    let most = model.requests().pop().unwrap().max_output_tokens;
+    assert_eq!(most, Some(4_096));
+}
