@@ -15,7 +15,7 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, CustomRequest, CustomResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode, ErrorData, Implementation,
     LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
-    SetLevelRequestParams,
+    ProtocolVersion, SetLevelRequestParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use serde_json::Value;
@@ -168,10 +168,10 @@ impl ClientHandler for Handler {
         let mut capabilities = ClientCapabilities::default();
         // Without modes, it is forms that are understood.
         capabilities.elicitation = Some(ElicitationCapability::default());
-        ClientConfig::new(
-            capabilities,
-            Implementation::new("neuraxis", env!("CARGO_PKG_VERSION")),
-        )
+        let this = Implementation::new("neuraxis", env!("CARGO_PKG_VERSION"));
+        // What `initialize` names, which the revisions after it do not know; they are asked for by the version they have.
+        ClientConfig::new(capabilities, this)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn create_elicitation(

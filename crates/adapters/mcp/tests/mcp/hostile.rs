@@ -7,6 +7,23 @@ use neuraxis_ports::{Persistence, ToolSource};
 use crate::support::{call, names, notices, ready, script, start, until};
 
 #[tokio::test]
+async fn whenever_a_server_is_asked_in_the_older_way_it_is_asked_for_a_version_that_has_it() {
+    let strict = r#"begin() { case $line in
+            *2026-07-28*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"version"}}\n' "$id" ;;
+            *) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+        esac; }
+        call() { case $line in *die*) exit 3 ;; *) text alive ;; esac; }"#;
+    for unknown in ["", "refuse() { exit 1; }"] {
+        let server = ready(script(&format!("{strict}\n{unknown}"))).await;
+        call(&server, "shop__look", r#"{"a":"die"}"#)
+            .await
+            .unwrap_err();
+        let again = call(&server, "shop__look", "{}").await;
+        assert_eq!(again.unwrap().value.as_text(), "alive");
+    }
+}
+
+#[tokio::test]
 async fn a_list_without_an_end_is_cut_and_the_tools_so_far_are_used() {
     let endless = r#"n=0
         list() { n=$((n+1)); answer '{"tools":[{"name":"t'$n'","inputSchema":{}}],"nextCursor":"c'$n'"}'; }"#;
