@@ -5,23 +5,21 @@ mod content;
 mod message;
 mod schema;
 mod settings;
-mod tool_schema;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use neuraxis_core::{LlmError, Message, ModelRef, ModelRequest};
-use neuraxis_wire::StrictTools;
 use neuraxis_wire::request::{
     Delivery, JsonWriter, Prefix, PrefixCache, ToolDefinition, ToolsCache, check_media,
     check_named_tool,
 };
+use neuraxis_wire::{PropertyNames, StrictTools};
 
 pub(crate) use self::content::MEDIA;
 use self::content::{has_form, write_text};
 use self::message::{Position, Rules};
 use self::settings::{Demand, Settings};
-use self::tool_schema::tool_schema;
 use crate::config::AnthropicConfig;
 use crate::thinking::NewThinking;
 
@@ -58,7 +56,7 @@ impl Encoder {
         };
         Self {
             head: String::from_utf8(head).unwrap_or_default(),
-            tools: ToolsCache::new(StrictTools::Unsaid, write_tool),
+            tools: ToolsCache::new(StrictTools::Unsaid, PropertyNames::Plain, write_tool),
             rules,
             prefixes: PrefixCache::default(),
             settings: Settings::new(config),
@@ -179,15 +177,11 @@ fn write_end(messages: &[Arc<Message>], rules: &Rules, demand: &Demand, json: &m
 
 /// Writes a tool as the protocol has it.
 fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
-    let schema = tool_schema(tool.schema);
     json.raw(r#"{"name":"#);
     json.string(tool.name);
     json.raw(r#","description":"#);
-    match &schema.told {
-        None => json.string(tool.description),
-        Some(told) => json.joined([tool.description, "\n\n", told]),
-    }
+    json.string(tool.description);
     json.raw(r#","input_schema":"#);
-    json.raw(&schema.sent);
+    json.raw(tool.schema);
     json.raw("}");
 }

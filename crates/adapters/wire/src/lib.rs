@@ -169,7 +169,8 @@ pub use models::{ModelList, is_asked_model, is_plain_line, models};
 pub use neuraxis_ports::Secret;
 pub use request::strict_schema;
 pub use settings::{
-    ParallelCalls, ReasoningEffort, ServiceTier, StrictTools, SystemRole, Temperature,
+    ParallelCalls, PropertyNames, ReasoningEffort, ServiceTier, StrictTools, SystemRole,
+    Temperature,
 };
 pub use sse::{MAX_EVENT_BYTES, SseDecoder, SseError, SseEvent};
 pub use timeouts::Timeouts;

@@ -10,6 +10,7 @@ mod json;
 mod prefix;
 mod refused;
 mod strict;
+mod tool_schema;
 mod tools;
 
 use neuraxis_core::{

@@ -111,6 +111,15 @@ pub enum StrictTools {
     WherePossible,
 }
 
+/// Which names the properties of a tool's arguments may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PropertyNames {
+    /// Any.
+    Any,
+    /// Of 64 letters, digits, `_`, `.` and `-` at most.
+    Plain,
+}
+
 /// Whether a request says that several calls in one reply are welcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ParallelCalls {

@@ -11,7 +11,7 @@ use neuraxis_wire::request::{
     Delivery, JsonWriter, PrefixCache, RefusedReasoning, ToolDefinition, ToolsCache, check_media,
     check_named_tool, schema_of, write_schema,
 };
-use neuraxis_wire::{ParallelCalls, ReasoningEffort, Temperature};
+use neuraxis_wire::{ParallelCalls, PropertyNames, ReasoningEffort, Temperature};
 
 use self::item::{Rules, has_form};
 use super::dialect::{EncryptedReasoning, ReasoningSummary, ResponsesDialect, Store};
@@ -47,7 +47,7 @@ impl Encoder {
             head: String::from_utf8(head).unwrap_or_default(),
             rules: Rules::new(Arc::clone(model), Arc::clone(server), dialect),
             prefixes: PrefixCache::default(),
-            tools: ToolsCache::new(dialect.strict_tools, write_tool),
+            tools: ToolsCache::new(dialect.strict_tools, PropertyNames::Any, write_tool),
             refused: RefusedReasoning::new(&REFUSALS),
         }
     }

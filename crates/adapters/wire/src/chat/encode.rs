@@ -22,7 +22,7 @@ use crate::request::{
     Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_media, check_named_tool,
     push_schema_message, schema_of, write_schema,
 };
-use crate::settings::{ParallelCalls, ReasoningEffort, Temperature};
+use crate::settings::{ParallelCalls, PropertyNames, ReasoningEffort, Temperature};
 
 /// What a server that would go on with a trailing assistant message is told instead.
 const GO_ON: &str = "Please go on.";
@@ -83,7 +83,7 @@ impl Encoder {
             origin: Origin::default(),
             head: String::from_utf8(head).unwrap_or_default(),
             prefixes: PrefixCache::default(),
-            tools: ToolsCache::new(dialect.strict_tools, write_tool),
+            tools: ToolsCache::new(dialect.strict_tools, PropertyNames::Any, write_tool),
             refused: Mutex::default(),
             media: OnceLock::new(),
         }

@@ -8,6 +8,8 @@ mod keywords;
 
 use serde_json::{Map, Value, json};
 
+use super::tool_schema::REFUSED;
+
 /// How deep objects and lists may nest, how many properties and how many values of enumerations there may be in all.
 const MAX_DEPTH: usize = 10;
 const MAX_PROPERTIES: usize = 5_000;
@@ -35,7 +37,8 @@ pub fn strict_schema(schema: &str) -> Option<String> {
         return None;
     };
     let is_object = root.get("type").is_some_and(|kind| kind == "object");
-    if !is_object || root.contains_key("anyOf") {
+    let is_refused = |keyword: &str| keyword == "const" || REFUSED.contains(&keyword);
+    if !is_object || root.keys().any(|keyword| is_refused(keyword)) {
         return None;
     }
     let strict = Strictness::default().object_schema(&root, 0)?;

@@ -1,5 +1,6 @@
 //! Encodes the tools on offer, once for all requests that share them.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
@@ -7,7 +8,8 @@ use neuraxis_core::{LlmError, LlmErrorKind, ToolSpec};
 
 use super::json::JsonWriter;
 use super::strict::strict_schema;
-use crate::settings::StrictTools;
+use super::tool_schema::{ToolSchema, tool_schema};
+use crate::settings::{PropertyNames, StrictTools};
 
 /// How many lists of tools are kept; each agent of a run has one.
 const MOST: usize = 64;
@@ -17,9 +19,9 @@ const MOST: usize = 64;
 pub struct ToolDefinition<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What it is for.
+    /// What it is for, and what services refuse of its schema, in words.
     pub description: &'a str,
-    /// The JSON Schema of its arguments, in its strict form if it is strict.
+    /// The JSON Schema of its arguments, in its strict form if it is strict: always that of an object.
     pub schema: &'a str,
     /// Whether the model cannot but keep to the schema; nothing where [`StrictTools::Unsaid`].
     pub is_strict: Option<bool>,
@@ -45,6 +47,7 @@ pub type WriteTool = fn(&ToolDefinition<'_>, &mut JsonWriter<'_>);
 #[derive(Debug)]
 pub struct ToolsCache {
     strict: StrictTools,
+    names: PropertyNames,
     write: WriteTool,
     kept: Mutex<Vec<(Weak<[ToolSpec]>, Bytes)>>,
 }
@@ -52,9 +55,10 @@ pub struct ToolsCache {
 impl ToolsCache {
     /// Begins with nothing kept.
     #[must_use]
-    pub fn new(strict: StrictTools, write: WriteTool) -> Self {
+    pub fn new(strict: StrictTools, names: PropertyNames, write: WriteTool) -> Self {
         Self {
             strict,
+            names,
             write,
             kept: Mutex::default(),
         }
@@ -107,14 +111,23 @@ impl ToolsCache {
             StrictTools::WherePossible => Some(strict_schema(tool.parameters.as_str())),
             StrictTools::Unsaid => None,
         };
+        let is_strict = strict.as_ref().map(Option::is_some);
+        let schema = match strict.flatten() {
+            Some(schema) => ToolSchema {
+                sent: schema.into(),
+                told: None,
+            },
+            None => tool_schema(tool.parameters.as_str(), self.names),
+        };
+        let description: Cow<'_, str> = match schema.told {
+            Some(told) => format!("{}\n\n{told}", tool.description).into(),
+            None => (&*tool.description).into(),
+        };
         let definition = ToolDefinition {
             name: tool.name.as_str(),
-            description: &tool.description,
-            schema: match &strict {
-                Some(Some(schema)) => schema,
-                Some(None) | None => tool.parameters.as_str(),
-            },
-            is_strict: strict.as_ref().map(Option::is_some),
+            description: &description,
+            schema: &schema.sent,
+            is_strict,
         };
         (self.write)(&definition, json);
         Ok(())
@@ -126,5 +139,50 @@ impl ToolsCache {
         kept.iter()
             .find(|(known, _)| std::ptr::addr_eq(known.as_ptr(), address))
             .map(|(_, bytes)| bytes.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::JsonText;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn whatever_the_schema_of_a_tool_is_an_object_is_sent_without_what_services_refuse() {
+        let branches = json!([{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {}]);
+        let schemas = [
+            json!({"type": "object", "anyOf": branches}),
+            json!({"type": "object", "oneOf": [{"type": "object", "properties": {}}]}),
+            json!({"type": ["object", "null"]}),
+            json!({}),
+            json!({"type": "object", "properties": {}, "enum": [{}]}),
+        ];
+        let tools = schemas.map(|schema| {
+            ToolSpec::new("pay".parse().unwrap(), "Pays.")
+                .parameters(JsonText::from_text(schema.to_string()))
+        });
+        let write: WriteTool = |tool, json| {
+            json.raw("{");
+            tool.write_function(json);
+            json.raw("}");
+        };
+        for strict in [StrictTools::WherePossible, StrictTools::Unsaid] {
+            let cache = ToolsCache::new(strict, PropertyNames::Any, write);
+            let sent = cache.encode(&tools).unwrap();
+            let sent: Vec<Value> = serde_json::from_slice(&sent).unwrap();
+            for tool in &sent {
+                let root = tool["parameters"].as_object().unwrap();
+                assert_eq!(root["type"], "object");
+                for refused in ["anyOf", "oneOf", "allOf", "enum", "not"] {
+                    assert!(!root.contains_key(refused), "{tool}");
+                }
+            }
+            let told = sent[0]["description"].as_str().unwrap();
+            assert!(told.starts_with("Pays.\n\n"), "{told}");
+            assert!(told.ends_with(&json!({"anyOf": branches}).to_string()));
+            assert_eq!(sent[0]["parameters"]["properties"]["a"]["type"], "string");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The schemas of tools as the service takes them. What it refuses of one is told to the model in words: a single tool with
+//! The schemas of tools as services take them. What they refuse of one is told to the model in words: a single tool with
 //! it would make every request fail. Calls are checked against the whole schema all the same, by who runs the tools.
 
 use std::borrow::Cow;
@@ -7,13 +7,18 @@ use std::collections::BTreeMap;
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
-/// What the service refuses at the root of a schema.
+use crate::settings::PropertyNames;
+
+/// What services refuse at the root of a schema.
+pub(super) const REFUSED: [&str; 5] = ["allOf", "anyOf", "oneOf", "not", "enum"];
+
+/// Those of them that have schemas with properties of their own.
 const BRANCHING: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
 /// What says that there is nothing besides the properties that are named.
 const CLOSING: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
-/// The most characters of a property's name at the root.
+/// The most characters of a plain name.
 const MAX_NAME: usize = 64;
 
 /// How many references are followed, one after another, and how deep in branches properties are looked for.
@@ -24,17 +29,18 @@ const MAX_LEVELS: usize = 4;
 pub(super) struct ToolSchema<'a> {
     /// What is sent as such.
     pub(super) sent: Cow<'a, str>,
-    /// What the tool's description says besides, of what the service refuses.
+    /// What the tool's description says besides, of what services refuse.
     pub(super) told: Option<String>,
 }
 
-/// Returns the schema of a tool as the service takes it: of an object, as the arguments of a call always are.
+/// Returns the schema of a tool as services take it: of an object, as the arguments of a call always are.
 ///
 /// At the root a reference is opened, properties of branches stand beside the others, and neither branches nor names that
 /// are refused are sent.
-pub(super) fn tool_schema(schema: &str) -> ToolSchema<'_> {
+pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> {
+    let is_name = |name: &str| names == PropertyNames::Any || is_plain(name);
     let whole = serde_json::from_str::<Value>(schema).ok();
-    let Some(whole) = whole.filter(|whole| !is_taken(whole)) else {
+    let Some(whole) = whole.filter(|whole| !is_taken(whole, is_name)) else {
         return ToolSchema {
             sent: schema.into(),
             told: None,
@@ -57,8 +63,8 @@ pub(super) fn tool_schema(schema: &str) -> ToolSchema<'_> {
             "type" | "properties" => {}
             // There are others, in words.
             closing if CLOSING.contains(&closing) && !refused.is_empty() => {}
-            branching if BRANCHING.contains(&branching) => {
-                told.insert(keyword, value);
+            keyword if REFUSED.contains(&keyword) => {
+                told.insert(keyword.to_owned(), value);
             }
             "required" => {
                 let Value::Array(names) = value else { continue };
@@ -89,19 +95,19 @@ pub(super) fn tool_schema(schema: &str) -> ToolSchema<'_> {
     }
 }
 
-/// Tells whether the service takes a schema as it is; nothing is to be made of one that is no object.
-fn is_taken(schema: &Value) -> bool {
+/// Tells whether services take a schema as it is; nothing is to be made of one that is no object.
+fn is_taken(schema: &Value, is_name: impl Fn(&str) -> bool) -> bool {
     let Value::Object(root) = schema else {
         return true;
     };
     let properties = root.get("properties").and_then(Value::as_object);
     root.get("type").is_some_and(|it| it == "object")
         && !root.contains_key("$ref")
-        && !BRANCHING.iter().any(|keyword| root.contains_key(*keyword))
+        && !REFUSED.iter().any(|keyword| root.contains_key(*keyword))
         && properties.is_none_or(|all| all.keys().all(|name| is_name(name)))
 }
 
-fn is_name(name: &str) -> bool {
+fn is_plain(name: &str) -> bool {
     let is_sign = |sign: u8| sign.is_ascii_alphanumeric() || b"_.-".contains(&sign);
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_sign)
 }
@@ -185,10 +191,14 @@ mod tests {
 
     use super::*;
 
-    /// Returns what is sent of a schema, and what is told.
+    /// Returns what is sent of a schema where names have to be plain, and what is told.
     fn sent(schema: &Value) -> (Value, Option<String>) {
+        sent_with(schema, PropertyNames::Plain)
+    }
+
+    fn sent_with(schema: &Value, names: PropertyNames) -> (Value, Option<String>) {
         let schema = schema.to_string();
-        let schema = tool_schema(&schema);
+        let schema = tool_schema(&schema, names);
         (serde_json::from_str(&schema.sent).unwrap(), schema.told)
     }
 
@@ -204,7 +214,7 @@ mod tests {
             ),
             ("nonsense", "nonsense"),
         ] {
-            let schema = tool_schema(schema);
+            let schema = tool_schema(schema, PropertyNames::Any);
             assert_eq!((&*schema.sent, schema.told), (expected, None));
         }
     }
@@ -212,7 +222,7 @@ mod tests {
     #[test]
     fn a_schema_that_the_service_takes_stays_as_it_is() {
         let schema = r#"{ "type":"object", "properties":{"a.b-c_1":{"anyOf":[{"properties":{"$top":{}}}]}} }"#;
-        let taken = tool_schema(schema);
+        let taken = tool_schema(schema, PropertyNames::Plain);
         assert_eq!((&*taken.sent, taken.told), (schema, None));
     }
 
@@ -273,6 +283,19 @@ mod tests {
             rule,
             json!({"required": ["$top"], "properties": properties})
         );
+    }
+
+    #[test]
+    fn names_are_sent_to_services_that_take_any() {
+        let schema = json!({"not": {"required": ["b"]}, "required": ["$top"],
+            "properties": {"$top": {"type": "integer"}, "b": {}}});
+        let (sent, told) = sent_with(&schema, PropertyNames::Any);
+        assert_eq!(
+            sent,
+            json!({"type": "object", "required": ["$top"], "properties": schema["properties"]})
+        );
+        let told = told.unwrap();
+        assert!(told.ends_with(r#"{"not":{"required":["b"]}}"#), "{told}");
     }
 
     #[test]
