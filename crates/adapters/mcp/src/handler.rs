@@ -14,8 +14,8 @@ use rmcp::RoleClient;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CustomRequest, CustomResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode, ErrorData, Implementation,
-    LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProtocolVersion, SetLevelRequestParams,
+    LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
+    SetLevelRequestParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use serde_json::Value;
