@@ -1,10 +1,15 @@
-//! Makes the schema of a stranger's tool harmless: bounded in size and in what checking a call against it can cost.
+//! Makes the schema of a stranger's tool harmless: one that calls can be checked against, bounded in size and in what that
+//! can cost.
 //!
 //! A reference that leads back to itself is opened once and takes anything after that: the server checks what it is given
 //! anyway.
 
+use jsonschema::ValidationError;
 use neuraxis_core::{JsonText, bounded_schema};
 use serde_json::{Map, Value};
+
+use crate::error::MAX_SAID;
+use crate::text::one_line;
 
 /// The most bytes of a schema, of a tool or of a question.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
@@ -28,7 +33,21 @@ pub(crate) fn bounded(schema: &Map<String, Value>) -> Result<Value, String> {
     if let Value::Object(root) = &mut schema {
         root.entry("type").or_insert_with(|| "object".into());
     }
-    Ok(schema)
+    // Nothing could be checked against it, and no catalog takes it.
+    match jsonschema::validator_for(&schema) {
+        Ok(_) => Ok(schema),
+        Err(error) => Err(said(&format!("is none: {}", described(&error)))),
+    }
+}
+
+fn described(error: &ValidationError<'_>) -> String {
+    let place = error.instance_path().to_string();
+    let what = error.masked_with("it").to_string();
+    let told = match place.is_empty() {
+        true => what,
+        false => format!("at {place}: {what}"),
+    };
+    one_line(&told, MAX_SAID)
 }
 
 #[cfg(test)]
@@ -87,6 +106,30 @@ mod tests {
             definitions.insert("l40".to_owned(), json!({"type": "object"}));
             let schema = json!({"$ref": format!("#/{defs}/l0"), "$defs": definitions});
             assert!(bound(&schema).unwrap_err().contains("too costly"), "{defs}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_schema_is_refused_and_the_place_is_told() {
+        for (schema, place) in [
+            (json!({"required": "a"}), "/required"),
+            (
+                json!({"properties": {"a": {"type": "strnig"}}}),
+                "/properties/a/type",
+            ),
+            (
+                json!({"properties": {"a": {"type": "string", "required": true}}}),
+                "/properties/a/required",
+            ),
+            (
+                json!({"properties": {"a": {"maxLength": "5"}}}),
+                "/properties/a/maxLength",
+            ),
+            (json!({"properties": {"a": {"pattern": "("}}}), ""),
+        ] {
+            let why = bound(&schema).unwrap_err();
+            assert!(why.starts_with("its schema is none: "), "{why}");
+            assert!(why.contains(place), "{place} in {why}");
         }
     }
 
