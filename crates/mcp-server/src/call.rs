@@ -45,6 +45,12 @@ const QUESTION: Duration = Duration::from_secs(5 * 60);
 /// What a call is told whose run finds no place.
 const FULL: &str = "as many runs are at work as this server takes: try again in some seconds";
 
+/// What a call is told whose state cannot be opened. Its client knows no run to look for.
+const NOT_OPENED: &str = "nothing was decided: requestState is not one that this server gave for this tool, or the server was \
+    started anew since, or the client may not approve any more. A run that waits for an approval goes on waiting: a person \
+    finds it with `neuraxis approvals`, or on the page of neuraxis-server, and decides there. Calling the tool again begins \
+    another run";
+
 /// A call that is being answered.
 pub(crate) struct Call<'a> {
     server: &'a McpServer,
@@ -109,8 +115,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     ///
-    /// Only for what no model can do anything about: a tool that there is not, or a state that is not of this server. All else
-    /// is a result that says it is an error.
+    /// Only for what no model can do anything about: a tool that there is not. All else is a result that says it is an error.
     pub(crate) async fn answer(
         mut self,
         call: CallToolRequestParams,
@@ -123,10 +128,7 @@ impl<'a> Call<'a> {
         let state = call.request_state.as_deref();
         let waiting = match state.map(|state| self.open_state(offer, state)) {
             Some(Some(run)) => Some(run),
-            Some(None) => {
-                let text = "requestState is not one that this server gave for this tool, or the server was started anew since";
-                return Err(ErrorData::invalid_params(text, None));
-            }
+            Some(None) => return Ok(failed(NOT_OPENED).into()),
             None => None,
         };
         let begun = match waiting {

@@ -9,7 +9,6 @@ use neuraxis_mcp_server::{McpServer, Place, RequestStates};
 use neuraxis_ports::{CancellationToken, RequestContext};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use rmcp::model::{CallToolResponse, ErrorData};
-use rmcp::service::ServiceError;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -275,6 +274,15 @@ async fn arguments_that_nobody_would_read_are_not_put_to_anybody() {
     }
 }
 
+/// Asserts that an answer which did not count is told of, with where to decide.
+fn assert_says_what_to_do(answer: &CallToolResponse) {
+    let CallToolResponse::Complete(told) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(told.is_error, Some(true));
+    assert!(text(told).contains("`neuraxis approvals`"), "{told:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_sessions_a_question_is_a_result_and_only_its_own_state_brings_the_answer() {
     let (model, tool, person) = (model(), refund(), Person::saying(approval()));
@@ -305,10 +313,8 @@ async fn without_sessions_a_question_is_a_result_and_only_its_own_state_brings_t
         let mut forged = request(tool, json!({"message": "x"}));
         forged.input_responses = Some(answers.clone().into());
         forged.request_state = Some(state.to_owned());
-        let refused = served.client.call_tool_once(forged).await;
-        let is_refused =
-            matches!(&refused, Err(ServiceError::McpError(error)) if error.code.0 == -32602);
-        assert!(is_refused, "{refused:?}");
+        let refused = served.client.call_tool_once(forged).await.unwrap();
+        assert_says_what_to_do(&refused);
     }
     assert_eq!(tool.count(), 0);
 
@@ -530,7 +536,7 @@ async fn a_server_opens_the_states_of_another_whose_place_it_takes() {
     // Who has lost the right to approve meanwhile brings nothing.
     let unasked = connect(&server().without_questions(), &ERAS[1], &person).await;
     let refused = unasked.client.call_tool_once(answered.clone()).await;
-    assert!(refused.is_err(), "{refused:?}");
+    assert_says_what_to_do(&refused.unwrap());
     assert_eq!(tool.count(), 0);
     unasked.leave().await;
 
