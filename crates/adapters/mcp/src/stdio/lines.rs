@@ -138,7 +138,7 @@ impl Lines {
         };
         let fault = match fault {
             Some(fault) => fault.to_owned(),
-            None => match serde_json::from_slice(line) {
+            None => match read(line) {
                 Ok(message) => {
                     self.bad_lines = 0;
                     return Some(message);
@@ -161,6 +161,43 @@ impl Lines {
             tracing::warn!(server = %self.notices.server, "{}", self.notices.secrets.text(what));
         }
     }
+}
+
+/// Reads a message. Halves of a character beyond 16 bits, which programs in JavaScript leave where they cut a text within one,
+/// are no text to others: U+FFFD takes the place of each.
+fn read(line: &[u8]) -> serde_json::Result<RxJsonRpcMessage<RoleClient>> {
+    serde_json::from_slice(line).or_else(|error| match without_halves(line) {
+        Some(whole) => serde_json::from_slice(&whole),
+        None => Err(error),
+    })
+}
+
+/// Returns JSON with `\ufffd` in place of each surrogate that stands alone; nothing if none does.
+fn without_halves(json: &[u8]) -> Option<Vec<u8>> {
+    let unit_at = |at: usize| {
+        let escape = json.get(at..at + 6)?.strip_prefix(br"\u")?;
+        u16::from_str_radix(std::str::from_utf8(escape).ok()?, 16).ok()
+    };
+    let mut whole = Vec::with_capacity(json.len());
+    let (mut at, mut has_any) = (0, false);
+    while let Some(byte) = json.get(at) {
+        let taken = match unit_at(at) {
+            Some(0xd800..=0xdbff) if matches!(unit_at(at + 6), Some(0xdc00..=0xdfff)) => 12,
+            Some(0xd800..=0xdfff) => {
+                whole.extend_from_slice(br"\ufffd");
+                has_any = true;
+                at += 6;
+                continue;
+            }
+            // With what it escapes, which may be another backslash.
+            _ if *byte == b'\\' => 2,
+            _ => 1,
+        };
+        let end = json.len().min(at + taken);
+        whole.extend_from_slice(json.get(at..end).unwrap_or_default());
+        at = end;
+    }
+    has_any.then_some(whole)
 }
 
 /// Makes an error of an answer that cannot be used, for whoever waits for it.
@@ -266,6 +303,27 @@ mod tests {
         assert_eq!(of(begun, r#""}]},"id":5,"jsonrpc":"2.0"}"#), five);
         let of_text = Some(RequestId::String("a".into()));
         assert_eq!(of(begun, r#""}]},"id":"a"}"#), of_text);
+    }
+
+    #[test]
+    fn of_halves_of_characters_only_those_that_stand_alone_are_taken_out() {
+        let without = |json: &str| {
+            let whole = without_halves(json.as_bytes())?;
+            Some(String::from_utf8(whole).unwrap())
+        };
+        for (json, expected) in [
+            (r#""a\ud83d""#, r#""a\ufffd""#),
+            (
+                r#""\uDE00 \ud83d\ud83d\ude00""#,
+                r#""\ufffd \ufffd\ud83d\ude00""#,
+            ),
+            (r#""\\\ud83d\u0041""#, r#""\\\ufffd\u0041""#),
+        ] {
+            assert_eq!(without(json).as_deref(), Some(expected));
+        }
+        for whole in [r#""\ud83d\ude00""#, r#""\\ud83d""#, r#""\u00e9 é""#, r"\"] {
+            assert_eq!(without(whole), None, "{whole}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuraxis_ports::{Persistence, ToolSource};
 
-use crate::support::{call, names, notices, ready, script, start, until};
+use crate::support::{call, names, notices, ready, script, start, tool, until};
 
 #[tokio::test]
 async fn whenever_a_server_is_asked_in_the_older_way_it_is_asked_for_a_version_that_has_it() {
@@ -21,6 +21,17 @@ async fn whenever_a_server_is_asked_in_the_older_way_it_is_asked_for_a_version_t
         let again = call(&server, "shop__look", "{}").await;
         assert_eq!(again.unwrap().value.as_text(), "alive");
     }
+}
+
+#[tokio::test]
+async fn half_a_character_costs_itself_alone() {
+    let cut = r#"list() { answer '{"tools":[{"name":"look","description":"Looks \ud83d","inputSchema":{}}]}'; }
+        call() { text 'cut \ud83d, and \ud83d\ude00'; }"#;
+    let server = ready(script(cut)).await;
+    let look = tool(&server, "shop__look");
+    assert_eq!(&*look.spec().description, "Looks \u{fffd}");
+    let output = call(&server, "shop__look", "{}").await.unwrap();
+    assert_eq!(output.value.as_text(), "cut \u{fffd}, and \u{1f600}");
 }
 
 #[tokio::test]
