@@ -1,10 +1,14 @@
 //! Finds the long texts of a JSON value in the text that it is, without building the value: nothing of it is reordered or
 //! written anew. The text is one JSON value; of any other, something is found or nothing is.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// How deep a value is laid out: an object of lists, or a list of objects.
+/// How deep a value is laid out whatever its size: an object of lists, or a list of objects.
 const LAID_OUT_DEPTH: usize = 2;
+
+/// The most bytes of a list or an object deeper inside that stays on one line.
+const MAX_ON_ONE_LINE: usize = 2 * 1024;
 
 /// The most bytes of the name of a text.
 const MAX_PATH_BYTES: usize = 128;
@@ -55,21 +59,26 @@ pub(super) fn texts(json: &str, least: usize) -> Vec<Text> {
     found
 }
 
-/// Returns the value with line breaks between what its outermost lists and objects hold, so that it can be read by lines.
+/// Returns the value with line breaks between what its outermost lists and objects hold, and the long ones within them, so
+/// that it can be read by lines.
 pub(super) fn laid_out(json: &str) -> String {
+    let long = long_ones(json);
     let mut text = String::with_capacity(json.len() + json.len() / 16);
-    let (mut copied, mut depth) = (0, 0_usize);
+    // Whether each list and object around is laid out.
+    let mut around: Vec<bool> = Vec::new();
+    let mut copied = 0;
     for (place, token) in tokens(json) {
         let at_end = match token {
             "{" | "[" => {
-                depth += 1;
-                depth <= LAID_OUT_DEPTH
+                let is_laid_out = around.len() < LAID_OUT_DEPTH || long.contains(&place.start);
+                around.push(is_laid_out);
+                is_laid_out
             }
             "}" | "]" => {
-                depth = depth.saturating_sub(1);
+                around.pop();
                 false
             }
-            "," => depth <= LAID_OUT_DEPTH,
+            "," => around.last() == Some(&true),
             _ => false,
         };
         if at_end {
@@ -80,6 +89,22 @@ pub(super) fn laid_out(json: &str) -> String {
     }
     text.push_str(json.get(copied..).unwrap_or_default());
     text
+}
+
+/// Returns where the lists and objects begin that are too long for one line.
+fn long_ones(json: &str) -> BTreeSet<usize> {
+    let (mut long, mut open) = (BTreeSet::new(), Vec::new());
+    for (place, token) in tokens(json) {
+        match token {
+            "{" | "[" => open.push(place.start),
+            "}" | "]" => {
+                let begin = open.pop();
+                long.extend(begin.filter(|begin| place.end - begin > MAX_ON_ONE_LINE));
+            }
+            _ => {}
+        }
+    }
+    long
 }
 
 /// Walks over the brackets, commas and texts of a value.
@@ -168,6 +193,24 @@ mod tests {
         );
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(value(&text), value(json));
+    }
+
+    #[test]
+    fn a_long_list_has_a_line_for_each_element_however_deep_it_is() {
+        let rows = r#"{"id":7,"of":[1,2]},"#.repeat(200);
+        let json = format!(r#"{{"data":{{"found":{{"rows":[{rows}{{}}],"next":[1,2]}}}},"n":3}}"#);
+        let text = laid_out(&json);
+        assert_eq!(
+            text.lines().nth(5),
+            Some(r#"{"id":7,"of":[1,2]},"#),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("{}],\n\"next\":[1,2]}},\n\"n\":3}"),
+            "{text}"
+        );
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&text), value(&json));
     }
 
     #[test]
