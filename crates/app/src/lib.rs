@@ -83,5 +83,5 @@ pub use server_token::{ServerToken, ServerTokenError};
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
 pub use telemetry::{OtlpEndpoint, Telemetry, TelemetryError, TraceDestination};
-pub use trust::{FolderRules, PinFile, Trust, TrustError, TrustList};
+pub use trust::{FileLock, FolderRules, PinFile, Trust, TrustError, TrustList};
 pub use web::{SearchError, search_service};

@@ -13,7 +13,7 @@ use neuraxis_core::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
-pub use file::TrustError;
+pub use file::{FileLock, TrustError};
 pub use folder_rules::FolderRules;
 pub use pins::PinFile;
 
@@ -148,7 +148,7 @@ impl TrustList {
     ///
     /// A [`TrustError`], when the list cannot be read or written.
     pub fn forget(&self, folder: &Path) -> Result<bool, TrustError> {
-        let _lock = file::Lock::of(&self.file)?;
+        let _lock = file::FileLock::of(&self.file)?;
         let mut answers = self.read()?;
         let before = answers.folders.len();
         let name = folder.to_str();
@@ -168,7 +168,7 @@ impl TrustList {
                 folder: folder.to_owned(),
             });
         };
-        let _lock = file::Lock::of(&self.file)?;
+        let _lock = file::FileLock::of(&self.file)?;
         let mut answers = self.read()?;
         answers.folders.retain(|answered| answered.folder != name);
         answers.folders.push(Answered {

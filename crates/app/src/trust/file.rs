@@ -120,18 +120,18 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), TrustError> {
 /// Keeps a file from being changed by others, in this process and beside it, from before it is read until it was written:
 /// for as long as the value lives.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub struct FileLock {
     /// The file beside it, on which the operating system keeps the lock, and lets go of it when its holder dies.
     _held: File,
 }
 
-impl Lock {
+impl FileLock {
     /// Waits until nobody else changes the file.
     ///
     /// # Errors
     ///
-    /// A [`TrustError`], when the lock cannot be had, or somebody else keeps it for more than [`PATIENCE`].
-    pub(super) fn of(file: &Path) -> Result<Self, TrustError> {
+    /// A [`TrustError`], when the lock cannot be had, or somebody else keeps it for more than five seconds.
+    pub fn of(file: &Path) -> Result<Self, TrustError> {
         let failed = |source| TrustError::Io {
             doing: "lock",
             file: file.to_owned(),

@@ -88,7 +88,7 @@ impl FolderRules {
         let damaged = || TrustError::Damaged {
             file: self.file.clone(),
         };
-        let _lock = file::Lock::of(&self.file)?;
+        let _lock = file::FileLock::of(&self.file)?;
         let mut text = match file::read(&self.file)? {
             Some(text) => text,
             None => self.heading(),

@@ -70,7 +70,7 @@ impl PinFile {
     }
 
     fn change(&self, change: impl FnOnce(&mut Pinned)) -> Result<(), TrustError> {
-        let _lock = file::Lock::of(&self.file)?;
+        let _lock = file::FileLock::of(&self.file)?;
         let mut pinned = self.read()?;
         change(&mut pinned);
         let too_many = pinned.servers.len().saturating_sub(MAX_SERVERS);

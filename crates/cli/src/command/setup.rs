@@ -72,7 +72,6 @@ impl SetUp {
         }
         let loaded = setup.load()?;
         let environment = loaded.environment;
-        let mut edited = Edited::open(setup, &environment)?;
         let progress = Progress::new();
         progress.activity("looking for models");
         let found = candidates(&loaded.config, &environment).await;
@@ -91,6 +90,7 @@ impl SetUp {
             }
         };
         let model = self.model(chosen, &offered)?;
+        let mut edited = Edited::open(setup, &environment)?;
         let path = edited.path().display().to_string();
         let is_added = edited.add_model("reasoning", table(chosen, &model));
         if !is_added.map_err(CommandError::configuration)? {

@@ -178,6 +178,24 @@ fn what_is_explained_of_a_request_holds_the_tools_of_servers() {
 }
 
 #[test]
+fn servers_that_are_added_at_once_are_all_there() {
+    let machine = machine("");
+    let names: Vec<String> = (0..8).map(|number| format!("shop{number}")).collect();
+    let adding = names.iter().map(|name| {
+        let mut command = machine.command(["mcp", "add", name.as_str(), "--", "sh", "server.sh"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    });
+    for mut adding in adding.collect::<Vec<_>>() {
+        assert!(adding.wait().unwrap().success());
+    }
+    let file = own_file(&machine);
+    for name in names {
+        assert!(file.contains(&format!("[mcp.servers.{name}]")), "{file}");
+    }
+}
+
+#[test]
 fn whoever_looks_at_a_server_that_says_nothing_is_told_that_it_is_waited_for() {
     let silent = "[mcp.servers.silent]\ncommand = 'sleep'\nargs = ['100']\nstart_timeout = '200ms'\n\
                   [trust.silent]\ntools = ['silent__*']\n";

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use neuraxis_app::Environment;
+use neuraxis_app::{Environment, FileLock};
 use toml_edit::{DocumentMut, Item, Table};
 
 use crate::destination::{Destination, Readers};
@@ -15,7 +15,7 @@ use crate::setup::Setup;
 /// What some editors begin a file in UTF-8 with.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A file of configuration that is being changed.
+/// A file of configuration that is being changed, by one at a time.
 pub(in crate::command) struct Edited {
     path: PathBuf,
     document: DocumentMut,
@@ -23,10 +23,11 @@ pub(in crate::command) struct Edited {
     is_marked: bool,
     /// How its lines end. A document keeps that of none.
     line_end: &'static str,
+    _lock: Option<FileLock>,
 }
 
 impl Edited {
-    /// Opens the user's own file, or that which --config names. One that is not there is begun.
+    /// Opens the user's own file, or that which --config names. One that is not there is begun. Others wait until it is saved.
     pub(in crate::command) fn open(
         setup: &Setup,
         environment: &Environment,
@@ -39,6 +40,7 @@ impl Edited {
                 return Err(CommandError::usage(error).hint("name a file with --config FILE"));
             }
         };
+        let lock = lock(environment)?;
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -47,10 +49,10 @@ impl Edited {
                 return Err(CommandError::configuration(error));
             }
         };
-        Self::of(path, &text)
+        Self::of(path, &text, lock)
     }
 
-    fn of(path: PathBuf, text: &str) -> Result<Self, CommandError> {
+    fn of(path: PathBuf, text: &str, lock: Option<FileLock>) -> Result<Self, CommandError> {
         let unmarked = text.strip_prefix(BYTE_ORDER_MARK);
         let is_marked = unmarked.is_some();
         let text = unmarked.unwrap_or(text);
@@ -74,6 +76,7 @@ impl Edited {
             document,
             is_marked,
             line_end,
+            _lock: lock,
         })
     }
 
@@ -139,6 +142,15 @@ impl Edited {
     }
 }
 
+/// Keeps other commands from changing files of configuration. In the data folder, since nothing is left beside a file that may be
+/// part of a project; none where that cannot be written.
+fn lock(environment: &Environment) -> Result<Option<FileLock>, CommandError> {
+    let folder = environment.data_dir();
+    let folder = folder.filter(|_| !environment.is_data_read_only());
+    let lock = folder.map(|folder| FileLock::of(&folder.join("neuraxis.toml")));
+    lock.transpose().map_err(CommandError::failed)
+}
+
 /// Returns a table within another, which is begun if it is not there; nothing, if it is written on one line.
 fn table<'a>(within: &'a mut Table, name: &str) -> Option<&'a mut Table> {
     let implicit = || {
@@ -163,7 +175,7 @@ mod tests {
             (before.to_owned(), after.clone()),
             (windows(before), windows(&after)),
         ] {
-            let mut edited = Edited::of(PathBuf::from("neuraxis.toml"), &before).unwrap();
+            let mut edited = Edited::of(PathBuf::from("neuraxis.toml"), &before, None).unwrap();
             assert_eq!(edited.text(), before);
             let mut section = Table::new();
             section.insert("command", toml_edit::value("two"));
