@@ -74,6 +74,9 @@ pub enum ConnectError {
         "it wants a token: name the variable that holds it in token_env, or a file in token_file"
     )]
     Unauthorized,
+    /// It does not take the token or the headers by which it is to know who asks; why, for people.
+    #[error("{0}")]
+    Refused(String),
     /// It answered what cannot be.
     #[error("{0}")]
     Protocol(String),
@@ -97,9 +100,6 @@ impl ConnectError {
         said: String,
         secrets: &Secrets,
     ) -> Self {
-        if error.is_authorization_required() {
-            return Self::Unauthorized;
-        }
         match error {
             ClientInitializeError::ConnectionClosed(_) => Self::Ended { said },
             ClientInitializeError::NoCompatibleProtocolVersion {
@@ -141,6 +141,7 @@ impl ConnectError {
             // It is gone before all was written that it was to read.
             TransportFault::Ended => Self::Ended { said },
             TransportFault::Unauthorized => Self::Unauthorized,
+            TransportFault::Refused(why) => Self::Refused(why),
             TransportFault::Away(why) => Self::Away(why),
             fault => Self::Protocol(fault.words()),
         }

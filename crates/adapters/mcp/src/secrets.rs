@@ -37,6 +37,11 @@ impl Secrets {
         Self(all.into())
     }
 
+    /// Tells whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns a text without them.
     pub(crate) fn text(&self, text: &str) -> String {
         let secrets = self.0.iter();
@@ -45,7 +50,7 @@ impl Secrets {
 
     /// Returns a value without them, in the names of its members, too.
     pub(crate) fn value(&self, value: Value) -> Value {
-        if self.0.is_empty() {
+        if self.is_empty() {
             return value;
         }
         match value {

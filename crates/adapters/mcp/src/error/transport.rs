@@ -23,8 +23,10 @@ pub(super) enum TransportFault {
     Unread(String),
     /// Whoever is at the address does not answer as a server does; what was answered, for people.
     Answers(String),
-    /// A token is missing, or is not taken.
+    /// A token is missing.
     Unauthorized,
+    /// What it was sent to know who asks is not taken; why, for people.
+    Refused(String),
 }
 
 impl TransportFault {
@@ -47,9 +49,18 @@ impl TransportFault {
         match error {
             StreamableHttpError::Client(error) => Self::of_client(error),
             StreamableHttpError::Io(error) => Self::BrokeOff(no_answer(error)),
-            StreamableHttpError::AuthRequired(_) => Self::Unauthorized,
-            StreamableHttpError::InsufficientScope(_) => {
-                answers("it does not allow that with this token".to_owned())
+            // It is sent nothing by which it could know who asks.
+            StreamableHttpError::AuthRequired(_) if secrets.is_empty() => Self::Unauthorized,
+            StreamableHttpError::AuthRequired(error) => Self::Refused(cut(with_reason(
+                "it does not take the token that it is sent",
+                &error.www_authenticate_header,
+            ))),
+            StreamableHttpError::InsufficientScope(error) => {
+                let what = match secrets.is_empty() {
+                    true => "it does not allow that without a token",
+                    false => "it does not allow that with this token",
+                };
+                answers(with_reason(what, &error.www_authenticate_header))
             }
             StreamableHttpError::HttpStatus(error) => {
                 let said = format!("it answered with the status {}", error.status);
@@ -61,10 +72,7 @@ impl TransportFault {
             }
             StreamableHttpError::UnexpectedServerResponse(said) => {
                 match said.strip_prefix("HTTP ") {
-                    Some(status) => answers(format!(
-                        "it answered with the status {}",
-                        without_addresses(status)
-                    )),
+                    Some(status) => answers(of_status(&without_addresses(status))),
                     None => unread(format!(
                         "it answered what is no message of the protocol: {}",
                         without_addresses(said)
@@ -125,11 +133,46 @@ impl TransportFault {
     pub(super) fn words(&self) -> String {
         match self {
             Self::Ended => "it ended".to_owned(),
-            Self::Away(why) | Self::BrokeOff(why) | Self::Unread(why) | Self::Answers(why) => {
-                why.clone()
-            }
-            Self::Unauthorized => "it wants a token, or does not take the one it gets".to_owned(),
+            Self::Away(why)
+            | Self::BrokeOff(why)
+            | Self::Unread(why)
+            | Self::Answers(why)
+            | Self::Refused(why) => why.clone(),
+            Self::Unauthorized => "it wants a token".to_owned(),
         }
+    }
+}
+
+/// Says what was answered, of a status and the text behind it, and what to do about those that a wrong address brings.
+fn of_status(status: &str) -> String {
+    let (status, text) = status.split_once(':').unwrap_or((status, ""));
+    let (status, text) = (status.trim(), text.trim());
+    let hint = match status.split(' ').next() {
+        Some("301" | "302" | "303" | "307" | "308") => {
+            " (redirects are not followed: configure the address that it leads to, which often differs by a slash at its end)"
+        }
+        Some("405") => {
+            " (it takes no messages there; HTTP with SSE, as before streamable HTTP, is not spoken here)"
+        }
+        _ => "",
+    };
+    // Many say their status once more.
+    let text = match text.is_empty() || status.ends_with(text) {
+        true => String::new(),
+        false => format!(": {text}"),
+    };
+    format!("it answered with the status {status}{hint}{text}")
+}
+
+/// Adds why a service refuses a request, if it says so as RFC 6750 has it.
+fn with_reason(what: &str, challenge: &str) -> String {
+    let said = |name: &str| {
+        let (_, behind) = challenge.split_once(&format!("{name}=\""))?;
+        behind.split('"').next().filter(|said| !said.is_empty())
+    };
+    match said("error_description").or_else(|| said("error")) {
+        Some(said) => format!("{what}: {said}"),
+        None => what.to_owned(),
     }
 }
 
@@ -167,6 +210,19 @@ mod tests {
     fn an_address_is_not_repeated() {
         let text = "for url (http://127.0.0.1/?key=canary) it is";
         assert_eq!(without_addresses(text), "for url (address) it is");
+    }
+
+    #[test]
+    fn a_status_is_said_once_and_with_what_a_wrong_address_needs() {
+        assert_eq!(
+            of_status("404 Not Found: Not Found"),
+            "it answered with the status 404 Not Found"
+        );
+        let redirect = of_status("307 Temporary Redirect:");
+        assert!(redirect.contains("307 Temporary Redirect (redirects are not followed"));
+        assert!(redirect.ends_with(')'), "{redirect}");
+        let old = of_status("405 Method Not Allowed: Method Not Allowed");
+        assert!(old.contains("HTTP with SSE") && old.ends_with(')'), "{old}");
     }
 
     #[test]

@@ -110,6 +110,7 @@ const fn cannot_be_helped(error: &ConnectError) -> bool {
             | ConnectError::NoProgram { .. }
             | ConnectError::Version { .. }
             | ConnectError::Unauthorized
+            | ConnectError::Refused(_)
     )
 }
 

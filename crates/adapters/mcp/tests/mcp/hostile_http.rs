@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use neuraxis_ports::{Persistence, ToolSource};
+use neuraxis_mcp::Reach;
+use neuraxis_ports::{Persistence, Secret, ToolSource};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -341,6 +342,27 @@ async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
     until("it is back", || server.report().trouble.is_none()).await;
     let after = call(&server, "shop__look", "{}").await.unwrap();
     assert_eq!(after.value.as_text(), "fine");
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_taken_is_told_of_with_the_reason() {
+    let service = serve(|_| {
+        let challenge = "text/plain\r\nwww-authenticate: Bearer error=\"invalid_token\", error_description=\"it expired\"";
+        Reply::of("401 Unauthorized", challenge, "")
+    })
+    .await;
+    let why = start(service.config()).ready().await.unwrap_err();
+    assert!(why.starts_with("it wants a token: name"), "{why}");
+    let mut config = service.config();
+    let Reach::Http(address) = &mut config.reach else {
+        unreachable!()
+    };
+    address.token = Some(Secret::new("tok-canary"));
+    let why = start(config).ready().await.unwrap_err();
+    assert_eq!(
+        why,
+        "it does not take the token that it is sent: it expired"
+    );
 }
 
 #[tokio::test]
