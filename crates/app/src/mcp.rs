@@ -115,8 +115,8 @@ impl McpServers {
                 }
                 Ok(Err(_)) => {}
                 Err(_) => notices.push(format!(
-                    "MCP server {} is not connected after {:?}: its tools are missing until it is \
-                     (mcp.servers.{}.start_timeout)",
+                    "MCP server {} is not connected after {:?}: runs that begin before it is have none of its \
+                     tools (mcp.servers.{}.start_timeout)",
                     it.name, it.patience, it.name
                 )),
             }

@@ -93,6 +93,11 @@ fn last_words(said: &str) -> String {
     }
 }
 
+/// Says that a server which was connected is gone, with the last it wrote to its standard error.
+pub(crate) fn ended(said: &str) -> String {
+    format!("it ended{}", last_words(said))
+}
+
 impl ConnectError {
     /// Tells why a handshake failed. Neither the secrets of the server are repeated, nor addresses, which may hold some.
     pub(crate) fn of_handshake(

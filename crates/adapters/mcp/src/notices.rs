@@ -23,6 +23,13 @@ pub enum ServerNotice {
         /// Why there is no connection, for people.
         why: String,
     },
+    /// It was connected, and is connected anew. What it offers stays meanwhile.
+    Lost {
+        /// The server.
+        server: Arc<str>,
+        /// Why the connection ended, for people.
+        why: String,
+    },
     /// It did what a server must not do; that was passed over.
     Misbehaves {
         /// The server.
@@ -61,7 +68,9 @@ impl ServerNotice {
     fn redact(&mut self, secrets: &Secrets) {
         let clean = |text: &mut String| *text = secrets.text(text);
         match self {
-            Self::NotConnected { why, .. } | Self::NoPins { why, .. } => clean(why),
+            Self::NotConnected { why, .. } | Self::Lost { why, .. } | Self::NoPins { why, .. } => {
+                clean(why)
+            }
             Self::Misbehaves { what, .. } => clean(what),
             Self::LeftOut { tools, .. } => tools.iter_mut().for_each(|it| it.redact(secrets)),
             Self::NotAccepted { changed, new, .. } => {
@@ -80,6 +89,10 @@ impl fmt::Display for ServerNotice {
                     "MCP server {server} is not connected, and its tools are missing: {why}"
                 )
             }
+            Self::Lost { server, why } => write!(
+                f,
+                "the connection to MCP server {server} was lost, and is made anew: {why}"
+            ),
             Self::Misbehaves { server, what } => write!(f, "MCP server {server}: {what}"),
             Self::LeftOut {
                 server,

@@ -11,7 +11,7 @@ use tracing::field::Empty;
 use super::{Seen, Shared, Standing, State, lock};
 use crate::connection::{Connection, Era, MAX_TOOLS};
 use crate::definition::{self, Definition};
-use crate::error::ConnectError;
+use crate::error::{self, ConnectError};
 use crate::handler::Handler;
 use crate::notices::ServerNotice;
 use crate::pauses::{Pauses, STABLE_AFTER};
@@ -87,8 +87,10 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
             }
         };
         failures.count += 1;
-        if failures.count == 1 || failures.count == MAX_FAILURES {
-            shared.failed(&why);
+        match failures.count {
+            1 if has_stood => shared.lost_connection(&why),
+            1 | MAX_FAILURES => shared.failed(&why),
+            _ => {}
         }
         if failures.count >= MAX_FAILURES {
             shared.publish(&[]);
@@ -176,8 +178,7 @@ async fn attend(
             Some(why.as_deref().unwrap_or("it cannot be reached").to_owned())
         }
         () = connection.ended() => {
-            let said = connection.last_words.said();
-            Some(ConnectError::Ended { said }.to_string())
+            Some(error::ended(&connection.last_words.said()))
         }
         why = follow(shared, &connection) => Some(why),
     };
@@ -325,6 +326,13 @@ fn tell(shared: &Shared, seen: &mut Seen, unknown: Option<String>) {
 }
 
 impl Shared {
+    fn lost_connection(&self, why: &str) {
+        self.notices.tell(ServerNotice::Lost {
+            server: Arc::clone(&self.config.name),
+            why: why.to_owned(),
+        });
+    }
+
     fn failed(&self, why: &str) {
         self.notices.tell(ServerNotice::NotConnected {
             server: Arc::clone(&self.config.name),

@@ -306,7 +306,10 @@ async fn a_service_that_goes_away_is_told_of_and_found_again() {
     );
     until("it is told of", || server.report().trouble.is_some()).await;
     let told = notices(&server);
-    assert!(told.contains("MCP server shop is not connected"), "{told}");
+    assert!(
+        told.contains("the connection to MCP server shop was lost"),
+        "{told}"
+    );
     let _again = serve_at(port, usual).await;
     until("it is back", || server.report().trouble.is_none()).await;
     let after = call(&server, "shop__look", "{}").await.unwrap();

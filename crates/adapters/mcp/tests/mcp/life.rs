@@ -63,7 +63,9 @@ async fn a_server_that_dies_within_a_call_fails_it_and_is_started_anew() {
     let again = look.call(JsonText::from_text("{}"), tool_context()).await;
     assert_eq!(again.unwrap().value.as_text(), "alive");
     // It was told before the server was started anew.
-    assert!(notices(&server).contains("not connected"));
+    let told = notices(&server);
+    let lost = "the connection to MCP server shop was lost, and is made anew: it ended";
+    assert!(told.starts_with(lost), "{told}");
     assert_eq!(names(&server), ["shop__look"], "it was there all the time");
 }
 
