@@ -265,9 +265,15 @@ impl Call {
         matches!(self.state, CallState::Vetting { effect_id } if effect_id == effect)
     }
 
-    /// Returns what the model is told that called a tool there is not.
+    /// Returns what the model is told that called a tool there is not, or not any more.
     fn unknown(&self, offered: &[ToolSpec], search: Option<&ToolName>) -> String {
         let tools = offered.iter();
+        if tools.clone().any(|tool| tool.name.as_str() == &*self.name) {
+            return format!(
+                "the tool {} is not here any more, or not as it was when it was offered",
+                self.name
+            );
+        }
         let known: Vec<_> = tools.map(|tool| tool.name.as_str()).collect();
         let known = if known.is_empty() {
             "none".to_owned()
