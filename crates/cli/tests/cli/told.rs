@@ -156,8 +156,19 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
     let file = std::fs::read_to_string(machine.path("neuraxis.toml")).unwrap_or_default();
     let machine = machine.with_file("neuraxis.toml", format!("{file}\n{UNTRUSTED}"));
     let done = with_key(&machine, &["ask", "--channel", "code_task", "Write."]);
-    let told = "no rule lifts that, since untrusted content is why";
-    assert!(done.stderr.contains(told), "{done:?}");
+    // Wherever its lines are broken.
+    let stderr = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    for told in [
+        "approvals`; no rule lifts that, since untrusted content is why",
+        "say `open_world = false` in [trust.NAME]",
+    ] {
+        assert!(stderr.contains(told), "{told}: {done:?}");
+    }
+    let results = model.results();
+    assert!(
+        results.contains("unless untrusted content is why"),
+        "{results}"
+    );
     assert!(!done.stderr.contains("allow it with a rule"), "{done:?}");
 }
 

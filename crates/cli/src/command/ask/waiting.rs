@@ -24,11 +24,15 @@ pub(super) fn turned_away(put_off: &str, causes: &[AskCause]) -> CommandError {
 
 /// Says how to get a call allowed that was denied because nobody could be asked, and what made governance ask.
 fn how_to_allow(put_off: &str, causes: &[AskCause]) -> String {
-    let rule = match causes.contains(&AskCause::UntrustedContent) {
-        true => "no rule lifts that, since untrusted content is why (`neuraxis help policy`)",
-        false => "or allow it with a rule (`neuraxis help policy`)",
-    };
-    format!("ask at a terminal to be shown it, {put_off}, {rule}")
+    match causes.contains(&AskCause::UntrustedContent) {
+        true => format!(
+            "ask at a terminal to be shown it, or {put_off}; no rule lifts that, since untrusted content is why: of a tool that \
+             brings none, say `open_world = false` in [trust.NAME] (`neuraxis help policy`)"
+        ),
+        false => format!(
+            "ask at a terminal to be shown it, {put_off}, or allow it with a rule (`neuraxis help policy`)"
+        ),
+    }
 }
 
 /// How many calls are named.
