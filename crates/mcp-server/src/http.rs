@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use neuraxis_ports::CancellationToken;
@@ -152,11 +152,17 @@ impl HttpService {
                 return refused();
             }
         }
+        let is_end = request.method() == Method::DELETE;
         let session = request.headers().get(SESSION);
         let session = session.and_then(|session| session.to_str().ok());
         // What has no method answers a request of ours.
         let (Some(session), Some(id), Some(_)) = (session, id, method) else {
-            return self.service.handle(request.map(Full::new)).await;
+            let mut response = self.service.handle(request.map(Full::new)).await;
+            // Some clients take no other success for one.
+            if is_end && response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
+            }
+            return response;
         };
         let Some(taken) = self.under_way.take(session, &id) else {
             return taken_twice(&id);

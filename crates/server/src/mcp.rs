@@ -107,7 +107,7 @@ fn following() -> Operation {
 }
 
 fn ending() -> Operation {
-    described("end_mcp", "Ends a session of an MCP client.").or("202", "It is over.")
+    described("end_mcp", "Ends a session of an MCP client.")
 }
 
 impl McpClients {

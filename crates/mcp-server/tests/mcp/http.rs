@@ -142,6 +142,18 @@ async fn a_question_stays_open_for_hours_while_the_client_says_that_it_is_there(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_is_ended_is_answered_with_no_content() {
+    let (server, _orchestrator) = server(&model(), &[]);
+    let service = HttpService::new(server, CancellationToken::new());
+    let client = Posting::begin(service.clone()).await;
+    let end = Request::delete("/mcp")
+        .header("host", "localhost")
+        .header("mcp-session-id", client.session.as_deref().unwrap());
+    let ended = service.answer(end.body(Bytes::new()).unwrap()).await;
+    assert_eq!(ended.status(), 204);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_is_asked_and_is_not_there_any_more_is_forgotten() {
     let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
     let (server, orchestrator) = server(&model(), &[Arc::clone(&tool)]);
