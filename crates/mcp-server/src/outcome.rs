@@ -53,7 +53,7 @@ pub(crate) fn schema() -> JsonObject {
 pub(crate) fn of_run(result: &OrchestratorResult, open: &[WaitingApproval]) -> CallToolResult {
     let is_answer = result.status == RunStatus::Done && !result.reply.trim().is_empty();
     let text = match result.status {
-        RunStatus::Waiting => waiting(open),
+        RunStatus::Waiting => waiting(result, open),
         RunStatus::Done if !is_answer => "The model ended without an answer.".to_owned(),
         _ => result.reply.clone(),
     };
@@ -88,7 +88,7 @@ pub(crate) fn of_run(result: &OrchestratorResult, open: &[WaitingApproval]) -> C
 }
 
 /// Says what a run waits for that nobody at the client can be asked about.
-fn waiting(open: &[WaitingApproval]) -> String {
+fn waiting(result: &OrchestratorResult, open: &[WaitingApproval]) -> String {
     let calls: Vec<String> = open
         .iter()
         .map(|waiting| {
@@ -103,8 +103,10 @@ fn waiting(open: &[WaitingApproval]) -> String {
         }
         false => {
             let calls = calls.join(", ");
+            let run = result.run_id;
             format!(
-                "The run waits for a person to approve {calls}, and goes on then; nobody at this client is asked."
+                "The run waits for a person to approve {calls}, and goes on then; nobody at this client is asked: \
+                 `neuraxis approvals show {run}` shows what would run, and the page of neuraxis-server, too."
             )
         }
     }

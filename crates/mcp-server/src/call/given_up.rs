@@ -14,7 +14,8 @@ use crate::server::McpServer;
 const ENDING: Duration = Duration::from_secs(5);
 
 /// Why a run is given up.
-pub(super) const GIVEN_UP: &str = "the MCP client cancelled the call or went away";
+pub(super) const GIVEN_UP: &str =
+    "the MCP client cancelled the call or went away, or its server was told to stop";
 
 /// Ends a run whose client wants its result no more, unless it is settled.
 pub(super) struct GivenUp<'a> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use neuraxis::core::ToolSpec;
+use neuraxis::core::{ToolClass, ToolSpec};
 use neuraxis_app::{
     Config, McpServer, ReportedTool, ServerNotice, ServerReport, Standing, start_mcp_server,
 };
@@ -114,7 +114,9 @@ fn of_tool(tool: &ReportedTool, counted: &ToolSpec) -> String {
         Standing::Changed => ", changed: not offered",
         _ => ", new: not offered",
     };
-    let claim = match tool.claimed.class == counted.class {
+    // What is irreversible may as well have said nothing.
+    let is_told = [counted.class, ToolClass::Irreversible].contains(&tool.claimed.class);
+    let claim = match is_told {
         true => String::new(),
         false => format!(", says it is {}", tool.claimed.class),
     };
