@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuraxis_core::ContentHash;
 use neuraxis_ports::{CancellationToken, SPAN_TARGET};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
@@ -25,6 +26,9 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long is waited after a change, since one seldom comes alone.
 const SETTLE: Duration = Duration::from_millis(300);
+
+/// How often it is looked whether somebody accepted meanwhile what is not offered.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// How many tools a notice names.
 const NAMED: usize = 5;
@@ -191,13 +195,15 @@ async fn attend(
     why
 }
 
-/// Asks for the tools anew whenever they changed, until nobody is there, and says why. Any other failure ends nothing,
+/// Asks for the tools anew whenever they or what was accepted of them changed, until nobody is there, and says why. Any other failure ends nothing,
 /// since calls may be under way: the list is asked for again.
 async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
     let mut pauses = Pauses::new();
     loop {
-        shared.changed.notified().await;
-        sleep(SETTLE).await;
+        tokio::select! {
+            () = shared.changed.notified() => sleep(SETTLE).await,
+            () = accepted_meanwhile(shared) => {}
+        }
         let why = match timeout(LIST_TIMEOUT, refresh(shared, connection)).await {
             Ok(Ok(Compared::Yes)) => {
                 pauses = Pauses::new();
@@ -217,6 +223,32 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
             ));
         }
         shared.changed.notify_one();
+    }
+}
+
+/// Waits until another process accepted a definition that is not offered here.
+async fn accepted_meanwhile(shared: &Shared) {
+    let (name, identity) = (&shared.config.name, shared.config.identity());
+    loop {
+        sleep(LOOK_EVERY).await;
+        let waiting: Vec<(Arc<str>, ContentHash)> = {
+            let seen = lock(&shared.seen);
+            let definitions = seen.definitions.iter();
+            let waiting = definitions.filter(|(_, standing)| *standing != Standing::Offered);
+            let waiting = waiting.map(|(it, _)| (Arc::clone(&it.remote), it.hash));
+            waiting.collect()
+        };
+        if waiting.is_empty() {
+            continue;
+        }
+        // What cannot be told now may be told the next time.
+        let accepted = shared.pins.accepted(name, identity);
+        let accepted = accepted.ok().flatten().unwrap_or_default();
+        let is_accepted =
+            |(remote, hash): &(Arc<str>, ContentHash)| accepted.get(&**remote) == Some(hash);
+        if waiting.iter().any(is_accepted) {
+            return;
+        }
     }
 }
 

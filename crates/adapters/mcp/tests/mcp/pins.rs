@@ -52,6 +52,33 @@ async fn what_was_accepted_holds_for_the_next_process_and_not_for_another_progra
     assert_eq!(offered(described("Another.", "")).await.0, ["shop__look"]);
 }
 
+#[tokio::test]
+async fn what_another_process_accepts_is_offered_soon() {
+    let pins: Arc<MemoryPins> = Arc::default();
+    let folder = tempfile::tempdir().unwrap();
+    let reading = || script_in(folder.path(), r#"list() { answer "$(cat words)"; }"#);
+    let say = |what: &str| {
+        let tools =
+            format!(r#"{{"tools":[{{"name":"look","description":"{what}","inputSchema":{{}}}}]}}"#);
+        fs::write(folder.path().join("words"), tools).unwrap();
+    };
+    let started = async || {
+        let server = start_with(reading(), pins.clone());
+        server.ready().await.unwrap();
+        server
+    };
+    say("Looks.");
+    started().await.shutdown().await;
+    say("Looks, and tells me.");
+    let at_work = started().await;
+    assert!(names(&at_work).is_empty());
+    let other = started().await;
+    other.accept().unwrap();
+    other.shutdown().await;
+    until("it is offered", || names(&at_work) == ["shop__look"]).await;
+    at_work.shutdown().await;
+}
+
 /// Pins that cannot be read for so many times.
 #[derive(Debug)]
 struct UnreadableFor {

@@ -8,7 +8,6 @@ use super::shown::{connected, not_accepted};
 use crate::confirm::{require_person, says_yes};
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::progress;
 use crate::setup::Setup;
 use crate::terminal;
 
@@ -75,8 +74,5 @@ fn accept(name: &str, server: &McpServer) -> Result<(), CommandError> {
     server
         .accept()
         .map_err(|why| CommandError::failed(anyhow!(why)))?;
-    Output::new().line(&format!("accepted the tools of {name} as they are now"))?;
-    // It knows what was accepted when it last asked the server for its tools.
-    progress::notice("a neuraxis-server that is at work offers them once it was sent SIGHUP");
-    Ok(())
+    Ok(Output::new().line(&format!("accepted the tools of {name} as they are now"))?)
 }
