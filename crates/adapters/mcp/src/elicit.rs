@@ -188,7 +188,7 @@ fn choices(schema: &Map<String, Value>) -> Result<Option<Vec<FieldChoice>>, Stri
             Some(chosen(value, title))
         };
         titled.iter().filter_map(choice).collect()
-    } else if schema.contains_key("enum") {
+    } else if schema.contains_key("enum") && !is_number(schema) {
         let values = texts(schema.get("enum"));
         let titles = texts(schema.get("enumNames"));
         let titled = values.iter().enumerate();
@@ -203,6 +203,13 @@ fn choices(schema: &Map<String, Value>) -> Result<Option<Vec<FieldChoice>>, Stri
         0 => Err("a field has nothing to choose from".to_owned()),
         _ => Err(format!("a field has more than {MAX_CHOICES} values")),
     }
+}
+
+/// Tells whether a field takes numbers: those that it names are for who asks to check, as an answer has no numbers to choose
+/// from.
+fn is_number(schema: &Map<String, Value>) -> bool {
+    let kind = schema.get("type").and_then(Value::as_str);
+    matches!(kind, Some("integer" | "number"))
 }
 
 fn chosen(value: &str, title: &str) -> FieldChoice {
@@ -239,6 +246,7 @@ mod tests {
                 "name": {"type": "string", "title": "Name", "maxLength": 20, "default": "me"},
                 "pages": {"type": "integer", "minimum": 1, "maximum": 9},
                 "gift": {"type": "boolean"},
+                "rows": {"type": "integer", "enum": [1, 2]},
                 "size": {"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "Large"]},
                 "extras": {"type": "array", "items": {"anyOf": [{"const": "r", "title": "Ribbon"}]}},
             },
@@ -258,6 +266,13 @@ mod tests {
             }
         );
         assert_eq!(field("gift").kind, FieldKind::Boolean);
+        assert_eq!(
+            field("rows").kind,
+            FieldKind::Integer {
+                min: None,
+                max: None
+            }
+        );
         assert_eq!(
             field("size").kind,
             FieldKind::OneOf {
