@@ -169,7 +169,7 @@ impl ClientHandler for Handler {
         // Without modes, it is forms that are understood.
         capabilities.elicitation = Some(ElicitationCapability::default());
         let this = Implementation::new("neuraxis", env!("CARGO_PKG_VERSION"));
-        // What `initialize` names, which the revisions after it do not know; they are asked for by the version they have.
+        // What `initialize` asks for: the revisions without it are asked for by other means.
         ClientConfig::new(capabilities, this)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
