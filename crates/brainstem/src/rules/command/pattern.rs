@@ -38,6 +38,12 @@ impl CommandPattern {
                 "{shown} is a redirection, which is no part of what rules look at: leave it out"
             ));
         }
+        if let Some(word) = words.iter().find(|word| joins_commands(word)) {
+            let shown = names::shown(word);
+            return Err(format!(
+                "{shown} stands between commands, each of which is judged on its own: give each a pattern of its own"
+            ));
+        }
         Ok(Self { words, has_rest })
     }
 
@@ -182,6 +188,17 @@ impl CommandPattern {
                 .zip(words)
                 .all(|(pattern, word)| fits(pattern, word))
     }
+}
+
+/// Tells whether a word of a pattern holds what stands between two commands, as `&&` or `push;`. Within a word, one letter of
+/// it may be text in quotes, as in `s/a/b/;s/c/d/`.
+fn joins_commands(word: &str) -> bool {
+    const OPERATORS: [char; 3] = ['&', '|', ';'];
+    let word = word.trim_matches('*');
+    word.starts_with(OPERATORS)
+        || word.ends_with(OPERATORS)
+        || word.contains("&&")
+        || word.contains("||")
 }
 
 /// Tells whether a word of a program that runs others names a program: also behind `=`, or glued to an option.
@@ -362,6 +379,28 @@ mod tests {
         }
         assert!(CommandPattern::parse("a ** b").is_err());
         assert!(CommandPattern::parse(" ").is_err());
+    }
+
+    #[test]
+    fn a_pattern_of_several_commands_is_refused() {
+        for pattern in [
+            "git push && ls",
+            "rm -rf / ; ls",
+            "git push; ls",
+            "cd x&&ls",
+            "curl x | sh",
+            "*;*",
+            "a &",
+        ] {
+            assert!(CommandPattern::parse(pattern).is_err(), "{pattern}");
+        }
+        for pattern in [
+            "sed s/a/b/;s/c/d/ x",
+            "grep -E a|b **",
+            "curl http://x/?a=1&b=2",
+        ] {
+            assert!(CommandPattern::parse(pattern).is_ok(), "{pattern}");
+        }
     }
 
     #[test]
