@@ -84,6 +84,29 @@ fn a_plan_limits_what_the_runs_of_a_session_use_together() {
 }
 
 #[test]
+fn a_fork_has_the_plan_of_its_run() {
+    let machine = Machine::new();
+    let run = |arguments: &[&str]| {
+        let limit = ["--set", "plans.small.day.max_tool_calls=1"];
+        let done = machine.run(limit.iter().chain(arguments).chain(&["--format", "json"]));
+        serde_json::from_str::<Value>(&done.stdout).unwrap()
+    };
+    run(&["ask", "--plan", "small", "What time is it?"]);
+    let fork = ["runs", "fork", "last", "--message", "What time is it?"];
+    let forked = run(&fork);
+    assert_eq!(forked["finish_reason"]["budget"], "tool_calls");
+    assert_eq!(steps(&forked), ["warning"]);
+    let unlimited = machine.run(fork);
+    assert_eq!(unlimited.code, Some(0), "{unlimited:?}");
+    assert!(
+        unlimited
+            .stderr
+            .contains("plan small, which the run had, is not configured"),
+        "{unlimited:?}"
+    );
+}
+
+#[test]
 fn a_plan_that_there_is_not_is_wrong_usage() {
     let done = Machine::new().run(["ask", "--plan", "big", "What time is it?"]);
     let complaint = done.complaint(2);

@@ -7,7 +7,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{Record, Turn, last_turn};
+use neuraxis::core::{PlanName, Record, Turn, last_turn};
 use neuraxis::engine::ForkOptions;
 use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Mode, Role, SessionId};
@@ -105,7 +105,8 @@ impl Fork {
             None => new_session()?,
         };
         let format = self.format;
-        let options = self.options(session.clone(), role, &records);
+        let mut options = self.options(session.clone(), role, &records);
+        options.plan = plan_of(app, &records);
         let handle = app
             .orchestrator
             .runs()
@@ -158,6 +159,20 @@ impl Fork {
             None => options,
         }
     }
+}
+
+/// Returns the plan that the run had, if it is still configured: what a plan limited that is gone, no other run is held to.
+fn plan_of(app: &App, records: &[Arc<Record>]) -> Option<PlanName> {
+    let plan = RunView::of(records).spec()?.plan.clone()?;
+    let mut plans = app.orchestrator.policy().plans();
+    if plans.any(|known| *known == plan) {
+        return Some(plan);
+    }
+    let name = one_line(plan.as_str());
+    progress::warn(&format!(
+        "plan {name}, which the run had, is not configured: it limits nothing here"
+    ));
+    None
 }
 
 /// Returns the role that is meant: by its own name, or by that of the model that is configured for it.
