@@ -11,7 +11,7 @@ use neuraxis_core::{
 };
 
 use crate::agents::begins;
-use crate::budget::{self, Budget};
+use crate::budget::{self, Budget, Spent};
 
 use crate::names;
 use crate::policy::{PlanRules, Policy, opening};
@@ -151,19 +151,25 @@ fn limits_of_plan<'a>(
         name: name.as_str(),
         limits: plan.limits,
     });
+    // Where nothing was used, or nobody looked, the whole budget is there.
     let scopes = [
         (
             BudgetScope::Day,
-            "what is left today of plan",
-            plan.day.left(request.day_spent),
+            ["the budget of a day of plan", "what is left today of plan"],
+            (plan.day, request.day_spent),
         ),
         (
             BudgetScope::Session,
-            "what is left for the session of plan",
-            plan.session.left(request.session_spent),
+            [
+                "the budget of a session of plan",
+                "what is left for the session of plan",
+            ],
+            (plan.session, request.session_spent),
         ),
     ];
-    for (scope, kind, left) in scopes {
+    for (scope, [whole, rest], (most, used)) in scopes {
+        let left = most.left(used);
+        let kind = if used == Spent::NONE { whole } else { rest };
         spent = spent.or_else(|| {
             left.exhausted()
                 .map(|measure| budget::spent(scope, measure))

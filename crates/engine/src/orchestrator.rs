@@ -187,6 +187,20 @@ impl Orchestrator {
         self.runs().decide(request)
     }
 
+    /// As [`decide`](Self::decide), about a request that would begin a session now: what its owner used today of the budgets of
+    /// its plan counts.
+    ///
+    /// # Errors
+    ///
+    /// As there, or [`RequestError::Store`] if the store could not say what was used.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn decide_today(&self, request: &UserRequest) -> Result<Decision, RequestError> {
+        self.runs().decide_today(request).await
+    }
+
     /// Returns which tools the first request of the agent that answers would hold, by a decision about a message in a new
     /// session, and how many its model would have to find. What fits the context of its model is left out of account.
     #[must_use]

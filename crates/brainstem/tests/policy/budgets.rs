@@ -47,6 +47,12 @@ fn a_run_gets_what_its_session_and_the_day_have_left() {
         Some(Duration::from_secs(180)),
         "the mode's is shorter"
     );
+    let whole = "At most 40000 tokens in all, set by the budget of a session of plan team.";
+    assert!(
+        fresh.reasons.iter().any(|reason| reason == whole),
+        "{:?}",
+        fresh.reasons
+    );
     let later = limits(tokens(39_000), tokens(95_000));
     assert_eq!(later.limits.max_tokens, Some(1_000));
     assert!(

@@ -47,6 +47,15 @@ impl Runs {
         self.decide_with(request, self.plan_of(request), RequestFacts::default())
     }
 
+    /// Decides what a request may do that begins a session now, without doing it: what its owner used today counts.
+    pub(crate) async fn decide_today(
+        &self,
+        request: &UserRequest,
+    ) -> Result<Decision, RequestError> {
+        let facts = self.facts(request, None).await?;
+        self.decide_with(request, self.plan_of(request), facts)
+    }
+
     /// Decides about a request as if it had no plan: one that was made before had that of its user.
     pub(super) fn decide_without_plan(
         &self,

@@ -173,7 +173,7 @@ pub(crate) async fn policy(State(limited): State<Limited>, caller: Caller) -> Js
     })
 }
 
-/// `POST /api/v1/policy/explain`: what the policy would decide about a turn.
+/// `POST /api/v1/policy/explain`: what the policy would decide about the first turn of a session.
 pub(crate) async fn explain(
     State(limited): State<Limited>,
     caller: Caller,
@@ -183,7 +183,8 @@ pub(crate) async fn explain(
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
     let session = NO_SESSION.parse().map_err(|_| unnamed())?;
     let request = turn.into_request(session, &caller, &limited)?;
-    Ok(Json(limited.orchestrator().decide(&request)?))
+    let decision = limited.orchestrator().decide_today(&request).await?;
+    Ok(Json(decision))
 }
 
 fn unnamed() -> Problem {

@@ -256,6 +256,20 @@ async fn what_a_plan_allows_in_a_day_is_the_owner_s_over_all_keys() {
         "stop",
         "another owner has another day"
     );
+    for (at, expected) in [
+        (0, "No model is called: "),
+        (
+            2,
+            "At most 1 tool calls, set by what is left today of plan small.",
+        ),
+    ] {
+        let client = Client::with_key(program.url(), &keys[at]);
+        let explain = client.post("/api/v1/policy/explain");
+        let explain = explain.header("content-type", "application/json");
+        let (_, decided) = answer(explain.body(question.to_string())).await;
+        let reasons = decided["reasons"].to_string();
+        assert!(reasons.contains(expected), "{reasons}");
+    }
 }
 
 #[tokio::test]
