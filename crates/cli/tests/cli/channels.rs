@@ -107,6 +107,21 @@ fn a_fork_has_the_plan_of_its_run() {
 }
 
 #[test]
+fn what_ends_at_a_limit_names_the_command_that_shows_it() {
+    let machine = Machine::new();
+    let ask = || {
+        let limit = ["--set", "plans.small.day.max_tool_calls=1"];
+        let asked = ["ask", "--mode", "exploratory", "--plan", "small"];
+        machine.run(limit.iter().chain(&asked).chain(&["What time is it?"]))
+    };
+    ask();
+    let spent = ask();
+    assert_eq!(spent.code, Some(3), "{spent:?}");
+    let command = "`neuraxis --set plans.small.day.max_tool_calls=1 policy explain --mode exploratory --plan small` names the limits";
+    assert!(spent.stderr.contains(command), "{spent:?}");
+}
+
+#[test]
 fn a_plan_that_there_is_not_is_wrong_usage() {
     let done = Machine::new().run(["ask", "--plan", "big", "What time is it?"]);
     let complaint = done.complaint(2);

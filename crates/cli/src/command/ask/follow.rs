@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{CountLabel, Record};
+use neuraxis::core::{AgentName, CountLabel, PlanName, Record};
 use neuraxis::engine::NoResult;
 use neuraxis::offline::OfflineModel;
 use neuraxis::ports::LlmClient;
-use neuraxis::{FinishReason, OrchestratorResult, Role, RunHandle, RunStatus};
+use neuraxis::{Channel, FinishReason, Mode, OrchestratorResult, Role, RunHandle, RunStatus};
 use neuraxis_app::App;
 
 use super::outcome::{Outcome, Served, root_calls, what_to_do};
@@ -15,6 +16,7 @@ use super::view::View;
 use super::{Attended, schema, waiting};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
+use crate::invocation::quoted;
 use crate::progress;
 
 /// What a user is told of an answer without a word.
@@ -181,8 +183,10 @@ pub(super) fn verdict(
         let at_limit =
             |reason: &FinishReason| reason.ends_at_a_limit() || *reason == FinishReason::Length;
         return Err(match reason.is_some_and(at_limit) {
-            true => CommandError::at_limit(error)
-                .hint("ask for less at once, or raise the limit: `neuraxis policy explain` names the limits"),
+            true => CommandError::at_limit(error).hint(format!(
+                "ask for less at once, or raise the limit: `{}` names the limits",
+                explaining(records)
+            )),
             false => CommandError::failed(error),
         });
     }
@@ -199,4 +203,30 @@ pub(super) fn verdict(
         RunStatus::Interrupted => error,
         _ => error.hint(what_to_do(records)),
     })
+}
+
+/// Returns the command that names the limits of a run.
+fn explaining(records: &[Arc<Record>]) -> String {
+    let view = RunView::of(records);
+    let decision = view.decision();
+    let mode = decision.map(|decided| decided.mode.as_str());
+    let channel = decision.map(|decided| decided.channel.as_str());
+    let agent = decision.and_then(|decided| decided.agent.as_ref());
+    let plan = view.spec().and_then(|spec| spec.plan.as_ref());
+    let options = [
+        ("mode", mode.filter(|mode| *mode != Mode::MODERATE.as_str())),
+        (
+            "channel",
+            channel.filter(|channel| *channel != Channel::CHAT.as_str()),
+        ),
+        ("agent", agent.map(AgentName::as_str)),
+        ("plan", plan.map(PlanName::as_str)),
+    ];
+    let mut command = "neuraxis policy explain".to_owned();
+    for (option, name) in options {
+        if let Some(name) = name {
+            command.push_str(&format!(" --{option} {}", quoted(name)));
+        }
+    }
+    command
 }
