@@ -34,10 +34,11 @@ impl TextSource {
     pub(super) fn said(&self) -> (usize, Table) {
         let table = names(&self.key).map(|names| {
             let value = ValueDeserializer::parse(&self.text).and_then(Value::deserialize);
-            let table = value.ok().filter(Value::is_table);
+            // In quotes, too, which no provider has in its name.
+            let said = value.ok().filter(|it| it.is_table() || it.is_str());
             nested(
                 &names,
-                table.unwrap_or_else(|| Value::String(self.text.clone())),
+                said.unwrap_or_else(|| Value::String(self.text.clone())),
             )
         });
         (self.rank, table.unwrap_or_default())
@@ -122,7 +123,7 @@ impl Layer {
         };
         let value = ValueDeserializer::parse(text).and_then(Value::deserialize);
         match value {
-            Ok(value) if !value.is_str() => {
+            Ok(value) => {
                 let as_toml = layer(value);
                 match as_toml.check_all(providers) {
                     Ok(()) => Ok(as_toml),
@@ -131,7 +132,7 @@ impl Layer {
                     Err(no_toml) => Err(no_toml),
                 }
             }
-            _ => Err(no_text),
+            Err(_) => Err(no_text),
         }
     }
 

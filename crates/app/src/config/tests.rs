@@ -223,6 +223,7 @@ fn a_value_is_text_where_text_fits_and_toml_otherwise() {
         .with_variable("NEURAXIS_CHANNELS__CHAT__TOOLS", r#"["current_time"]"#)
         .with_variable("NEURAXIS_MODES__MODERATE__DEADLINE", "5m")
         .with_variable("NEURAXIS_MODES__MODERATE__TEMPERATURE", "1")
+        .with_variable("NEURAXIS_MODES__MODERATE__TOOLS__READ_ONLY", "\"ask\"")
         .with_variable("NEURAXIS_PLANS", "{ mine = { max_turns = 3 } }")
         .load()
         .unwrap();
@@ -235,6 +236,7 @@ fn a_value_is_text_where_text_fits_and_toml_otherwise() {
         r#"channels.chat.tools = ["current_time"]"#,
         r#"modes.moderate.deadline = "5m""#,
         "modes.moderate.temperature = 1.0",
+        r#"modes.moderate.tools.read_only = "ask""#,
         "plans.mine.max_turns = 3",
     ] {
         assert!(
