@@ -15,6 +15,12 @@ impl HostPattern {
         if text == "*" {
             return Ok(Self::Any);
         }
+        let is_ipv6 = text.starts_with('[') && text.ends_with(']');
+        if text.contains(['/', '@']) || text.contains(':') && !is_ipv6 {
+            let why =
+                "name the host alone: no scheme, port or path, and an IPv6 address in brackets";
+            return Err(why.to_owned());
+        }
         let (beneath, host) = match text.strip_prefix("*.") {
             Some(host) => (true, host),
             None => (false, text),
@@ -102,6 +108,11 @@ mod tests {
         assert!(!pattern.matches("example.org"));
         assert!(!pattern.matches("evilexample.org"));
         assert!(HostPattern::parse("exa*mple.org").is_err());
+        assert!(HostPattern::parse("[::1]").unwrap().matches("[::1]"));
+        for pattern in ["https://x.example", "x.example:443", "x.example/a", "::1"] {
+            let why = HostPattern::parse(pattern).unwrap_err();
+            assert!(why.starts_with("name the host alone"), "{pattern}: {why}");
+        }
         assert!(
             HostPattern::parse("EXAMPLE.org")
                 .unwrap()

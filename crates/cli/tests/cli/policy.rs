@@ -483,9 +483,10 @@ fn a_checked_policy_warns_of_commands_that_reach_elsewhere_and_refuses_rules_tha
 
 #[test]
 fn a_check_refuses_misspelled_arguments_and_paths_out_of_the_root() {
-    let text = "[rules.sums]\nanswer = 'deny'\ntools = ['calculate']\nvalues = { expresion = ['*'] }\n\
-                [rules.etc]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['/etc/**']\n";
-    let machine = Machine::new().with_file("dead.toml", text);
+    let sums =
+        "[rules.sums]\nanswer = 'deny'\ntools = ['calculate']\nvalues = { expresion = ['*'] }\n";
+    let etc = "[rules.etc]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['/etc/**']\n";
+    let machine = Machine::new().with_file("dead.toml", [sums, etc].concat());
     let dead = machine.run(["policy", "check", "dead.toml"]).stdout_of(1);
     for expected in [
         "dead.toml:4: rules.sums.values can never match: none of the rule's tools takes an argument named expresion",
@@ -493,4 +494,6 @@ fn a_check_refuses_misspelled_arguments_and_paths_out_of_the_root() {
     ] {
         assert!(dead.contains(expected), "{dead}");
     }
+    let told = machine.with_file("e", etc).run(["policy", "check", "e"]);
+    assert_eq!(told.stderr, "error: e has rules that can never match\n");
 }

@@ -45,15 +45,16 @@ impl Check {
         config.check_agents(&names)?;
         unknown.extend(config.policy().rules_without_command(&specs));
         unknown.extend(config.policy().rules_without_argument(&specs));
-        unknown.extend(config.policy().patterns_out_of_root());
         let functions = config.policy().unknown_rule_functions();
-        let hint = match unknown.is_empty() {
-            true => {
-                "functions are given by the program that embeds Neuraxis (`OrchestratorBuilder::rule_function`)"
-            }
-            false => "`neuraxis tools list` lists the tools there are",
+        let hint = match (unknown.is_empty(), functions.is_empty()) {
+            (false, _) => Some("`neuraxis tools list` lists the tools there are"),
+            (true, false) => Some(
+                "functions are given by the program that embeds Neuraxis (`OrchestratorBuilder::rule_function`)",
+            ),
+            (true, true) => None,
         };
         unknown.extend(functions);
+        unknown.extend(config.policy().patterns_out_of_root());
         let file = self.file.display();
         let mut output = Output::new();
         if unknown.is_empty() {
@@ -81,6 +82,10 @@ impl Check {
             return Ok(());
         }
         // What it is stands in the lines before.
+        let Some(hint) = hint else {
+            let error = anyhow!("{file} has rules that can never match");
+            return Err(CommandError::failed(error));
+        };
         let error = anyhow!("{file} names something unknown");
         Err(CommandError::failed(error).hint(hint))
     }
