@@ -144,11 +144,7 @@ fn conditions(
     // What allows has to be exact; what asks or denies also holds where upper and lower case are one.
     let path_glob = |pattern: &str| path_glob(pattern, answer);
     if let Some(paths) = &config.paths {
-        let mut patterns = paths.clone();
-        if answer != Permission::Allow {
-            let folders = paths.iter().filter_map(|pattern| whole_folder(pattern));
-            patterns.extend(folders.map(str::to_owned));
-        }
+        let patterns = with_folders(paths, answer);
         let globs = glob_set(&format!("{at}.paths"), &patterns, path_glob)?;
         conditions.push(Condition::Paths {
             globs,
@@ -202,7 +198,8 @@ fn surroundings(
         let root = [".".to_owned()];
         let folders = config.cwd.as_deref().unwrap_or(&root);
         let path_glob = |pattern: &str| path_glob(pattern, answer);
-        let globs = glob_set(&format!("{at}.cwd"), folders, path_glob)?;
+        let patterns = with_folders(folders, answer);
+        let globs = glob_set(&format!("{at}.cwd"), &patterns, path_glob)?;
         conditions.push(Condition::Folder { globs });
     }
     if let Some(listed) = config.access.as_ref().filter(|_| !allows) {
@@ -210,6 +207,16 @@ fn surroundings(
         conditions.push(Condition::Access { listed });
     }
     Ok(conditions)
+}
+
+/// Returns patterns of paths with the folders of which they mean all that is in them, for a rule that asks or denies.
+fn with_folders(patterns: &[String], answer: Permission) -> Vec<String> {
+    let mut all = patterns.to_vec();
+    if answer != Permission::Allow {
+        let folders = patterns.iter().filter_map(|pattern| whole_folder(pattern));
+        all.extend(folders.map(str::to_owned));
+    }
+    all
 }
 
 /// Reads a pattern of paths: `*` stops at a slash, `**` does not.
