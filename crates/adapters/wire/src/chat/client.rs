@@ -34,6 +34,18 @@ const NO_SIGNATURE: &str = "thought_signature";
 /// The field that a server which counts no stream names where it refuses a request.
 const NO_USAGE: &str = "stream_options";
 
+/// Words by which a server refuses tools, whatever they are: those of Ollama, vLLM, OpenRouter, Mistral, OpenAI, Groq and
+/// DeepInfra.
+const NO_TOOLS: [&str; 7] = [
+    "does not support tools",
+    "--enable-auto-tool-choice",
+    "endpoints found that support tool use",
+    "function calling is not enabled for this model",
+    "tools is not supported in this model",
+    "tool calling` is not supported",
+    "tool calling is not supported",
+];
+
 /// A client of Chat Completions, in the dialect of one server.
 ///
 /// Makes one attempt a call. A request that the server refuses, and takes in another form, goes out again at once in that
@@ -181,8 +193,8 @@ impl ChatClient {
     }
 
     /// Takes note of a server that refuses what can be said in another way: the order of roles in a request, the ids of
-    /// calls, calls without its signature, the question for a stream's usage. Any other error stays one, and so does a
-    /// second refusal of the same.
+    /// calls, calls without its signature, the question for a stream's usage, tools that need not be called. Any other error
+    /// stays one, and so does a second refusal of the same.
     fn learn(
         &self,
         error: LlmError,
@@ -217,6 +229,17 @@ impl ChatClient {
             "calls that it did not sign; from now on they have what stands for a signature"
         } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery, sent) {
             "to count a stream; from now on it is not asked for the usage"
+        } else if NO_TOOLS.iter().any(|words| said.contains(words))
+            && encoder.offer_no_tools(request, sent)
+        {
+            // More than a form: whoever asks gets an answer of less worth.
+            tracing::warn!(
+                model = %self.model,
+                %error,
+                "the model takes no tools: it answers without them from now on; tools = [] of a channel, such as \
+                 [channels.chat], offers none from the start"
+            );
+            return Ok(());
         } else {
             return Err(error);
         };

@@ -55,6 +55,8 @@ pub(super) struct Refused {
     unsigned_calls: bool,
     /// To be asked for the usage of a stream.
     stream_usage: bool,
+    /// Tools.
+    tools: bool,
 }
 
 /// The tools that are sent, and what is said about calling them.
@@ -218,6 +220,12 @@ impl Encoder {
         self.note(changes, |refused| &mut refused.stream_usage)
     }
 
+    /// Offers no tools from now on where none has to be called; false if that changes nothing for this request as it was sent.
+    pub(super) fn offer_no_tools(&self, request: &ModelRequest, sent: Refused) -> bool {
+        let changes = !request.tools.is_empty() && may_go_without(request) && !sent.tools;
+        self.note(changes, |refused| &mut refused.tools)
+    }
+
     /// Takes note of what its server says it takes.
     pub(super) fn learn_media(&self, media: MediaTypes) {
         // What was heard first stays.
@@ -247,7 +255,7 @@ impl Encoder {
     fn offer<'a>(&self, request: &'a ModelRequest) -> Result<SentTools<'a>, LlmError> {
         let tools = &request.tools;
         check_named_tool(request)?;
-        if tools.is_empty() {
+        if tools.is_empty() || (self.refused().tools && may_go_without(request)) {
             return Ok(SentTools::Nothing);
         }
         Ok(match (&request.tool_choice, self.dialect.tool_choices) {
@@ -362,6 +370,11 @@ impl Encoder {
         }
         Ok(())
     }
+}
+
+/// Tells whether a request leaves it to the model whether it calls a tool.
+const fn may_go_without(request: &ModelRequest) -> bool {
+    matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None)
 }
 
 /// Writes a tool, with its function as an object of its own.

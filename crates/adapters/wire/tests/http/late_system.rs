@@ -1,10 +1,12 @@
 //! Servers that refuse what others take: system messages behind others, roles that do not take turns, ids of any form, calls
-//! that they did not sign, the question for a stream's usage.
+//! that they did not sign, the question for a stream's usage, tools.
 
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use neuraxis_core::{JsonText, LlmErrorKind, Message, ModelRequest, ReplyFormat};
+use neuraxis_core::{
+    JsonText, LlmErrorKind, Message, ModelRequest, ReplyFormat, ToolChoice, ToolSpec,
+};
 use neuraxis_testkit::{call_context, messages, request_of};
 use neuraxis_wire::reply::assemble;
 use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, LateSystem, ReplyForm};
@@ -289,6 +291,44 @@ async fn a_stream_is_asked_for_its_usage_until_the_server_refuses_that() {
     for asked in [2, 3] {
         assert_eq!(stream(&client).await.unwrap().text(), "Héllo 🦀");
         assert_eq!(server.seen().len(), asked);
+    }
+}
+
+/// A request that offers a tool.
+fn with_tool(choice: ToolChoice) -> ModelRequest {
+    let mut request = request_of([Message::user("hi")]);
+    let look = ToolSpec::new("look".parse().unwrap(), "Looks.");
+    request.tools = [look].into();
+    request.tool_choice = choice;
+    request
+}
+
+#[tokio::test]
+async fn a_model_that_takes_no_tools_answers_without_them_where_it_need_not_call_any() {
+    const OF_OLLAMA: &str = r#"{"error":{"message":"registry.ollama.ai/library/gemma:2b does not support tools","type":"api_error","param":null,"code":null}}"#;
+    const OF_VLLM: &str = r#"{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","type":"BadRequestError","param":null,"code":400}}"#;
+    const OF_OPENROUTER: &str = r#"{"error":{"message":"No endpoints found that support tool use. To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing","code":404}}"#;
+    for (status, refusal) in [(400, OF_OLLAMA), (400, OF_VLLM), (404, OF_OPENROUTER)] {
+        let server = Loopback::start(move |seen| match seen.body.contains(r#""tools":"#) {
+            true => Answer::whole(status, "content-type: application/json", refusal),
+            false => Answer::json(WHOLE),
+        })
+        .await;
+        let client = learning(&server);
+        for (choice, asked) in [
+            (ToolChoice::Auto, 2),
+            (ToolChoice::Auto, 3),
+            (ToolChoice::None, 4),
+        ] {
+            let request = with_tool(choice);
+            let reply = promptly(client.respond(&request, &call_context())).await;
+            assert_eq!(reply.unwrap().text(), "Héllo 🦀");
+            assert_eq!(server.seen().len(), asked, "only the first was refused");
+        }
+        let must_call = with_tool(ToolChoice::Required);
+        let error = promptly(client.respond(&must_call, &call_context())).await;
+        assert_eq!(error.unwrap_err().kind, LlmErrorKind::BadRequest);
+        assert_eq!(server.seen().len(), 5);
     }
 }
 
