@@ -28,7 +28,7 @@ const MORE_THAN_A_MINUTE_ALLOWS: &str = "request too large for";
 /// What errors mean, besides what holds everywhere; the first rule that fits counts. The codes are those of OpenAI's guide to errors
 /// (platform.openai.com/docs/guides/error-codes) and of the errors of a response in its published API description; inside
 /// a stream there is no status, so that the code alone tells.
-const RULES: [ErrorRule; 27] = [
+const RULES: [ErrorRule; 28] = [
     // Its code is that of a rate, but no wait makes it fit.
     ErrorRule::message(MORE_THAN_A_MINUTE_ALLOWS, Meaning::ContextOverflow),
     // The type of an error about money may stand beside a code about rates: the code is right.
@@ -55,8 +55,9 @@ const RULES: [ErrorRule; 27] = [
     ErrorRule::code("unsupported_image_media_type", Meaning::BadRequest),
     ErrorRule::code("empty_image_file", Meaning::BadRequest),
     ErrorRule::code("image_file_not_found", Meaning::BadRequest),
-    // Groq's: the model wrote a call that the server cannot parse. The request is as it should be.
+    // Groq's: the model wrote a call, or an answer, that the server cannot parse. The request is as it should be.
     ErrorRule::code("tool_use_failed", Meaning::InvalidResponse),
+    ErrorRule::code("json_validate_failed", Meaning::InvalidResponse),
     // An item of the conversation that the server does not know, not a model.
     ErrorRule::message("items are not persisted", Meaning::BadRequest),
     ErrorRule::message("exceeds the context window", Meaning::ContextOverflow),

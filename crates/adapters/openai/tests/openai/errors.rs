@@ -91,7 +91,7 @@ const DOCUMENTED: [(u16, &str, &str, &str, LlmErrorKind); 24] = [
         "",
         "unsupported_country_region_territory",
         "Country not supported",
-        LlmErrorKind::Unauthorized,
+        LlmErrorKind::BadRequest,
     ),
     (
         404,
@@ -176,21 +176,24 @@ async fn each_documented_error_is_its_kind_on_both_protocols() {
 }
 
 #[tokio::test]
-async fn a_call_that_groq_cannot_parse_is_no_bad_request() {
-    let error = json!({"message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
-        "type": "invalid_request_error", "code": "tool_use_failed", "failed_generation": "<function=look"});
-    let body = json!({"error": error}).to_string();
-    let refusal = body.clone();
-    let refusing =
-        Loopback::start(move |_| Answer::whole(400, "content-type: application/json", &refusal))
-            .await;
-    for error in both(&client(&refusing, Api::Chat), &request("hi")).await {
-        assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{error}");
+async fn what_groq_cannot_parse_is_no_bad_request() {
+    for code in ["tool_use_failed", "json_validate_failed"] {
+        let error = json!({"message": "Please adjust your prompt. See 'failed_generation' for more details.",
+            "type": "invalid_request_error", "code": code, "failed_generation": "<function=look"});
+        let body = json!({"error": error}).to_string();
+        let refusal = body.clone();
+        let refusing = Loopback::start(move |_| {
+            Answer::whole(400, "content-type: application/json", &refusal)
+        })
+        .await;
+        for error in both(&client(&refusing, Api::Chat), &request("hi")).await {
+            assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{error}");
+        }
+        let failing = format!("event: error\ndata: {body}\n\n");
+        let failing = Loopback::start(move |_| pieces(&failing)).await;
+        let error = stream(&client(&failing, Api::Chat), &request("hi")).await;
+        assert_eq!(error.unwrap_err().kind, LlmErrorKind::InvalidResponse);
     }
-    let failing = format!("event: error\ndata: {body}\n\n");
-    let failing = Loopback::start(move |_| pieces(&failing)).await;
-    let error = stream(&client(&failing, Api::Chat), &request("hi")).await;
-    assert_eq!(error.unwrap_err().kind, LlmErrorKind::InvalidResponse);
 }
 
 #[tokio::test]

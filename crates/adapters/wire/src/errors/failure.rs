@@ -14,7 +14,7 @@ use super::retry_after::{limits_reset, retry_after, should_retry, wait_in_body};
 use super::{ServerErrors, clean, rules};
 
 /// Words after which servers write the size of the context.
-const LIMIT_FOLLOWS: [&str; 17] = [
+const LIMIT_FOLLOWS: [&str; 18] = [
     "maximum context length is ",
     "maximum context length of ",
     "context length of only ",
@@ -31,12 +31,13 @@ const LIMIT_FOLLOWS: [&str; 17] = [
     "maximum allowed input length of ",
     "Max size: ",
     "): Limit ",
+    "`max_new_tokens` must be <= ",
     " > ",
 ];
 
 /// Words after which servers write what the request needed. Where a server counts the prompt and the reply apart, the prompt
 /// comes first.
-const NEEDED_FOLLOWS: [&str; 21] = [
+const NEEDED_FOLLOWS: [&str; 22] = [
     "prompt contains at least ",
     "prompt contains ",
     "You passed ",
@@ -58,6 +59,7 @@ const NEEDED_FOLLOWS: [&str; 21] = [
     "context limit: ",
     "Input length ",
     ", Requested ",
+    ". Given: ",
 ];
 
 /// Words before which servers write how much of that is the reply.

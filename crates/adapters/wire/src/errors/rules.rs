@@ -126,8 +126,9 @@ impl Meaning {
 }
 
 /// The words about a conversation that is too long: those of vLLM, LM Studio, xAI, Moonshot, Gemini, Anthropic, Ollama's cloud,
-/// GitHub Copilot, SGLang, MiniMax, Bedrock, DashScope, Poolside and GitHub Models, any of which may stand behind a gateway.
-const OVERFLOWS: [ErrorRule; 16] = [
+/// GitHub Copilot, SGLang, MiniMax, Bedrock, DashScope, Poolside, GitHub Models and TGI (so of Together), any of which may stand
+/// behind a gateway.
+const OVERFLOWS: [ErrorRule; 17] = [
     overflow("maximum context length"),
     overflow("context length is only"),
     overflow("greater than the context length"),
@@ -144,19 +145,36 @@ const OVERFLOWS: [ErrorRule; 16] = [
     overflow("range of input length should be"),
     overflow("maximum allowed input length"),
     overflow("request body too large for"),
+    overflow("`max_new_tokens` must be <="),
 ];
 
 /// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.
-const COMMON: [ErrorRule; 15] = [
+const COMMON: [ErrorRule; 26] = [
     ErrorRule::code("insufficient_quota", Meaning::QuotaExhausted),
     ErrorRule::kind("insufficient_quota", Meaning::QuotaExhausted),
     ErrorRule::code("credit_balance_exhausted", Meaning::QuotaExhausted),
+    // LiteLLM's.
+    ErrorRule::kind("budget_exceeded", Meaning::QuotaExhausted),
     ErrorRule::kind("exceed_context_size_error", Meaning::ContextOverflow),
     ErrorRule::code("context_length_exceeded", Meaning::ContextOverflow),
     ErrorRule::code("model_not_found", Meaning::ModelNotFound),
+    // Groq's, Azure's, Mistral's, OpenRouter's and LiteLLM's.
+    ErrorRule::code("model_decommissioned", Meaning::ModelNotFound),
+    ErrorRule::code("DeploymentNotFound", Meaning::ModelNotFound),
+    ErrorRule::kind("invalid_model", Meaning::ModelNotFound),
+    ErrorRule::message("is not a valid model id", Meaning::ModelNotFound),
+    ErrorRule::message("invalid model name passed", Meaning::ModelNotFound),
     ErrorRule::code("content_filter", Meaning::ContentFiltered),
     ErrorRule::code("content_policy_violation", Meaning::ContentFiltered),
+    // OpenRouter's, with the status of a key that may not do this.
+    ErrorRule::message("input was flagged", Meaning::ContentFiltered),
+    // Of OpenAI with that status: no other key helps.
+    ErrorRule::code("unsupported_country_region_territory", Meaning::BadRequest),
     ErrorRule::code("invalid_api_key", Meaning::Unauthorized),
+    // Gemini's and xAI's, with the status of a bad request.
+    ErrorRule::message("api key not valid", Meaning::Unauthorized),
+    ErrorRule::message("api key expired", Meaning::Unauthorized),
+    ErrorRule::message("incorrect api key provided", Meaning::Unauthorized),
     ErrorRule::kind("authentication_error", Meaning::Unauthorized),
     ErrorRule::kind("permission_error", Meaning::Unauthorized),
     ErrorRule::code("rate_limit_exceeded", Meaning::RateLimited),
@@ -200,4 +218,71 @@ fn by_status(failure: &Failure) -> Meaning {
 fn contains(text: &str, words: &str) -> bool {
     text.to_ascii_lowercase()
         .contains(&words.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, StatusCode};
+
+    use super::*;
+
+    #[test]
+    fn what_services_say_of_keys_models_money_and_content_is_known_whatever_its_status() {
+        for (status, body, meaning) in [
+            (
+                400,
+                r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]"#,
+                Meaning::Unauthorized,
+            ),
+            (
+                400,
+                r#"{"code":"Client specified an invalid argument","error":"Incorrect API key provided: sk***23."}"#,
+                Meaning::Unauthorized,
+            ),
+            (
+                403,
+                r#"{"error":{"message":"m requires moderation on OpenAI. Your input was flagged for \"violence\".","code":403}}"#,
+                Meaning::ContentFiltered,
+            ),
+            (
+                403,
+                r#"{"error":{"code":"unsupported_country_region_territory","message":"Country, region, or territory not supported","type":"request_forbidden"}}"#,
+                Meaning::BadRequest,
+            ),
+            (
+                400,
+                r#"{"object":"error","message":"Invalid model: m","type":"invalid_model","param":null,"code":"1500"}"#,
+                Meaning::ModelNotFound,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"The model `m` has been decommissioned.","type":"invalid_request_error","code":"model_decommissioned"}}"#,
+                Meaning::ModelNotFound,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"foo/bar is not a valid model ID","code":400}}"#,
+                Meaning::ModelNotFound,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"/chat/completions: Invalid model name passed in model=m.","type":"None","param":"None","code":"400"}}"#,
+                Meaning::ModelNotFound,
+            ),
+            (
+                404,
+                r#"{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}"#,
+                Meaning::ModelNotFound,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Budget has been exceeded! Current cost: 10.1, Max budget: 10.0","type":"budget_exceeded","param":null,"code":"400"}}"#,
+                Meaning::QuotaExhausted,
+            ),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let failure = Failure::of_response(status, &HeaderMap::new(), body.as_bytes());
+            assert_eq!(super::meaning(&failure, &[]), meaning, "{body}");
+        }
+    }
 }

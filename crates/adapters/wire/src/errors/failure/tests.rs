@@ -165,6 +165,11 @@ fn an_overflow_is_known_in_the_words_of_each_server() {
             131_040,
             131_393,
         ),
+        (
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 8000 `inputs` tokens and 4096 `max_new_tokens`",
+            8_193,
+            8_000,
+        ),
     ] {
         let body = serde_json::json!({"error": {"message": words}}).to_string();
         let (limit, needed) = (Some(limit), Some(needed));
