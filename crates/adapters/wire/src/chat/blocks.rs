@@ -26,8 +26,8 @@ use crate::sse::SseEvent;
 /// The data of the event that ends a stream.
 const DONE: &str = "[DONE]";
 
-/// The finish reason by which servers of any kind say that they gave up midway.
-const ERROR: &str = "error";
+/// The finish reasons by which servers of any kind say that they gave up midway; `abort` is that of vLLM and SGLang.
+const GAVE_UP_REASONS: [&str; 2] = ["error", "abort"];
 
 /// The blocks of a reply that is coming in. Their numbers are in the order in which they first appear.
 #[derive(Debug)]
@@ -208,7 +208,7 @@ impl Blocks {
             EventOutcome::Nothing
         };
         if let Some(reason) = Text::of(choice.finish_reason) {
-            if reason == ERROR || self.gave_up_reason == Some(&*reason) {
+            if GAVE_UP_REASONS.contains(&&*reason) || self.gave_up_reason == Some(&*reason) {
                 if let Some(error) = told_error(choice.error, errors) {
                     return Err(error);
                 }
@@ -335,15 +335,20 @@ fn told_error(field: Option<&RawValue>, errors: &ServerErrors) -> Option<LlmErro
 }
 
 fn finish(reason: &str) -> Result<ReplyFinish, LlmError> {
-    match reason {
+    // Gemini says behind a colon what its filter found.
+    match reason.split(':').next().unwrap_or_default() {
         // The model's own end: so of Together, of TGI and of watsonx.
         "stop" | "eos" | "eos_token" => Ok(ReplyFinish::Stop),
         "tool_calls" | "function_call" => Ok(ReplyFinish::ToolCalls),
         "length" | "model_length" => Ok(ReplyFinish::Length),
         "content_filter" => Ok(ReplyFinish::ContentFilter),
-        other => Err(invalid(format!(
+        "function_call_filter" => Err(invalid(format!(
+            "the model wrote a call that its server cannot read ({})",
+            clean(reason, 60)
+        ))),
+        _ => Err(invalid(format!(
             "the reply has the unknown finish reason {:?}",
-            clean(other, 60)
+            clean(reason, 60)
         ))),
     }
 }

@@ -339,6 +339,8 @@ fn an_unknown_or_contradictory_finish_is_refused() {
     let text = r#"{"content":"x"}"#;
     assert!(invalid(&[text], "eos\u{202e}").contains(r"unknown finish reason"));
     assert!(invalid(&[text], "tool_calls").contains("has none"));
+    let malformed = invalid(&[text], "function_call_filter: MALFORMED_FUNCTION_CALL");
+    assert!(malformed.contains("a call that its server cannot read"));
     let two = [delta(text), finished("stop"), finished("length")];
     let error = reply(two.iter().map(String::as_str)).unwrap_err();
     assert!(error.message.contains("two different"), "{error}");
@@ -386,6 +388,7 @@ fn each_finish_reason_is_understood() {
         ("length", ReplyFinish::Length),
         ("model_length", ReplyFinish::Length),
         ("content_filter", ReplyFinish::ContentFilter),
+        ("content_filter: SAFETY", ReplyFinish::ContentFilter),
     ] {
         assert_eq!(
             reply_to(&[r#"{"content":"x"}"#], reason).unwrap().finish,
@@ -487,12 +490,13 @@ fn an_error_in_place_of_a_chunk_is_that_error() {
 #[test]
 fn a_server_that_gave_up_midway_failed_and_what_it_used_is_kept() {
     let text = delta(r#"{"content":"Half"}"#);
-    let finish = finished("insufficient_system_resource");
     let used = r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":1}}"#;
-    let error = reply([text.as_str(), &finish, used]).unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::server(None));
-    assert!(error.is_retryable());
-    assert_eq!(error.usage.unwrap().prompt, TokenCount::measured(5));
+    for reason in [GAVE_UP, "abort"] {
+        let error = reply([text.as_str(), &finished(reason), used]).unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::server(None));
+        assert!(error.is_retryable());
+        assert_eq!(error.usage.unwrap().prompt, TokenCount::measured(5));
+    }
 }
 
 #[test]
