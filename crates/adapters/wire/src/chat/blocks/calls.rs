@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use neuraxis_core::{BlockIndex, LlmError, ReplyDelta};
+use serde::de::IgnoredAny;
 
 use super::{Blocks, block_number};
 use crate::chat::chunk::CallDelta;
@@ -23,6 +24,8 @@ pub(super) struct Call {
     id: Option<Arc<str>>,
     name: Arc<str>,
     pub(super) has_arguments: bool,
+    /// Its first piece brought arguments that need no more.
+    came_whole: bool,
 }
 
 impl Blocks {
@@ -47,6 +50,7 @@ impl Blocks {
             None => self.begin_call(delta.index.unwrap_or(position), id, name)?,
         };
         if let (Some(text), Some(call)) = (&arguments, self.calls.get_mut(position)) {
+            call.came_whole = name.is_some() && is_whole(text);
             call.has_arguments |= !text.trim().is_empty();
         }
         if name.is_some() || arguments.is_some() {
@@ -70,7 +74,7 @@ impl Blocks {
 
     /// Returns the position of the call that a piece is of: of the last that began under its index, else of a new one. Some
     /// servers number from one, and some give all calls of a reply the same number, so that a name with another id is
-    /// another call.
+    /// another call, and so is one without any id where the last call is known to be over.
     fn position_of(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>) -> usize {
         let next = self.calls.len();
         let Some(index) = index else {
@@ -82,7 +86,7 @@ impl Blocks {
         };
         let mut begun = self.calls.iter().enumerate();
         match begun.rfind(|(_, call)| call.index == index) {
-            Some((_, call)) if name.is_some() && call.has_another_id(id) => next,
+            Some((_, call)) if call.is_followed_by(id, name) => next,
             Some((position, _)) => position,
             None => next,
         }
@@ -120,15 +124,22 @@ impl Blocks {
             id: id.clone(),
             name: name.clone(),
             has_arguments: false,
+            came_whole: false,
         });
         Ok((block, id, Some(name)))
     }
 }
 
 impl Call {
-    /// Tells whether a piece names another call: both have an id, and not the same.
-    fn has_another_id(&self, id: Option<&str>) -> bool {
-        matches!((self.id.as_deref(), id), (Some(own), Some(id)) if own != id)
+    /// Tells whether a piece with a name begins another call: both have an id, and not the same; or neither has one, and the
+    /// names differ or this one came whole.
+    fn is_followed_by(&self, id: Option<&str>, name: Option<&str>) -> bool {
+        let Some(name) = name else { return false };
+        match (self.id.as_deref(), id) {
+            (Some(own), Some(id)) => own != id,
+            (None, None) => *self.name != *name || self.came_whole,
+            _ => false,
+        }
     }
 
     /// Checks that another piece is of this call.
@@ -141,4 +152,9 @@ impl Call {
         }
         Ok(())
     }
+}
+
+/// Tells whether arguments are a JSON object.
+fn is_whole(arguments: &str) -> bool {
+    arguments.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }

@@ -257,6 +257,28 @@ fn calls_may_have_the_same_number_or_any_others() {
 }
 
 #[test]
+fn calls_with_the_same_number_and_no_ids_are_told_apart_by_their_names_and_where_they_are_whole() {
+    // As converters for Gemini send them, and as a server that repeats the name in each piece.
+    let pieces = call_pieces(&[
+        (0, Some(""), Some("a"), "{}"),
+        (0, Some(""), Some("b"), r#"{"p":1}"#),
+        (0, None, Some("b"), r#"{"p""#),
+        (0, None, Some("b"), ":2}"),
+        (0, None, Some("a"), "{}"),
+    ]);
+    let pieces: Vec<_> = pieces.iter().map(String::as_str).collect();
+    assert_eq!(
+        calls(&reply_to(&pieces, "stop").unwrap()),
+        [
+            (None, "a", "{}"),
+            (None, "b", r#"{"p":1}"#),
+            (None, "b", r#"{"p":2}"#),
+            (None, "a", "{}"),
+        ]
+    );
+}
+
+#[test]
 fn pieces_of_calls_may_take_turns_by_their_numbers() {
     let pieces = call_pieces(&[
         (1, Some("c"), Some("a"), "{"),
