@@ -246,7 +246,11 @@ impl LlmClient for OpenAiClient {
     }
 
     fn info(&self) -> ModelInfo {
-        self.info.clone()
+        let mut info = self.info.clone();
+        if let Protocol::Chat(client) = &self.protocol {
+            info.media = client.media();
+        }
+        info
     }
 }
 

@@ -46,6 +46,20 @@ const NO_TOOLS: [&str; 7] = [
     "tool calling is not supported",
 ];
 
+/// Words by which a server refuses images or sounds, whatever they are: those of Groq, vLLM, OpenRouter, Ollama, llama-server,
+/// OpenAI and DeepSeek.
+const NO_MEDIA: [&str; 9] = [
+    "content' : value must be a string",
+    "at most 0 image",
+    "is not a multimodal model",
+    "support image input",
+    "data required for image input",
+    "image input is not supported",
+    "audio input is not supported",
+    "image_url is only supported by certain models",
+    "unknown variant `image_url`",
+];
+
 /// A client of Chat Completions, in the dialect of one server.
 ///
 /// Makes one attempt a call. A request that the server refuses, and takes in another form, goes out again at once in that
@@ -193,8 +207,8 @@ impl ChatClient {
     }
 
     /// Takes note of a server that refuses what can be said in another way: the order of roles in a request, the ids of
-    /// calls, calls without its signature, the question for a stream's usage, tools that need not be called. Any other error
-    /// stays one, and so does a second refusal of the same.
+    /// calls, calls without its signature, the question for a stream's usage, images of earlier messages, tools that need not
+    /// be called. Any other error stays one, and so does a second refusal of the same.
     fn learn(
         &self,
         error: LlmError,
@@ -229,6 +243,10 @@ impl ChatClient {
             "calls that it did not sign; from now on they have what stands for a signature"
         } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery, sent) {
             "to count a stream; from now on it is not asked for the usage"
+        } else if NO_MEDIA.iter().any(|words| said.contains(words))
+            && encoder.leave_media_out(request, sent)
+        {
+            "images, sounds and files; from now on they are left out of what was said before"
         } else if NO_TOOLS.iter().any(|words| said.contains(words))
             && encoder.offer_no_tools(request, sent)
         {

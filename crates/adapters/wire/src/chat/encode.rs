@@ -55,6 +55,8 @@ pub(super) struct Refused {
     unsigned_calls: bool,
     /// To be asked for the usage of a stream.
     stream_usage: bool,
+    /// Images, sounds and files.
+    media: bool,
     /// Tools.
     tools: bool,
 }
@@ -118,8 +120,9 @@ impl Encoder {
         };
         let messages = request.messages.messages();
         let rules = self.rules(messages);
+        let is_refused = self.refused().media;
         check_media(messages, |part| {
-            rules.dialect.media.refuses(&part.media_type) || rules.has_form(part)
+            !is_refused && (rules.dialect.media.refuses(&part.media_type) || rules.has_form(part))
         })?;
         let prefix = self.prefixes.encoded(messages, &rules)?;
         let encoded = prefix.bytes();
@@ -220,6 +223,14 @@ impl Encoder {
         self.note(changes, |refused| &mut refused.stream_usage)
     }
 
+    /// Leaves images, sounds and files out from now on; false if that changes nothing for this request as it was sent. One that
+    /// nobody has answered yet is not left out: [`body`](Self::body) fails with it.
+    pub(super) fn leave_media_out(&self, request: &ModelRequest, sent: Refused) -> bool {
+        let mut messages = request.messages.messages().iter();
+        let changes = messages.any(|message| message.media().next().is_some()) && !sent.media;
+        self.note(changes, |refused| &mut refused.media)
+    }
+
     /// Offers no tools from now on where none has to be called; false if that changes nothing for this request as it was sent.
     pub(super) fn offer_no_tools(&self, request: &ModelRequest, sent: Refused) -> bool {
         let changes = !request.tools.is_empty() && may_go_without(request) && !sent.tools;
@@ -233,7 +244,10 @@ impl Encoder {
     }
 
     pub(super) fn media(&self) -> MediaTypes {
-        self.media.get().copied().unwrap_or(self.dialect.media)
+        match self.refused().media {
+            true => MediaTypes::NONE,
+            false => self.media.get().copied().unwrap_or(self.dialect.media),
+        }
     }
 
     fn rules(&self, messages: &[Arc<Message>]) -> Rules {

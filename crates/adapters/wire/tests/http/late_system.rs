@@ -1,11 +1,12 @@
 //! Servers that refuse what others take: system messages behind others, roles that do not take turns, ids of any form, calls
-//! that they did not sign, the question for a stream's usage, tools.
+//! that they did not sign, the question for a stream's usage, images, tools.
 
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use neuraxis_core::{
-    JsonText, LlmErrorKind, Message, ModelRequest, ReplyFormat, ToolChoice, ToolSpec,
+    JsonText, LlmErrorKind, MediaPart, MediaTypes, Message, ModelRequest, Part, ReplyFormat,
+    ToolChoice, ToolSpec,
 };
 use neuraxis_testkit::{call_context, messages, request_of};
 use neuraxis_wire::reply::assemble;
@@ -291,6 +292,49 @@ async fn a_stream_is_asked_for_its_usage_until_the_server_refuses_that() {
     for asked in [2, 3] {
         assert_eq!(stream(&client).await.unwrap().text(), "Héllo 🦀");
         assert_eq!(server.seen().len(), asked);
+    }
+}
+
+#[tokio::test]
+async fn an_image_of_an_earlier_message_is_left_out_once_the_server_refused_it() {
+    const OF_GROQ: &str = "'messages.0' : for 'role:user' the following must be satisfied[('messages.0.content' : value must be a string)]";
+    const OF_LLAMA_SERVER: &str = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj";
+    const OF_OLLAMA: &str = "this model is missing data required for image input";
+    for (status, refusal) in [
+        (400, OF_GROQ),
+        (400, "At most 0 image(s) may be provided in one prompt."),
+        (404, "No endpoints found that support image input"),
+        (400, OF_OLLAMA),
+        (500, OF_LLAMA_SERVER),
+    ] {
+        let server = Loopback::start(move |seen| match seen.body.contains("image_url") {
+            true => refusal_of_mistral(status, refusal),
+            false => Answer::json(WHOLE),
+        })
+        .await;
+        let client = learning(&server);
+        let image = Part::Media(MediaPart::embedded("image/png", "QUJD"));
+        let shown = Message::User {
+            parts: vec![Part::text("What is it?"), image],
+        };
+        let fresh = request_of([shown.clone()]);
+        let later = request_of([
+            shown,
+            Message::assistant("A cat."),
+            Message::user("In one word?"),
+        ]);
+        for asked in [2, 3] {
+            let reply = promptly(client.respond(&later, &call_context())).await;
+            assert_eq!(reply.unwrap().text(), "Héllo 🦀");
+            assert_eq!(server.seen().len(), asked, "only the first was refused");
+        }
+        assert!(server.seen()[2].body.contains("left out"));
+        assert_eq!(client.media(), MediaTypes::NONE);
+        let error = promptly(client.respond(&fresh, &call_context())).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::BadRequest);
+        assert!(error.message.contains("image/png"), "{error}");
+        assert_eq!(server.seen().len(), 3, "what it is about is not left out");
     }
 }
 
