@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 pub(crate) use self::filter::Filtered;
 pub use self::filter::ReplyFilter;
-pub use self::usage::{Shares, TokenCounts, known_count};
+pub use self::usage::{Shares, TokenCounts, known_count, written_count};
 use crate::errors::ServerErrors;
 pub use crate::errors::clean;
 use crate::sse::SseEvent;

@@ -5,7 +5,7 @@
 
 use neuraxis_core::{LlmError, LlmErrorKind, ReplyFinish};
 use neuraxis_wire::ServerErrors;
-use neuraxis_wire::reply::{Text, TokenCounts, clean, known_count};
+use neuraxis_wire::reply::{Text, TokenCounts, clean, known_count, written_count};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -107,13 +107,13 @@ pub(super) struct Delta<'a> {
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct UsageField {
     /// What of the prompt was neither read from the cache nor written to it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     input_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     cache_creation_input_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     cache_read_input_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     output_tokens: Option<i64>,
     #[serde(default)]
     output_tokens_details: Option<OutputDetails>,
@@ -121,7 +121,7 @@ pub(super) struct UsageField {
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 struct OutputDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     thinking_tokens: Option<i64>,
 }
 

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use neuraxis_wire::reply::{Text, TokenCounts, known_count};
+use neuraxis_wire::reply::{Text, TokenCounts, known_count, written_count};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -58,11 +58,11 @@ pub(super) struct IncompleteDetails<'a> {
 /// Token counts. Signed, since servers write -1 for what they do not know.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct ResponseUsage {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     input_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     output_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     total_tokens: Option<i64>,
     #[serde(default)]
     input_tokens_details: Option<PromptDetails>,
@@ -72,15 +72,15 @@ pub(super) struct ResponseUsage {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct PromptDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     cached_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     cache_write_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct CompletionDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     reasoning_tokens: Option<i64>,
 }
 

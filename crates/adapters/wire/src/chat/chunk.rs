@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::reply::Text;
+use crate::reply::{Text, written_count};
 
 /// A chunk of a stream, or a whole reply.
 #[derive(Debug, Deserialize)]
@@ -104,39 +104,39 @@ pub(super) struct FunctionDelta<'a> {
 /// Token counts. Signed, since servers write -1 for what they do not know.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct UsageField {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) prompt_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) completion_tokens: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) total_tokens: Option<i64>,
     #[serde(default)]
     pub(super) prompt_tokens_details: Option<PromptDetails>,
     #[serde(default)]
     pub(super) completion_tokens_details: Option<CompletionDetails>,
     /// Prompt tokens from Moonshot's cache.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) cached_tokens: Option<i64>,
     /// Prompt tokens from DeepSeek's cache.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) prompt_cache_hit_tokens: Option<i64>,
     /// Prompt tokens that DeepSeek had to read.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) prompt_cache_miss_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct PromptDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) cached_tokens: Option<i64>,
     /// What OpenAI wrote to its cache, and bills apart.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) cache_write_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct CompletionDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) reasoning_tokens: Option<i64>,
 }
 
@@ -144,13 +144,13 @@ pub(super) struct CompletionDetails {
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct Timings {
     /// Prompt tokens from the cache.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) cache_n: Option<i64>,
     /// Prompt tokens that had to be read.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) prompt_n: Option<i64>,
     /// Tokens written.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_count")]
     pub(super) predicted_n: Option<i64>,
 }
 

@@ -206,6 +206,18 @@ mod tests {
     }
 
     #[test]
+    fn a_count_may_be_written_as_a_float_and_what_is_no_count_is_unknown() {
+        let field = field(
+            r#"{"prompt_tokens":12.0,"completion_tokens":"7","total_tokens":1e30,"cached_tokens":0.5}"#,
+        );
+        let usage = usage(Some(&field), None, TEXT);
+        assert_eq!(usage.prompt, TokenCount::measured(12));
+        assert_eq!(usage.completion, TokenCount::UNKNOWN);
+        assert_eq!(usage.total, TokenCount::UNKNOWN);
+        assert_eq!(usage.cached, TokenCount::measured(0));
+    }
+
+    #[test]
     fn reasoning_and_calls_are_estimated_by_their_share_unless_they_are_all_there_is() {
         let field = field(r#"{"prompt_tokens":1,"completion_tokens":100}"#);
         let mixed = Shares {

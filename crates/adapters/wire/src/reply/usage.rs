@@ -1,6 +1,8 @@
 //! What a reply used, whatever the protocol calls it.
 
 use neuraxis_core::{TokenCount, Usage};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// How many bytes of a reply were what, by which counts are estimated that the server does not give.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,6 +68,20 @@ impl TokenCounts {
 #[must_use]
 pub fn known_count(number: Option<i64>) -> Option<u64> {
     number.and_then(|number| u64::try_from(number).ok())
+}
+
+/// Reads a count, which some servers write as `12.0`; nothing of what is no whole number, since no reply is to fail for that.
+///
+/// # Errors
+///
+/// What the deserializer fails with, so for what is no JSON.
+pub fn written_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let written = Value::deserialize(deserializer)?;
+    // Without a fraction it is written as a whole number is.
+    let whole = |number: f64| number.to_string().parse().ok();
+    Ok(written
+        .as_i64()
+        .or_else(|| written.as_f64().and_then(whole)))
 }
 
 fn measured(number: Option<u64>) -> TokenCount {
