@@ -100,7 +100,8 @@ pub enum BroughtError {
         /// What is wrong with its parameters.
         why: UnboundedSchema,
     },
-    /// Policy does not let this role serve such a request.
+    /// Policy does not let this role serve such a request. Where it is its model that does not take what is attached,
+    /// [`RequestError::Attachment`] says so.
     #[error("policy does not allow role {asked} here; it allows: {allowed}")]
     RoleNotAllowed {
         /// The role that was asked for.

@@ -3,6 +3,7 @@
 //! Not whether the content is what its type says (`media`), nor which of those models serves, which governance decides.
 
 use neuraxis_core::{AgentSpec, MediaPart, MediaTypes, Message, Part, Role};
+use neuraxis_ports::ModelInfo;
 
 use crate::engine::Engine;
 use crate::media::{self, AttachmentError, Texts};
@@ -104,23 +105,17 @@ impl Engine {
     /// first of those roles stands for them all.
     pub(crate) fn not_taken(&self, request: &UserRequest, roles: &[Role]) -> RequestError {
         let models = roles.iter().filter_map(|role| self.model(role, None));
-        let infos = models.map(|(_, model)| model.info());
-        let mut refusals = infos.filter_map(|info| {
-            let mut media = request.media();
-            let (number, part) = media.find(|(_, part)| info.media.refuses(&part.media_type))?;
-            let part = Part::Media(part.clone());
-            Some(RequestError::Attachment {
-                part: named(number, Some(&part)),
-                source: AttachmentError::NotTaken {
-                    model: info.model,
-                    takes: info.media,
-                },
-            })
-        });
+        let mut refusals = models.filter_map(|(_, model)| refusal(request, model.info()));
         refusals.next().unwrap_or_else(|| RequestError::Attachment {
             part: named(1, request.attachments.first()),
             source: AttachmentError::NoModel,
         })
+    }
+
+    /// Returns the error of a request that names a role whose own model does not take what is attached; `None` if it takes all of
+    /// it, or there is no such model.
+    pub(crate) fn not_taken_by(&self, request: &UserRequest, role: &Role) -> Option<RequestError> {
+        refusal(request, self.models.get(role)?.info())
     }
 
     /// Checks the media that a conversation was given since a model spoke last, and that the models take them that serve the
@@ -174,6 +169,20 @@ impl Engine {
         }
         model.info().media
     }
+}
+
+/// Returns the error of a request to which something is attached that a model does not take.
+fn refusal(request: &UserRequest, info: ModelInfo) -> Option<RequestError> {
+    let mut media = request.media();
+    let (number, part) = media.find(|(_, part)| info.media.refuses(&part.media_type))?;
+    let part = Part::Media(part.clone());
+    Some(RequestError::Attachment {
+        part: named(number, Some(&part)),
+        source: AttachmentError::NotTaken {
+            model: info.model,
+            takes: info.media,
+        },
+    })
 }
 
 /// Names an attachment to people.

@@ -188,10 +188,14 @@ impl Runs {
         if let Some(role) = options.role
             && let Err(allowed) = serve_by(&mut decision, &role)
         {
-            return Err(ForkError::RoleNotAllowed {
-                asked: role,
-                allowed,
-            });
+            let not_taken = self.parts.engine.not_taken_by(&request, &role);
+            return Err(not_taken.map_or_else(
+                || ForkError::RoleNotAllowed {
+                    asked: role,
+                    allowed,
+                },
+                ForkError::Request,
+            ));
         }
         let new_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await;

@@ -14,6 +14,7 @@ use neuraxis_ports::{Session, StoreError, UsageOf};
 use super::recheck::InForce;
 use super::{Runs, owner};
 use crate::agent::InstructionContext;
+use crate::brought::BroughtError;
 use crate::request::{Earlier, RequestError, UserRequest};
 
 /// What is known of a request beside what it says itself.
@@ -276,13 +277,20 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// [`RequestError::TooLarge`].
+    /// [`RequestError::TooLarge`], [`RequestError::Brought`] and [`RequestError::Attachment`].
     pub(crate) async fn asked_spec(
         &self,
         request: &UserRequest,
         mut decision: Arc<Decision>,
     ) -> Result<Arc<RunSpec>, RequestError> {
-        request.choose_role(&mut decision)?;
+        request.choose_role(&mut decision).map_err(|error| {
+            let engine = &self.parts.engine;
+            let not_taken = match &error {
+                BroughtError::RoleNotAllowed { asked, .. } => engine.not_taken_by(request, asked),
+                _ => None,
+            };
+            not_taken.unwrap_or_else(|| error.into())
+        })?;
         let run_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(run_id, request, decision).await;
         let latest = request.join(&mut spec)?;

@@ -6,7 +6,9 @@ use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
     MediaPart, MediaTypes, Message, ModelRef, Part, Role, RunStatus, ToolOutput, Transcript, Turn,
 };
-use neuraxis_engine::{ForkOptions, Orchestrator, RequestError, RequestPart, attachment, replay};
+use neuraxis_engine::{
+    Brought, ForkOptions, Orchestrator, RequestError, RequestPart, attachment, replay,
+};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
@@ -98,6 +100,28 @@ async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not(
     assert!(router.requests().is_empty());
     let heard = hear(&orchestrator, request("And now?")).await;
     assert_eq!(heard.result.reply, "router");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_is_asked_for_and_whose_model_does_not_take_it_is_named_with_what_it_takes() {
+    const TOLD: &str =
+        "attachment 1 (image/png, 16 bytes) cannot be sent: test/router takes text alone";
+    let (orchestrator, _, _) = that_prefers_a_blind_model();
+    let by_router = Brought::default().role(Role::ROUTER);
+    let asked = request("What is it?").attach(picture()).bring(by_router);
+    let error = orchestrator.stream(asked).await.unwrap_err();
+    assert_eq!(error.to_string(), TOLD);
+
+    let first = hear(&orchestrator, request("And now?")).await.result;
+    let mut options = ForkOptions::new("fork".parse().unwrap())
+        .message("What is it?")
+        .attach(picture());
+    options.role = Some(Role::ROUTER);
+    let forked = orchestrator
+        .runs()
+        .fork(first.run_id, Turn(1), options)
+        .await;
+    assert_eq!(forked.unwrap_err().to_string(), TOLD);
 }
 
 #[tokio::test(start_paused = true)]
