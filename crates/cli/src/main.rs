@@ -9,6 +9,7 @@ mod approve;
 mod arguments;
 mod bars;
 mod call;
+mod call_warnings;
 mod command;
 mod completion;
 mod confirm;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<(), CommandError> {
     invocation::remember(&arguments.configuration);
+    call_warnings::show();
     // One worker beside this thread is enough for a single run, and keeps it alive while a tool blocks or output lags.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build();

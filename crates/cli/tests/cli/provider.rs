@@ -26,6 +26,8 @@ pub(crate) enum Behavior {
     Refuses(&'static str),
     /// The key may ask its models, and not list them.
     RefusesList,
+    /// It refuses requests that offer tools.
+    TakesNoTools,
 }
 
 /// A request that came.
@@ -120,6 +122,12 @@ fn answer(behavior: Behavior, path: &str, body: &Value) -> String {
             ]});
             response("200 OK", "application/json", &list.to_string())
         }
+        Behavior::TakesNoTools if body.get("tools").is_some() => response(
+            "400 Bad Request",
+            "application/json",
+            r#"{"error":{"message":"gemma:2b does not support tools","type":"api_error"}}"#,
+        ),
+        Behavior::TakesNoTools => chat(body),
         Behavior::Thinks => {
             let message =
                 json!({"role": "assistant", "content": "", "reasoning_content": "Let me see."});

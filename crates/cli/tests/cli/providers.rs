@@ -82,6 +82,19 @@ fn the_same_question_is_answered_alike_whoever_the_provider_is() {
 }
 
 #[test]
+fn a_model_that_takes_no_tools_answers_without_them_and_the_user_is_warned() {
+    let provider = Provider::start(Behavior::TakesNoTools);
+    let [_, (_, section), ..] = sections(&provider.url());
+    let done = run(&machine(&section), &["ask", "What time is it?"]);
+    let warned =
+        "warning: openai/gpt-test: the model takes no tools: it answers without them from now on";
+    assert!(done.stderr.starts_with(warned), "{done:?}");
+    let why = "gemma:2b does not support tools";
+    assert!(done.stderr.contains(why), "{done:?}");
+    assert_eq!(done.stdout_of(0), format!("{ANSWER}\n"));
+}
+
+#[test]
 fn each_role_has_its_own_provider() {
     let provider = Provider::start(Behavior::Works);
     let url = provider.url();
