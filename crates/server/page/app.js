@@ -27,7 +27,10 @@ class App {
     addEventListener("keydown", (event) => event.key === "Escape" && this.fold());
     // The address says which view is shown, so that the link may not change it.
     document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); this.main.focus(); });
-    addEventListener("titles", () => this.name());
+    addEventListener("titles", async () => {
+      if (this.view instanceof Chat) await this.view.peek().catch(() => {});
+      this.name();
+    });
     addEventListener("hashchange", () => this.show());
     addEventListener("access", () => this.sessions.refresh());
     const back = eachFrame(() => this.comeBack());
@@ -43,7 +46,7 @@ class App {
     const session = isChat ? this.view.sessionId : undefined;
     document.getElementById("where").textContent = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
     // It is all that one sees from another tab.
-    document.title = `${isChat && this.view.isWaiting ? "Waiting for you · " : ""}${document.getElementById("where").textContent} · Neuraxis`;
+    document.title = `${isChat && this.view.state === "waiting" ? "Waiting for you · " : ""}${document.getElementById("where").textContent} · Neuraxis`;
   }
 
   /** Whoever comes back sees what went on elsewhere meanwhile. */
@@ -94,9 +97,10 @@ class App {
           this.sessions.refresh();
         },
         changed: () => this.sessions.refresh(),
-        waits: () => {
+        atWork: (state) => {
           if (this.view === chat) this.name();
-          this.sessions.refresh({ asks: false });
+          // That it is over, the list hears once nothing follows it.
+          if (state) this.sessions.refresh({ asks: false });
         },
         go: (other) => (this.view === chat ? go(path`/sessions/${other}`) : this.sessions.refresh()),
         title: (id) => this.sessions.titles.get(id) ?? `Session ${id}`,

@@ -19,7 +19,7 @@ const SHOWN = 12;
 const NEWEST = 50;
 
 export class Chat {
-  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `changed`, `waits`, `go`. */
+  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `changed`, `atWork`, `go`. */
   constructor(sessionId, hooks) {
     Object.assign(this, { sessionId, hooks });
     this.followers = new Set();
@@ -36,7 +36,6 @@ export class Chat {
     this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
     this.node = el("div", { class: "chat" }, el("h1", { class: "hidden", text: sessionId ? `Session ${sessionId}` : "New session" }), this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
     this.joined = 0;
-    this.hasWaited = false;
     this.isAtEnd = true;
     this.top = 0;
     this.height = 0;
@@ -187,17 +186,26 @@ export class Chat {
     else this.say(turn.message, turn.files);
   }
 
-  /** Whether the run at work waits for somebody. */
-  get isWaiting() {
-    return Boolean(this.working?.view.isWaiting);
+  /** What the run at work does, as the list of sessions calls it; nothing if none is at work that the server knows. */
+  get state() {
+    const { runId, status, isWaiting } = this.working?.view ?? {};
+    if (!runId || status !== "running") return undefined;
+    return isWaiting || (document.hidden && this.isAwaited) ? "waiting" : "running";
+  }
+
+  /** Asks whether the run at work waits for somebody while nobody sees the page, which has given its events back. */
+  async peek() {
+    const run = this.working?.view.runId;
+    if (!document.hidden || !run) return;
+    const { status, questions } = await get(path`/runs/${run}`, { asks: false });
+    this.isAwaited = status === "waiting" || Boolean(questions?.length);
   }
 
   changed(turn, node) {
     this.stick();
-    if (this.hasWaited !== this.isWaiting) {
-      this.hasWaited = this.isWaiting;
-      this.hooks.waits();
-    }
+    const { state } = this;
+    if (state !== this.toldState) this.hooks.atWork(state);
+    this.toldState = state;
     if (node) this.asksNow = true;
     if (!turn.whenBegun || turn.before === undefined) return;
     turn.whenBegun(turn.before);

@@ -79,12 +79,12 @@ export class SessionList {
     this.lookAgain();
   }
 
-  /** Looks again before long while a run is at work: it may be one that nothing on this page follows. */
+  /** Looks again before long while a run is at work: it may be one that nothing on this page follows. It does so where nobody sees
+   *  the page, too, whose title may be seen, and for which this keeps no connection. */
   lookAgain() {
     clearTimeout(this.soon);
     if (![...this.states.values()].includes("running")) return;
-    // Whoever comes back to the page has the list looked at anyway.
-    this.soon = setTimeout(() => document.hidden || this.refresh({ asks: false }), AGAIN);
+    this.soon = setTimeout(() => this.refresh({ asks: false }), AGAIN);
   }
 
   /** A session is called by the first message that the newest runs tell of it. */

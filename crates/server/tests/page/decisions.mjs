@@ -1,7 +1,7 @@
 // Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; what tools ask; and keys.
 
 import assert from "node:assert/strict";
-import { ask, choose, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, hide, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const question = async (page, text) => {
   await say(page, text);
@@ -371,4 +371,22 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   await page.waitForFunction(() => document.title === "three calls · Neuraxis");
   await page.waitForFunction(() => !document.querySelector(".session-list .tag"));
   assert.equal(world.file("other.md"), "Other.\n");
+}
+
+export async function says_in_its_title_that_a_run_waits_while_nobody_looks(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await ask(page, "private matters");
+  // Nothing of these runs comes to a page that nobody sees: neither a question about a call nor what a tool asks.
+  for (const [message, card] of [["write a note", ".ask .answers"], ["shop for me", ".ask .asked-field"]]) {
+    await say(page, message);
+    await hide(page, true);
+    await page.waitForFunction(() => document.title === "Waiting for you · private matters · Neuraxis");
+    assert.equal(await page.locator(".ask").count(), 0);
+    await hide(page, false);
+    await page.waitForSelector(card);
+    await page.click(".ask .danger");
+    await page.waitForFunction(() => document.title === "private matters · Neuraxis");
+    await page.waitForFunction(() => !document.querySelector(".turn-state:not(:empty)"));
+  }
 }
