@@ -13,6 +13,8 @@ export class Choices {
   /** `draft` returns what the user is about to say. */
   constructor({ draft }) {
     this.draft = draft;
+    // What another tab chooses from now on is not the choice of this one, where a turn might then do more than its person allows.
+    if (sessionStorage.getItem(PLACE) === null) sessionStorage.setItem(PLACE, localStorage.getItem(PLACE) ?? "{}");
     this.fields = Object.fromEntries(NAMES.map((name) => [name, el("select", { class: "choice", hidden: true, "aria-label": name[0].toUpperCase() + name.slice(1), on: { change: () => this.changed() } })]));
     this.panel = el("section", { class: "explained", hidden: true, id: "explained", "aria-label": "What the policy decides", "aria-live": "polite" });
     this.toggle = button({ name: "shield", text: "Why?", label: "What the policy decides about this choice", className: "quiet small", "aria-expanded": "false", "aria-controls": "explained", onClick: () => this.open(this.panel.hidden) });
@@ -51,9 +53,9 @@ export class Choices {
     this.word.textContent = Object.values(this.chosen).map((it) => it.replaceAll("_", " ")).join(" · ");
   }
 
-  /** What was chosen the last time. */
+  /** What was chosen the last time in this tab. A new one begins with what was chosen last in any. */
   get kept() {
-    return parsed(localStorage.getItem(PLACE)) ?? {};
+    return parsed(sessionStorage.getItem(PLACE)) ?? {};
   }
 
   /** What is chosen, as a turn names it. Until the fields are there that is what was kept: without it, a turn would have more
@@ -65,7 +67,7 @@ export class Choices {
   }
 
   changed() {
-    localStorage.setItem(PLACE, JSON.stringify(this.chosen));
+    for (const storage of [sessionStorage, localStorage]) storage.setItem(PLACE, JSON.stringify(this.chosen));
     this.tell();
     if (!this.panel.hidden) this.explain();
   }

@@ -637,6 +637,29 @@ export async function sends_what_was_chosen_before_the_choices_are_there(world) 
   assert.equal(await page.inputValue("[aria-label=Mode]"), "conservative");
 }
 
+export async function chooses_for_its_own_tab_alone(world) {
+  const page = await world.open();
+  await choose(page, "Mode", "conservative");
+  await ask(page, "private matters");
+  const other = await tab(world, page);
+  assert.equal(await other.inputValue("[aria-label=Mode]"), "conservative", "a new tab begins with what was chosen last");
+  await choose(other, "Mode", "exploratory");
+  // Neither another view nor a reload takes up what somebody allows elsewhere, nor does a tab in which nobody has chosen.
+  await go(page, "#/");
+  await page.waitForSelector(".welcome");
+  await page.locator("[aria-label=Mode] option").first().waitFor({ state: "attached" });
+  assert.equal(await page.inputValue("[aria-label=Mode]"), "conservative");
+  await page.reload();
+  const taken = page.waitForRequest("**/turns");
+  await ask(page, "private matters");
+  assert.equal((await taken).postDataJSON().mode, "conservative");
+  const third = await tab(world, page);
+  await choose(other, "Mode", "moderate");
+  await third.reload();
+  await third.locator("[aria-label=Mode] option").first().waitFor({ state: "attached" });
+  assert.equal(await third.inputValue("[aria-label=Mode]"), "exploratory");
+}
+
 export async function finds_and_deletes_sessions(world) {
   for (let at = 0; at < 45; at += 1) await world.api("/sessions", { id: `many-${String(at).padStart(2, "0")}` });
   await world.api("/sessions/talk/turns", { message: "markdown please" });

@@ -83,6 +83,7 @@ scenarios! {
     fn conversations_and_runs_are_kept_as_files() = "keeps_conversations_and_runs_as_files";
     fn a_choice_is_explained_and_a_refusal_names_its_rule() = "explains_the_choice";
     fn a_turn_is_taken_with_what_was_chosen_before_the_choices_are_there() = "sends_what_was_chosen_before_the_choices_are_there";
+    fn what_is_chosen_in_one_tab_changes_nothing_in_another() = "chooses_for_its_own_tab_alone";
     fn on_a_narrow_screen_the_numbers_of_a_run_say_what_they_count() = "says_what_the_numbers_of_a_run_count_on_a_narrow_screen";
     fn a_title_in_the_list_has_the_room_there_is_and_the_view_that_is_shown_is_marked() = "gives_titles_the_room_there_is";
     fn sessions_are_found_by_title_and_id_and_deleted_after_a_question() = "finds_and_deletes_sessions";
