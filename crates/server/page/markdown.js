@@ -174,7 +174,7 @@ function code(all, at, [, indent, mark, language]) {
 /** Code with the name of its language and a button that copies it. */
 export function codeBlock(text, language = "") {
   const label = language || "text";
-  const figure = el("figure", { class: "code" },
+  const figure = el("figure", { class: "code", dir: "ltr" },
     el("figcaption", {}, el("span", { text: label }), copyButton(() => figure.source, "Copy code")),
     el("pre", { tabindex: "0", "aria-label": `Code, ${label}` }, appendCode(el("code"), text, language)));
   // As it is, with what is shown by its number; and as long as it is by now, where it grows.
@@ -186,14 +186,14 @@ function quotation(all, at, depth) {
   let end = at;
   while (end < all.length && (QUOTE.test(all[end]) || (all[end].trim() !== "" && !starts(all[end])))) end += 1;
   const inner = all.slice(at, end).map((line) => line.replace(QUOTE, ""));
-  return [el("blockquote", {}, blocks(inner, depth + 1)), end];
+  return [el("blockquote", { dir: "auto" }, blocks(inner, depth + 1)), end];
 }
 
 function list(all, at, depth) {
   const [, indent, mark] = ITEM.exec(all[at]);
   const isOrdered = /\d/.test(mark);
   const begin = isOrdered ? Number.parseInt(mark, 10) : 1;
-  const node = el(isOrdered ? "ol" : "ul", isOrdered && begin !== 1 ? { start: begin } : {});
+  const node = el(isOrdered ? "ol" : "ul", { dir: "auto", start: isOrdered && begin !== 1 ? begin : undefined });
   let next = at;
   while (next < all.length) {
     const item = ITEM.exec(all[next]);
@@ -264,7 +264,7 @@ function table(all, at) {
   const body = [];
   let next = at + 2;
   while (next < all.length && all[next].includes("|") && all[next].trim() !== "") body.push(row(all[next++], "td"));
-  const node = el("table", {}, el("thead", {}, head), el("tbody", {}, body));
+  const node = el("table", { dir: "auto" }, el("thead", {}, head), el("tbody", {}, body));
   return [el("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" }, node), next];
 }
 
