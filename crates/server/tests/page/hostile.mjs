@@ -173,6 +173,7 @@ const MARKDOWN = [
   ["shop__list and shop__order, __init__ and __a__b__", "<p>shop__list and shop__order, <strong>init</strong> and <strong>a__b</strong></p>"],
   ["***both*** and **a *b***", "<p><em><strong>both</strong></em> and <strong>a <em>b</em></strong></p>"],
   ["It is:\n| a | b |\n| - | - |\n| 1 | 2 |", "<p>It is:</p><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table>"],
+  ["**A** letter, **1** and __y__, but **ab** and ***c***, **\\*** and a ***** b", "<p><strong>A</strong> letter, <strong>1</strong> and <strong>y</strong>, but <strong>ab</strong> and <em><strong>c</strong></em>, <strong>*</strong> and a ***** b</p>"],
   ["```\nopen", "<pre><code>open</code></pre>"],
   ["", ""],
 ];
