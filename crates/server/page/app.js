@@ -102,7 +102,10 @@ class App {
           // That it is over, the list hears once nothing follows it.
           if (state) this.sessions.refresh({ asks: false });
         },
-        go: (other) => (this.view === chat ? go(path`/sessions/${other}`) : this.sessions.refresh()),
+        go: (other) => {
+          this.sessions.refresh();
+          if (this.view === chat) go(path`/sessions/${other}`);
+        },
         title: (id) => this.sessions.titles.get(id) ?? `Session ${id}`,
         begin: (text, files) => {
           history.pushState(null, "", "#/");

@@ -737,6 +737,9 @@ export async function goes_on_in_a_new_session(world) {
   await page.keyboard.press("Tab");
   await page.click("dialog .primary");
   await page.waitForFunction((hash) => location.hash !== hash, old);
+  await page.waitForSelector(".session-list .current .spins");
+  await sees(page, ".session-list .current", "slow please");
+  assert.equal(await page.locator(".turn-foot .facts").count(), 0, "the list tells of it while it works");
   await over(page, 1);
   await sees(page, ".before .bubble", "markdown please");
   await sees(page, ".before .md", "what I found");
@@ -762,9 +765,15 @@ export async function asks_again_with_another_message(world) {
   assert.equal(await takeWord(page, ".edit-message textarea"), false, "an Enter that takes a word asks nothing");
   await world.accessible(page, "a message that is edited");
   await world.picture(page, "edit-wide-light");
+  const held = await hold(page, /\/api\/v1\/sessions\/[^/]+$/);
   await page.keyboard.press("Enter");
   await page.waitForFunction((hash) => location.hash !== hash, old);
+  // The list tells of the new session even if its run is over before anything follows it.
+  const opening = await held.asked;
+  while ((await world.api("/runs?limit=1")).runs[0].status !== "done");
+  await opening.continue();
   await over(page, 1);
+  await sees(page, ".session-list .current .title", "plan it");
   await sees(page, ".turn .bubble", "plan it");
   await sees(page, ".before .bubble", "markdown please");
   assert.doesNotMatch(await page.locator(".chat").innerText(), /private/, "it goes on from what was said before the message");
