@@ -365,14 +365,16 @@ export class Chat {
   /** Asks with another message in the place of a turn's: in a new session with what was said before it. */
   async askAgain(turn, text) {
     const at = this.views.indexOf(turn);
-    // A turn that was refused has no run, and left nothing to go on from.
-    const before = this.views.slice(0, at).findLast((view) => view.runId)?.runId ?? this.runs.at(-1)?.run_id;
+    // A turn that was refused has no run, and left nothing to go on from. What is before the first one is where its session was
+    // branched off from.
+    const own = this.views.slice(0, at).findLast((view) => view.runId)?.runId ?? this.runs.at(-1)?.run_id;
+    const before = own ? { run_id: own } : turn.forkedFrom;
     if (before) {
       const attachments = turn.files.length > 0 ? await encoded(turn.files) : undefined;
-      const { session_id: session } = await post(path`/runs/${before}/fork`, { message: text, attachments, ...this.composer.choices.chosen });
+      const { session_id: session } = await post(path`/runs/${before.run_id}/fork`, { message: text, attachments, turn: before.turn, ...this.composer.choices.chosen });
       return this.hooks.go(session);
     }
-    if (turn.before > 0) throw new Problem(0, { detail: "What was said before this message is of another session: edit it there." });
+    if (turn.before > 0) throw new Problem(0, { detail: "What was said before this message was brought into this session from elsewhere: there is no run to go on from." });
     return this.hooks.begin(text, turn.files);
   }
 

@@ -19,6 +19,9 @@ const MAX_SLICE = 200;
 /** For how many seconds a run works without a word about it. */
 const PATIENCE = 10;
 
+/** The turn after which a run branches off from the end of another, whatever that end is: it is no turn that can be asked for. */
+const WHOLE = 2 ** 32 - 1;
+
 /** How runs end that need no word about it. */
 const QUIET = new Set(["stop", "clarify"]);
 
@@ -309,6 +312,8 @@ const HANDLERS = {
     turn.sessionId = event.session_id;
     turn.plan = event.spec?.plan;
     turn.before = event.history?.count ?? 0;
+    const from = event.spec?.forked_from;
+    if (from) turn.forkedFrom = from.turn < WHOLE ? from : { run_id: from.run_id };
     if (turn.hooks.isLive) turn.tick();
     const messages = (event.spec?.messages ?? []).filter((message) => message.role === "user");
     fill(turn.attached, messages.flatMap(shownFiles));

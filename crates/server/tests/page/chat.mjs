@@ -777,6 +777,16 @@ export async function asks_again_with_another_message(world) {
   await sees(page, ".turn .bubble", "plan it");
   await sees(page, ".before .bubble", "markdown please");
   assert.doesNotMatch(await page.locator(".chat").innerText(), /private/, "it goes on from what was said before the message");
+  // What was edited can be edited again.
+  const edited = new URL(page.url()).hash;
+  await edit(0).click();
+  await page.fill(".edit-message textarea", "finish it");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((hash) => location.hash !== hash, edited);
+  await over(page, 1);
+  await sees(page, ".turn .bubble", "finish it");
+  await sees(page, ".before .bubble", "markdown please");
+  assert.doesNotMatch(await page.locator(".chat").innerText(), /plan it/);
   // The first message has nothing before it.
   await page.goto(`${world.url}/${old}`);
   await over(page, 2);
@@ -787,7 +797,7 @@ export async function asks_again_with_another_message(world) {
   await over(page, 1);
   await sees(page, ".turn .bubble", "private matters, please");
   assert.equal(await page.locator(".before").count(), 0);
-  assert.equal((await world.api("/sessions")).sessions.length, 3);
+  assert.equal((await world.api("/sessions")).sessions.length, 4);
 }
 
 export async function asks_again_with_the_files_of_the_message(world) {
