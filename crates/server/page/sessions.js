@@ -1,7 +1,7 @@
 // The list of sessions at the side: the newest first, found by title or the beginning of an id, deleted after a question.
 
 import { get, path, remove } from "./api.js";
-import { alertLine, announce, appendInOrder, button, el, fill, icon, openDialog, submitOnce } from "./dom.js";
+import { alertLine, announce, appendInOrder, button, el, fill, icon, loading, openDialog, submitOnce } from "./dom.js";
 import { clock, day, oneLine } from "./format.js";
 
 const PAGE = 40;
@@ -74,6 +74,7 @@ export class SessionList {
     } catch (problem) {
       this.failed = problem;
     }
+    this.isLoaded = true;
     this.show();
     dispatchEvent(new Event("titles"));
     this.lookAgain();
@@ -124,6 +125,7 @@ export class SessionList {
     const known = new Set(this.sessions.map(({ id }) => id));
     const shown = words ? [...this.sessions, ...this.found.filter(({ id }) => !known.has(id))].filter(fits) : this.sessions;
     this.more.hidden = !this.next;
+    if (!this.isLoaded) return fill(this.list, loading());
     const problem = this.failed && el("p", { class: "line-note error", text: this.failed.message });
     if (this.failed && this.sessions.length === 0) return fill(this.list, problem);
     if (shown.length === 0) return fill(this.list, el("p", { class: "empty", text: words ? "None of the sessions that are loaded is called so, and no id begins so." : "No sessions yet." }));

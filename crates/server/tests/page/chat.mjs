@@ -675,7 +675,15 @@ export async function finds_and_deletes_sessions(world) {
   await page.click("[aria-label='Delete many-00']");
   await page.click("dialog .danger");
   await sees(page, ".session-list .empty", "is called so");
-  await page.fill(".sessions [type=search]", "");
+  const held = await hold(page, "**/api/v1/sessions?limit=40");
+  await page.reload();
+  const loading = await held.asked;
+  await page.waitForSelector("#message");
+  assert.equal(await page.locator(".session-list .skeleton").count(), 1, "it says nothing of what it does not know yet");
+  assert.equal(await page.locator(".session-list .empty").count(), 0);
+  await loading.continue();
+  await page.click("#unfold");
+  await sees(page, ".session-list", "markdown please");
   await page.dblclick("text=Show more");
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 45);
   // What changes leaves the others, and the focus, where they are.
