@@ -4,7 +4,6 @@ import { takeFromAddress } from "./access.js";
 import { path } from "./api.js";
 import { button, eachFrame, el, fill } from "./dom.js";
 import { Chat } from "./chat.js";
-import { oneLine } from "./format.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { SessionList } from "./sessions.js";
@@ -89,12 +88,17 @@ class App {
       // Who went elsewhere while a session was made stays there, and finds it in the list.
       const chat = new Chat(session, {
         made: (made, text) => {
-          this.sessions.titles.set(made, oneLine(text, 80));
+          this.sessions.call(made, text);
           if (this.view === chat) {
             history.replaceState(null, "", path`#/sessions/${made}`);
             this.sessions.current = made;
           }
           this.sessions.refresh();
+        },
+        opened: (text) => {
+          this.sessions.call(session, text);
+          this.sessions.show();
+          this.name();
         },
         changed: () => this.sessions.refresh(),
         atWork: (state) => {

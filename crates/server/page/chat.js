@@ -19,7 +19,7 @@ const SHOWN = 12;
 const NEWEST = 50;
 
 export class Chat {
-  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `changed`, `atWork`, `go`. */
+  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `opened`, `changed`, `atWork`, `go`. */
   constructor(sessionId, hooks) {
     Object.assign(this, { sessionId, hooks });
     this.followers = new Set();
@@ -113,6 +113,7 @@ export class Chat {
     fill(this.notice);
     this.plan.set(parsed(overview.plan));
     this.runs = overview.runs;
+    this.hooks.opened(overview.runs[0]?.text);
     this.history = overview.history ?? [];
     this.isLoaded = true;
     if (this.runs.length === 0 && this.history.length === 0) return this.welcome();

@@ -12,6 +12,14 @@ const MOST_ASKED = 8;
 /** How long the list waits to look again while a run is at work, in milliseconds. */
 const AGAIN = 5_000;
 
+/** Returns the first run of a session, if it has any: lists begin with the newest. */
+async function firstRun(session, asks) {
+  let page = { runs: [] };
+  do page = await get(path`/runs?limit=999&session=${session}` + (page.next ? path`&after=${page.next}` : ""), { asks });
+  while (page.next);
+  return page.runs.at(-1);
+}
+
 export class SessionList {
   /** `go` opens a session, or a new one without an id. */
   constructor({ go }) {
@@ -88,24 +96,28 @@ export class SessionList {
     this.soon = setTimeout(() => this.refresh({ asks: false }), AGAIN);
   }
 
-  /** A session is called by the first message that the newest runs tell of it. */
+  /** A session is called by its first message, which the newest runs tell of those that were made after the oldest of them. */
   async name(asks) {
     const { runs, next } = await get("/runs?limit=300", { asks });
     this.states.clear();
     for (const run of runs) {
       if (!this.states.has(run.session_id)) this.states.set(run.session_id, run.status);
     }
-    for (const run of [...runs].reverse()) {
-      if (run.text && !this.titles.has(run.session_id)) this.titles.set(run.session_id, oneLine(run.text, 80));
-    }
-    // Of one that was made after the oldest of these runs, they tell all there is.
     const since = next ? new Date(runs.at(-1).started_at) : 0;
-    const unnamed = this.sessions.filter(({ id, created_at: at }) => new Date(at) < since && !this.titles.has(id) && !this.states.has(id) && !this.asked.has(id));
-    for (const { id } of unnamed.slice(0, MOST_ASKED)) {
-      const { runs: own } = await get(path`/runs?limit=1&session=${id}`, { asks });
+    const [newer, older] = [[], []];
+    for (const session of this.sessions) (new Date(session.created_at) < since ? older : newer).push(session.id);
+    for (const run of [...runs].reverse()) if (!next || newer.includes(run.session_id)) this.call(run.session_id, run.text);
+    const unnamed = older.filter((id) => !this.titles.has(id) && !this.asked.has(id));
+    for (const id of unnamed.slice(0, MOST_ASKED)) {
+      const first = await firstRun(id, asks);
       this.asked.add(id);
-      if (own[0]?.text) this.titles.set(id, oneLine(own[0].text, 80));
+      this.call(id, first?.text);
     }
+  }
+
+  /** Calls a session by its first message, unless it is called something. */
+  call(id, text) {
+    if (text && !this.titles.has(id)) this.titles.set(id, oneLine(text, 80));
   }
 
   async find() {

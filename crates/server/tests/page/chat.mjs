@@ -665,7 +665,7 @@ export async function finds_and_deletes_sessions(world) {
   await world.api("/sessions/talk/turns", { message: "markdown please" });
   const page = await world.open({ viewport: PHONE });
   const counted = [];
-  page.on("request", (request) => request.url().includes("/runs?limit=1&") && counted.push(request.url()));
+  page.on("request", (request) => request.url().includes("/runs?limit=999&") && counted.push(request.url()));
   await page.click("#unfold");
   const entries = page.locator(".session-list li");
   await sees(page, ".session-list", "markdown please");
@@ -722,6 +722,30 @@ export async function finds_and_deletes_sessions(world) {
   await deleting.continue();
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 8);
   assert.equal((await world.api("/sessions/many-03")).status, 404);
+}
+
+export async function calls_sessions_by_their_first_message(world) {
+  const turn = (session, message) => world.api(`/sessions/${session}/turns`, { message });
+  await turn("old", "private matters");
+  await turn("old", "markdown please");
+  await turn("new", "finish it");
+  await turn("old", "exact words");
+  // The newest runs no longer tell of the first one of an old session.
+  const { runs } = await world.api("/runs");
+  const page = await world.open({ token: false, hash: "#/stats" });
+  await page.route("**/api/v1/runs?limit=300", (route) => route.fulfill({ json: { runs: runs.slice(0, 2), next: runs[1].run_id } }));
+  await page.reload();
+  await page.waitForSelector("text=finish it");
+  const names = page.locator(".session-list .title");
+  assert.deepEqual(await names.allInnerTexts(), ["finish it", "private matters"]);
+  await page.fill(".sessions [type=search]", "private");
+  assert.deepEqual(await names.allInnerTexts(), ["private matters"]);
+  // One that is not in the list is named, too.
+  await page.route("**/api/v1/sessions?*", (route) => route.fulfill({ json: { sessions: [] } }));
+  await page.reload();
+  await go(page, "#/sessions/old");
+  await over(page, 3);
+  assert.equal(await page.title(), "private matters · Neuraxis");
 }
 
 export async function does_not_begin_a_deleted_session_anew(world) {
