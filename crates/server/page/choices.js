@@ -9,6 +9,9 @@ const PLACE = "neuraxis.choices";
 
 const NAMES = ["agent", "channel", "mode"];
 
+/** The agent that answers where neither the turn nor its channel names one. */
+const USUAL = "main_thread";
+
 export class Choices {
   /** `draft` returns what the user is about to say. */
   constructor({ draft }) {
@@ -38,7 +41,8 @@ export class Choices {
     const usual = { channel: "chat", mode: "moderate" };
     for (const name of NAMES) {
       const field = this.fields[name];
-      const first = name === "agent" ? [el("option", { value: "", text: "Usual agent" })] : [];
+      // A key for other agents alone may not leave it out.
+      const first = name === "agent" && lists.agent.includes(USUAL) ? [el("option", { value: "", text: "Usual agent" })] : [];
       fill(field, first, lists[name].map((it) => el("option", { value: it, text: it.replaceAll("_", " ") })));
       const wanted = kept[name] ?? usual[name];
       if (lists[name].includes(wanted)) field.value = wanted;

@@ -345,6 +345,21 @@ export async function asks_for_a_key(world) {
   assert.ok(!(await page.content()).includes(key));
 }
 
+export async function offers_a_key_what_it_may_choose(world) {
+  const page = await world.open({ token: false });
+  const agents = () => page.locator("[aria-label=Agent] option").allInnerTexts();
+  assert.equal((await agents())[0], "Usual agent");
+  const key = world.key("--owner", "ada", "--scope", "turns,read", "--agents", "deep_research");
+  while ((await world.api("/policy")).status !== 401);
+  await page.reload();
+  await page.fill("#key-field", key);
+  await page.press("#key-field", "Enter");
+  await page.locator("[aria-label=Agent] option").first().waitFor({ state: "attached" });
+  assert.deepEqual(await agents(), ["deep research"]);
+  await ask(page, "private matters");
+  assert.equal(await page.locator(".failure").count(), 0);
+}
+
 export async function decides_by_keyboard_one_after_the_other(world) {
   const page = await world.open();
   await choose(page, "Channel", "code_task");
