@@ -183,8 +183,10 @@ export class Chat {
   }
 
   sendAgain(turn) {
-    if (this.working) this.complain({ title: "A run is at work", message: "The message can be sent again once that is over." });
-    else this.say(turn.message, turn.files);
+    if (this.working) return this.complain({ title: "A run is at work", message: "The message can be sent again once that is over." });
+    // It may stand in the field as well, from where it would be sent once more.
+    this.composer.drop(turn.message, turn.files);
+    return this.say(turn.message, turn.files);
   }
 
   /** What the run at work does, as the list of sessions calls it; nothing if none is at work that the server knows. */

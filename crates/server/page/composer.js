@@ -76,6 +76,15 @@ export class Composer {
     this.fit();
   }
 
+  /** Takes out of the field what was put back there, unless it was changed since. */
+  drop(text, files) {
+    const other = this.files.files;
+    if (this.input.value !== text || other.length !== files.length || other.some((file, at) => file !== files[at])) return;
+    this.input.value = "";
+    this.files.take();
+    this.fit();
+  }
+
   /** Keeps what is being written under a name, for this tab alone, and takes up what was written there before. */
   keep(name) {
     if (this.place) sessionStorage.removeItem(this.place);

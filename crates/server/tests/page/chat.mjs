@@ -96,6 +96,21 @@ export async function attaches_files(world) {
   await sees(page, ".failure", "attachment 1 cannot be sent: it is");
   assert.equal(await page.inputValue("#message"), "look at this");
   await sees(page, ".composer .file", "archive.zip");
+  // Sent again from its turn, it is not in the field to be sent once more, unless it is refused again.
+  const { asked } = await hold(page, "**/turns");
+  await page.click("text=Send again");
+  const sending = await asked;
+  assert.equal(await page.inputValue("#message"), "");
+  assert.equal(await page.locator(".composer .file").count(), 0);
+  await sending.continue();
+  await page.locator(".failure").nth(1).waitFor();
+  assert.equal(await page.inputValue("#message"), "look at this");
+  // What was changed there stays.
+  await page.fill("#message", "look at that");
+  await page.locator("text=Send again").last().click();
+  await page.locator(".failure").nth(2).waitFor();
+  assert.equal(await page.inputValue("#message"), "look at that");
+  await page.fill("#message", "");
   await page.click("[aria-label='Leave out archive.zip']");
   // Cells come with a picture of themselves, and a picture alone is one.
   const pasted = (texts) => page.evaluate((all) => {
