@@ -221,7 +221,10 @@ export class Chat {
       if (this.isClosed) follower.stop();
       else view.hear(event);
     };
-    const follower = new Follower({ runId: view.runId, onEvent: hear, onState: (state, losses) => view.setConnection(state, losses) });
+    const follower = new Follower({ runId: view.runId, onEvent: hear, onState: (state, losses) => {
+      if (state === "live") this.unreached?.remove();
+      view.setConnection(state, losses);
+    } });
     return follower;
   }
 
@@ -295,6 +298,7 @@ export class Chat {
   async catchUp({ own, asks = true } = {}) {
     if (!this.sessionId || !this.isLoaded) return [];
     const { runs } = await get(path`/runs?limit=${NEWEST}&session=${this.sessionId}`, { asks });
+    this.unreached?.remove();
     // One of these may be that of a turn that is on its way, which does not know it yet.
     const isOnItsWay = this.working && this.working.view !== own && !this.working.view.runId;
     if (this.isClosed || isOnItsWay) return runs;
@@ -408,7 +412,10 @@ export class Chat {
   /** Says what went wrong beneath the conversation. */
   complain(problem) {
     const mayHelp = this.turns.childNodes.length === 0 && problem.status !== 404;
-    fill(this.notice, failure(problem, mayHelp && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() })));
+    const node = failure(problem, mayHelp && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() }));
+    // It holds for as long as the server cannot be reached.
+    if (problem.status === 0) this.unreached = node;
+    fill(this.notice, node);
     this.toEnd();
   }
 

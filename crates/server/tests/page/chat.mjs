@@ -255,6 +255,13 @@ export async function survives_a_lost_connection(world) {
     await sees(page, "#announcements", "connection is lost");
     world.mend();
   }
+  // What could not be sent is told for as long as nothing can be.
+  world.cut();
+  await say(page, "and more");
+  await sees(page, ".notice", "cannot be reached");
+  assert.equal(await page.inputValue("#message"), "and more");
+  world.mend();
+  await page.waitForFunction(() => !document.querySelector(".notice .failure"));
   await page.click("[aria-label='Stop the run']");
   await over(page, 2);
 }
