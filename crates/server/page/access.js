@@ -12,7 +12,7 @@ export function key() {
   return sessionStorage.getItem(PLACE) ?? undefined;
 }
 
-/** Keeps what is shown from now on; nothing forgets it. */
+/** Keeps what is shown from now on; another one takes its place. */
 export function keep(text) {
   scopes = undefined;
   const trimmed = (text ?? "").trim();
@@ -51,8 +51,14 @@ export function whereItIs() {
 
 let asking;
 
+/** Asks for a key or a token in the place of the one that is shown. The page begins anew with it: nothing stays that was another's. */
+export async function changeKey() {
+  const detail = key() ? "This tab shows a key or token. Another one takes its place." : "This tab shows neither a key nor a token.";
+  if (await askForKey(detail, "Key of this tab")) location.reload();
+}
+
 /** Asks for a key or a token and resolves with whether there is one now. Who asks meanwhile waits for the same answer. */
-export function askForKey(detail) {
+export function askForKey(detail, title = "This server asks who you are") {
   asking ??= new Promise((resolve) => {
     const field = el("input", { type: "password", id: "key-field", autocomplete: "off", spellcheck: "false", class: "field", "aria-describedby": "key-detail" });
     const form = el("form", { method: "dialog", class: "stack" },
@@ -68,7 +74,7 @@ export function askForKey(detail) {
       given = field.value.trim() !== "";
       if (given) keep(field.value);
     });
-    const dialog = openDialog("key", "This server asks who you are", form);
+    const dialog = openDialog("key", title, form);
     dialog.addEventListener("close", () => { asking = undefined; resolve(given); });
     field.focus();
   });

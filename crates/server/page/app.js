@@ -1,6 +1,6 @@
 // The page: which view is shown, the list at the side, and the theme. The address says where one is.
 
-import { takeFromAddress } from "./access.js";
+import { changeKey, takeFromAddress } from "./access.js";
 import { path } from "./api.js";
 import { button, eachFrame, el, fill } from "./dom.js";
 import { Chat } from "./chat.js";
@@ -19,7 +19,7 @@ class App {
     const head = el("div", { class: "side-head" }, el("a", { class: "brand", href: "#/" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "Neuraxis"),
       button({ name: "cross", label: "Close the list", className: "quiet only-narrow", onClick: () => this.fold() }));
     this.links = [["#/runs", "All runs"], ["#/stats", "Statistics"]].map(([href, text]) => el("a", { class: "button quiet", href }, text));
-    fill(this.side, head, this.sessions.node, el("div", { class: "side-foot" }, this.links, themeButton()));
+    fill(this.side, head, this.sessions.node, el("div", { class: "side-foot" }, this.links, button({ name: "key", label: "Key or token of this tab", className: "quiet", onClick: changeKey }), themeButton()));
     this.veil = document.getElementById("veil");
     this.veil.addEventListener("click", () => this.fold());
     document.getElementById("unfold").addEventListener("click", () => this.unfold());

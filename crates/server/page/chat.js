@@ -1,5 +1,6 @@
 // The conversation of one session: its turns, the one at work, and where the person goes on.
 
+import { changeKey } from "./access.js";
 import { Problem, get, path, post } from "./api.js";
 import { alertLine, announce, appendInOrder, button, eachFrame, el, failure, fill, loading, openDialog, submitOnce } from "./dom.js";
 import { parsed, textOf } from "./format.js";
@@ -411,8 +412,9 @@ export class Chat {
 
   /** Says what went wrong beneath the conversation. */
   complain(problem) {
-    const mayHelp = this.turns.childNodes.length === 0 && problem.status !== 404;
-    const node = failure(problem, mayHelp && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() }));
+    // What is not there or not allowed is not a moment later either.
+    const mayHelp = this.turns.childNodes.length === 0 && ![403, 404].includes(problem.status);
+    const node = failure(problem, problem.kind === "scope-needed" && button({ name: "key", text: "Use another key", className: "small", onClick: changeKey }), mayHelp && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() }));
     // It holds for as long as the server cannot be reached.
     if (problem.status === 0) this.unreached = node;
     fill(this.notice, node);

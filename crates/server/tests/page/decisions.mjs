@@ -345,6 +345,31 @@ export async function asks_for_a_key(world) {
   assert.ok(!(await page.content()).includes(key));
 }
 
+export async function takes_another_key_in_the_place_of_one(world) {
+  const page = await world.open({ token: false });
+  const [short, full] = ["approve", "turns,read"].map((scopes) => world.key("--owner", "ada", "--scope", scopes));
+  while ((await world.api("/policy")).status !== 401);
+  await page.reload();
+  await page.fill("#key-field", short);
+  await page.press("#key-field", "Enter");
+  await sees(page, ".failure", "needs a key with the scope read");
+  assert.equal(await page.locator("text=Try again").count(), 0, "what is not allowed stays so");
+  await page.click("text=Use another key");
+  await world.accessible(page, "the question for another key");
+  await page.keyboard.press("Escape");
+  await page.fill("#message", "private matters");
+  await page.click(".side-foot [aria-label='Key or token of this tab']");
+  await sees(page, "dialog h2", "Key of this tab");
+  await page.fill("#key-field", full);
+  await Promise.all([page.waitForEvent("load"), page.press("#key-field", "Enter")]);
+  await page.locator(".choice option").first().waitFor({ state: "attached" });
+  assert.equal(await page.locator(".failure").count(), 0);
+  assert.equal(await page.inputValue("#message"), "private matters", "what was being written is there still");
+  await page.press("#message", "Enter");
+  await over(page, 1);
+  await world.picture(page, "key-button-wide-light");
+}
+
 export async function offers_a_key_what_it_may_choose(world) {
   const page = await world.open({ token: false });
   const agents = () => page.locator("[aria-label=Agent] option").allInnerTexts();
