@@ -2,7 +2,7 @@
 
 import { changeKey, takeFromAddress } from "./access.js";
 import { path } from "./api.js";
-import { button, eachFrame, el, fill } from "./dom.js";
+import { appendInOrder, button, eachFrame, el, fill, inOrder } from "./dom.js";
 import { Chat } from "./chat.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
@@ -43,9 +43,10 @@ class App {
   name() {
     const isChat = this.view instanceof Chat;
     const session = isChat ? this.view.sessionId : undefined;
-    document.getElementById("where").textContent = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
+    const title = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
+    appendInOrder(fill(document.getElementById("where")), title);
     // It is all that one sees from another tab.
-    document.title = `${isChat && this.view.state === "waiting" ? "Waiting for you · " : ""}${document.getElementById("where").textContent} · Neuraxis`;
+    document.title = `${isChat && this.view.state === "waiting" ? "Waiting for you · " : ""}${inOrder(title)} · Neuraxis`;
   }
 
   /** Whoever comes back sees what went on elsewhere meanwhile. */

@@ -14,11 +14,15 @@ export function el(tag, props = {}, ...children) {
     else if (name === "on") for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
     else if (name === "data") Object.assign(node.dataset, value);
     else if (PROPERTIES.has(name)) node[name] = value;
+    else if (TOLD.has(name)) node.setAttribute(name, inOrder(value));
     else node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
+
+/** What is told of an element to people. */
+const TOLD = new Set(["title", "aria-label"]);
 
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "max", "min", "step"]);
 
@@ -143,6 +147,18 @@ const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1
 /** Those of them that change the order of others. Joiners and marks, which words and faces are made of, are none. */
 const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
+/** A text in which the signs that change the order of others stand by their numbers, where there is no room for more than text. */
+export function inOrder(text) {
+  return String(text).replace(TURNING, numberOf);
+}
+
+/** Whether a text has any sign that can be seen. */
+export function isSeen(text) {
+  return text.replace(ODD, "").trim() !== "";
+}
+
+const numberOf = (sign) => `U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+
 /** Appends a text of which only the signs that change the order of others are shown by their numbers. */
 export function appendInOrder(node, text) {
   return appendVisible(node, text, TURNING);
@@ -152,8 +168,7 @@ export function appendInOrder(node, text) {
 export function appendVisible(node, text, signs = ODD) {
   let from = 0;
   for (const match of text.matchAll(signs)) {
-    const number = match[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-    node.append(text.slice(from, match.index), el("span", { class: "odd", text: `U+${number}` }));
+    node.append(text.slice(from, match.index), el("span", { class: "odd", text: numberOf(match[0]) }));
     from = match.index + match[0].length;
   }
   node.append(text.slice(from));

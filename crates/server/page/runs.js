@@ -1,7 +1,7 @@
 // All runs, the newest first: what each was about, how it ended, what it took.
 
 import { get, path } from "./api.js";
-import { alertLine, appendInOrder, button, el, fill, loading, timeOf } from "./dom.js";
+import { alertLine, appendInOrder, button, el, fill, isSeen, loading, timeOf } from "./dom.js";
 import { costOf, duration, reasonOf, tokens } from "./format.js";
 
 const PAGE = 50;
@@ -62,7 +62,7 @@ function row(run) {
   const unit = (count, word) => el("span", { class: "unit", text: ` ${word}${count === 1 ? "" : "s"}` });
   const counted = (count, failed, word) => cell(String(count), unit(count, word), failed ? ` (${failed} failed)` : "");
   return el("tr", { role: "row" },
-    el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}`, title: run.text }), run.text || run.run_id)),
+    el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}`, title: run.text }), isSeen(run.text ?? "") ? run.text : run.run_id)),
     el("td", { role: "cell" }, statusTag(run)),
     el("td", { role: "cell" }, run.started_at && timeOf(run.started_at)),
     cell(run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : ""),

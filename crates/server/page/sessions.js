@@ -1,7 +1,7 @@
 // The list of sessions at the side: the newest first, found by title or the beginning of an id, deleted after a question.
 
 import { get, path, remove } from "./api.js";
-import { alertLine, announce, appendInOrder, button, el, fill, icon, loading, openDialog, submitOnce } from "./dom.js";
+import { alertLine, announce, appendInOrder, button, el, fill, icon, isSeen, loading, openDialog, submitOnce } from "./dom.js";
 import { clock, day, oneLine } from "./format.js";
 
 const PAGE = 40;
@@ -115,9 +115,10 @@ export class SessionList {
     }
   }
 
-  /** Calls a session by its first message, unless it is called something. */
+  /** Calls a session by its first message, unless it is called something, or nothing of it could be seen. */
   call(id, text) {
-    if (text && !this.titles.has(id)) this.titles.set(id, oneLine(text, 80));
+    const title = oneLine(text ?? "", 80);
+    if (isSeen(title) && !this.titles.has(id)) this.titles.set(id, title);
   }
 
   async find() {

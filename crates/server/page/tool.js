@@ -87,13 +87,9 @@ export class ToolView {
     this.args = text;
     const value = parsed(text);
     const patched = this.name === "apply_patch" && hasOnly(value, ["patch"]) ? /^(?:\+\+\+ (?:b\/)?|\*\*\* (?:Add|Update|Delete) File: )(\S+)/m.exec(value.patch)?.[1] : undefined;
-    if (patched) {
-      this.brief.textContent = oneLine(patched, 160);
-      return;
-    }
     const telling = TELLING.find((name) => value?.[name] !== undefined);
-    const first = telling ? value[telling] : Object.values(value ?? {})[0];
-    this.brief.textContent = first === undefined ? "" : oneLine(typeof first === "string" ? first : JSON.stringify(first), 160);
+    const first = patched ?? (telling ? value[telling] : Object.values(value ?? {})[0]) ?? "";
+    appendVisible(fill(this.brief), oneLine(typeof first === "string" ? first : JSON.stringify(first), 160));
   }
 
   /** A live piece of what the tool prints. */
@@ -153,7 +149,7 @@ export class ToolView {
       if (text !== this.denial) this.say(isRefused ? "refused" : "error", text);
       if (this.rule && !text.includes(this.rule.name)) this.say("", `Asked because of ${ruleOf(this.rule)}`);
     }
-    if (record.signal?.type === "plan" && record.status === "done") this.brief.textContent = record.value?.summary ?? "";
+    if (record.signal?.type === "plan" && record.status === "done") appendVisible(fill(this.brief), record.value?.summary ?? "");
   }
 
   /** A person decided about it, or nobody did in time. */

@@ -63,6 +63,12 @@ export async function shows_what_a_person_wrote_as_it_is(world) {
   await ask(page, said);
   assert.equal(await page.locator(".turn .bubble").innerText(), shown);
   await sees(page, ".session-list .title", shown);
+  // So it is where there is no room for more than text.
+  assert.equal(await page.title(), `${shown} · Neuraxis`);
+  assert.equal(await page.locator("#where").textContent(), shown);
+  const told = await page.evaluate(() => [...document.querySelectorAll("[title], [aria-label]")].map((node) => `${node.title}${node.ariaLabel}`));
+  assert.ok(told.some((text) => text.includes(shown)));
+  assert.ok(told.every((text) => !text.includes("\u202e")));
   await page.reload();
   await over(page, 1);
   assert.equal(await page.locator(".turn .bubble").innerText(), shown);
@@ -70,6 +76,11 @@ export async function shows_what_a_person_wrote_as_it_is(world) {
   await sees(page, ".run-head h1", shown);
   await go(page, "#/runs");
   await sees(page, ".runs tbody a", shown);
+  // Of what cannot be seen at all, the id is shown.
+  await world.api("/sessions/unseen/turns", { message: "\u200b" });
+  await page.reload();
+  await sees(page, ".session-list .title", "unseen");
+  assert.match(await page.locator(".runs tbody a").first().innerText(), /^[0-9a-f-]{36}$/);
 }
 
 export async function goes_on_answering_whatever_its_length(world) {
