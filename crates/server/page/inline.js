@@ -9,9 +9,11 @@ const MOST = 30_000;
 
 /** One alternative after another, each bounded so that no text takes long. */
 const MARKS = new RegExp([
+  // Formulas stay as they are written: backslashes are no escapes in them.
+  "(?<math>\\\\\\((?=\\S)[^]{1,1000}?\\\\\\)|\\\\\\[(?=\\s)[^]{1,2000}?\\s\\\\\\]|\\$\\$[^$]{1,2000}\\$\\$)",
   "\\\\(?<escaped>[!-/:-@\\[-`{-~])",
   "(?<ticks>`{1,3})(?<code>[^`]|[^`][^]{0,2000}?[^`])\\k<ticks>(?!`)",
-  "(?<bang>!?)\\[(?<label>(?:[^\\[\\]\\n]|\\[[^\\[\\]\\n]{0,200}\\]){1,500})\\]\\((?<target>[^\\s()<>]{0,2000}(?:\\([^\\s()<>]{0,500}\\)[^\\s()<>]{0,500})?)(?:[ \\n]+[\"'(][^\"'\\n]{0,300}[\"')])?\\)",
+  "(?<bang>!?)\\[(?<label>(?:[^\\[\\]\\n]|\\[[^\\[\\]\\n]{0,200}\\]){1,500})\\]\\((?:<(?<angled>[^<>\\n]{1,2000})>|(?<target>[^\\s()<>]{0,2000}(?:\\([^\\s()<>]{0,500}\\)[^\\s()<>]{0,500})?))(?:[ \\n]+[\"'(][^\"'\\n]{0,300}[\"')])?\\)",
   "<(?<auto>(?:https?:\\/\\/|mailto:)[^\\s<>]{1,2000})>",
   // Punctuation of texts that have no blanks between words ends it as well.
   "(?<bare>https?:\\/\\/[^\\s<>\"'`\\]\\u3000-\\u303f\\uff01-\\uff0f\\uff1a-\\uff1f\\uff3b-\\uff3d\\uff5b-\\uff65]{1,2000})",
@@ -20,8 +22,15 @@ const MARKS = new RegExp([
   "(?<em>\\*)(?=[^\\s*])(?<italic>[^*\\n]{1,1000}?[^\\s*]|[^\\s*])\\*(?!\\*)",
   "(?<![\\w_])_(?=[^\\s_])(?<under>[^_\\n]{1,1000}?[^\\s_]|[^\\s_])_(?![\\w_])",
   "~~(?=\\S)(?<gone>[^~\\n]{1,1000})~~",
-  "(?<hard> {2,}\\n|\\\\\\n)",
+  "(?<hard> {2,}\\n|\\\\\\n|<br ?\\/?>)",
+  "&(?:#(?:(?<decimal>\\d{1,7})|[xX](?<hexadecimal>[\\da-fA-F]{1,6}))|(?<entity>[a-zA-Z]{2,6}));",
 ].join("|"), "g");
+
+/** The signs that models write by their names. */
+const ENTITIES = {
+  amp: "&", lt: "<", gt: ">", quot: "\"", apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", trade: "™", deg: "°", plusmn: "±", times: "×", divide: "÷", middot: "·", bull: "•",
+  hellip: "…", ndash: "–", mdash: "—", laquo: "«", raquo: "»", lsquo: "‘", rsquo: "’", ldquo: "“", rdquo: "”", euro: "€", larr: "←", rarr: "→", le: "≤", ge: "≥", ne: "≠",
+};
 
 /** Appends a text with its marks to a node. */
 export function appendInline(node, text, depth = 0) {
@@ -41,6 +50,7 @@ export function appendInline(node, text, depth = 0) {
 
 function mark(whole, groups, depth) {
   const within = (tag, text) => [appendInline(el(tag), text, depth + 1)];
+  if (groups.math !== undefined) return [appendInOrder(el("code", { class: "math" }), whole)];
   if (groups.escaped !== undefined) return [groups.escaped];
   if (groups.code !== undefined) return [appendInOrder(el("code"), trimOnce(groups.code))];
   if (groups.label !== undefined) return linked(groups, depth) ?? [whole];
@@ -55,12 +65,20 @@ function mark(whole, groups, depth) {
   if (groups.under !== undefined) return within("em", groups.under);
   if (groups.gone !== undefined) return within("del", groups.gone);
   if (groups.hard !== undefined) return [el("br")];
-  return undefined;
+  return [...appendInOrder(el("span"), signOf(groups) ?? whole).childNodes];
+}
+
+/** The sign that is written by its number or its name; nothing if there is no such sign. */
+function signOf({ decimal, hexadecimal, entity }) {
+  if (entity !== undefined) return Object.hasOwn(ENTITIES, entity) ? ENTITIES[entity] : undefined;
+  const number = decimal === undefined ? Number.parseInt(hexadecimal, 16) : Number(decimal);
+  const isSign = number > 31 && number <= 0x10ffff && !(number >= 0xd800 && number <= 0xdfff);
+  return isSign ? String.fromCodePoint(number) : undefined;
 }
 
 /** A link, or an image as a link to it: nothing is loaded from elsewhere. */
 function linked(groups, depth) {
-  const made = link(groups.target);
+  const made = link(groups.angled ?? groups.target);
   if (!made) return undefined;
   if (groups.bang) made.append("image: ");
   return [appendInline(made, groups.label, depth + 1)];

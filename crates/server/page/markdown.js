@@ -12,6 +12,9 @@ const FENCE = /^( {0,3})(`{3,}(?!`)(?=[^`]*$|[\w+#.-]+\s(?!.*```))|~{3,})\s*([\w
 const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?\s*#*$/;
 const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+(.*))?$/;
+/** What makes the paragraph above it a heading. */
+const UNDERLINE = /^ {0,3}(={3,}|-{3,})\s*$/;
+const INDENTED = /^(?: {4}|\t)/;
 const QUOTE = /^ {0,3}> ?/;
 const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
 const DEEPEST = 6;
@@ -106,7 +109,8 @@ function hasSameAttributes(one, other) {
 
 const lines = (text) => text.split(/\r\n?|\n/);
 
-/** Where the last complete block of the first portion ends: behind an empty line that is in no code, list or quotation. */
+/** Where the last complete block of the first portion ends: behind an empty line that is in no code, list or quotation. Code that is
+ *  indented goes on behind empty lines as a list does. */
 function border(text) {
   let fence = "";
   let at = 0;
@@ -122,7 +126,8 @@ function border(text) {
     else if (!fence && line.trim() === "") {
       // What follows may still belong to a list.
       if (!isInList) last = next + 1;
-    } else if (!fence && !/^\s/.test(line)) {
+    } else if (!fence && INDENTED.test(line)) isInList = true;
+    else if (!fence && !/^\s/.test(line)) {
       const isItem = ITEM.test(line);
       if (isInList && !isItem && text[at - 2] === "\n") last = at;
       isInList = isItem || (isInList && text[at - 2] !== "\n");
@@ -159,6 +164,8 @@ function block(all, at, depth) {
   if (QUOTE.test(line)) return quotation(all, at, depth);
   if (ITEM.test(line)) return list(all, at, depth);
   if (isTable(all, at)) return table(all, at);
+  // What is within something else is indented for other reasons.
+  if (depth === 0 && INDENTED.test(line)) return indented(all, at);
   return paragraph(all, at, depth);
 }
 
@@ -169,6 +176,12 @@ function code(all, at, [, indent, mark, language]) {
   const strip = new RegExp(`^ {0,${indent.length}}`);
   const text = all.slice(begin, end).map((line) => (indent ? line.replace(strip, "") : line)).join("\n");
   return [codeBlock(text, language), end + 1];
+}
+
+function indented(all, at) {
+  let end = at + 1;
+  for (let next = end; next < all.length && INDENTED.test(all[next]); next = behindEmpty(all, end)) end = next + 1;
+  return [codeBlock(all.slice(at, end).map((line) => line.replace(INDENTED, "")).join("\n")), end];
 }
 
 /** Code with the name of its language and a button that copies it. */
@@ -270,6 +283,8 @@ function table(all, at) {
 
 function paragraph(all, at, depth) {
   let end = at + 1;
-  while (end < all.length && all[end].trim() !== "" && !(depth <= DEEPEST && (starts(all[end]) || isTable(all, end)))) end += 1;
-  return [appendInline(el("p"), all.slice(at, end).map((line) => line.trimStart()).join("\n")), end];
+  while (end < all.length && all[end].trim() !== "" && !(depth <= DEEPEST && (starts(all[end]) || UNDERLINE.test(all[end]) || isTable(all, end)))) end += 1;
+  const level = UNDERLINE.exec(all[end] ?? "")?.[1][0];
+  const node = el(level === undefined ? "p" : level === "=" ? "h3" : "h4");
+  return [appendInline(node, all.slice(at, end).map((line) => line.trimStart()).join("\n")), level === undefined ? end : end + 1];
 }

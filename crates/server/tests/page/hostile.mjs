@@ -185,6 +185,15 @@ const MARKDOWN = [
   ["***both*** and **a *b***", "<p><em><strong>both</strong></em> and <strong>a <em>b</em></strong></p>"],
   ["It is:\n| a | b |\n| - | - |\n| 1 | 2 |", "<p>It is:</p><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table>"],
   ["**A** letter, **1** and __y__, but **ab** and ***c***, **\\*** and a ***** b", "<p><strong>A</strong> letter, <strong>1</strong> and <strong>y</strong>, but <strong>ab</strong> and <em><strong>c</strong></em>, <strong>*</strong> and a ***** b</p>"],
+  ["| a |\n| - |\n| 1<br>2 &amp; 3&nbsp;&lt;b&gt; &copy; &#8364; |", "<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1<br>2 &amp; 3&nbsp;&lt;b&gt; \u00a9 \u20ac</td></tr></tbody></table>"],
+  ["&nothing; &constructor; &#xD800; &#x202E;", "<p>&amp;nothing; &amp;constructor; &amp;#xD800; <span>U+202E</span></p>"],
+  ["One\n===\nTwo\nlines\n---\nc", "<h3>One</h3><h4>Two\nlines</h4><p>c</p>"],
+  ["a:\n\n    if b:\n        c\n\n    d\n\ne", "<p>a:</p><pre><code>if b:\n    c\n\nd</code></pre><p>e</p>"],
+  ["a\n    b\n\n- c\n\n      d", "<p>a\nb</p><ul><li>c<p>d</p></li></ul>"],
+  ["[a](<https://a.example/b c>) [b](<javascript:alert(1)>)", "<p><a href=\"https://a.example/b%20c\">a</a> [b](&lt;javascript:alert(1)&gt;)</p>"],
+  ["\\(a_1 \\{b\\}\\) and \\[x\\]", "<p><code>\\(a_1 \\{b\\}\\)</code> and [x]</p>"],
+  ["$$\na \\\\\nb\n$$", "<p><code>$$\na \\\\\nb\n$$</code></p>"],
+  ["\\[\n\\frac{a}{b}\n\\]", "<p><code>\\[\n\\frac{a}{b}\n\\]</code></p>"],
   ["```\nopen", "<pre><code>open</code></pre>"],
   ["", ""],
 ];
@@ -213,7 +222,7 @@ export async function renders_markdown(world) {
       return bare(at);
     };
     const all = cases.map(([text]) => text).join("\n\n");
-    const slow = ["*", "[", "`", "_", "~", "<", "\\", "**a ", "_a ", "[a](", "![", "<http://", "http://", "a ", "`a", "> ", "- ", "|", "| - ", "\n- ", "\n> ", "\n", "\n\n  ", "***", "**a***", "__a", "``` ", "```a `", "  \n", "1. "].map((part) => part.repeat(Math.ceil(29_000 / part.length)));
+    const slow = ["*", "[", "`", "_", "~", "<", "\\", "**a ", "_a ", "[a](", "![", "<http://", "http://", "a ", "`a", "> ", "- ", "|", "| - ", "\n- ", "\n> ", "\n", "\n\n  ", "***", "**a***", "__a", "``` ", "```a `", "  \n", "1. ", "\\(", "\\(a ", "\\[ ", "$$", "$$ a ", "&", "&#", "&#1", "<br", "[a](<", "a\n===\n", "    a\n\n", "    \n"].map((part) => part.repeat(Math.ceil(29_000 / part.length)));
     const took = slow.map((text) => { const begun = performance.now(); render(document.createElement("div"), text); return Math.round(performance.now() - begun); });
     return { whole, each: cases.map(([text]) => grow(text)), grown: grow(all), once: bare(render(document.createElement("div"), all)), took };
   }, MARKDOWN);
