@@ -79,6 +79,8 @@ class App {
     }
     // A session that was just made is on the screen already.
     if (kind === "sessions" && this.view instanceof Chat && this.view.sessionId === name) return;
+    // Who looks at runs in between comes back to where the conversation was read.
+    if (this.view instanceof Chat) this.left = { session: this.view.sessionId, place: this.view.whereRead };
     this.view?.close();
     document.body.classList.remove("unfolded");
     if (kind === "runs" || kind === "stats") {
@@ -117,7 +119,7 @@ class App {
           this.show();
           return this.view.say(text, files);
         },
-      });
+      }, session && this.left?.session === session ? this.left.place : undefined);
       this.view = chat;
       this.sessions.select(session);
     }

@@ -20,9 +20,10 @@ const SHOWN = 12;
 const NEWEST = 50;
 
 export class Chat {
-  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `opened`, `changed`, `atWork`, `go`. */
-  constructor(sessionId, hooks) {
-    Object.assign(this, { sessionId, hooks });
+  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `opened`, `changed`, `atWork`, `go`. `place` is
+   *  where an earlier view of the session was left, to come back to. */
+  constructor(sessionId, hooks, place) {
+    Object.assign(this, { sessionId, hooks, place });
     this.followers = new Set();
     /** The turns that are shown, in their order, and the runs before them that are not. */
     this.views = [];
@@ -64,7 +65,8 @@ export class Chat {
     if (this.held) Object.assign(this.held, { top: this.held.top + this.held.at - scrollTop, at: scrollTop });
     const below = scrollHeight - scrollTop - clientHeight;
     // Somebody who goes back begins with a few pixels, and is near the end for a while.
-    if (below < 2 || (below < 40 && scrollTop > this.top)) this.isAtEnd = true;
+    if (this.held?.isBack) this.isAtEnd = false;
+    else if (below < 2 || (below < 40 && scrollTop > this.top)) this.isAtEnd = true;
     else if (scrollTop < this.top - 2 && scrollHeight >= this.height) Object.assign(this, { isAtEnd: false, isAsked: false });
     this.top = scrollTop;
     this.height = scrollHeight;
@@ -81,7 +83,15 @@ export class Chat {
     this.scroller.classList.toggle("holds", Boolean(this.held));
   }
 
+  /** Where the conversation is read; nothing where its end is followed. */
+  get whereRead() {
+    const edge = this.scroller.getBoundingClientRect().top;
+    const view = !this.isAtEnd && this.views.find(({ runId, node }) => runId && node.getBoundingClientRect().bottom > edge);
+    return view ? { runId: view.runId, top: view.node.getBoundingClientRect().top, shown: this.views.length } : undefined;
+  }
+
   toEnd() {
+    if (this.held) this.held.isBack = false;
     this.isAtEnd = true;
     this.stick();
   }
@@ -127,13 +137,17 @@ export class Chat {
     const first = this.views[0]?.node;
     const top = first?.getBoundingClientRect().top;
     const hadFocus = this.earlier.contains(document.activeElement);
-    const begin = Math.max(0, this.runs.length - SHOWN);
+    const { place } = this;
+    this.place = undefined;
+    const begin = Math.max(0, this.runs.length - Math.max(SHOWN, place?.shown ?? 0));
     const shown = this.runs.splice(begin);
     const views = shown.map((run) => this.viewOf(run, ENDED.has(run.status)));
     this.turns.prepend(...views.map((view) => view.node));
     this.views.unshift(...views);
     fill(this.earlier, this.runs.length ? button({ text: `Show ${this.runs.length} earlier`, className: "small", onClick: () => this.showMore() }) : null);
     if (first && !this.isAtEnd) this.held = { node: first, top, views, at: this.scroller.scrollTop };
+    const back = place && views.find((view) => view.runId === place.runId);
+    if (back) Object.assign(this, { isAtEnd: false, held: { node: back.node, top: place.top, views: views.filter((_, at) => ENDED.has(shown[at].status)), at: this.scroller.scrollTop, isBack: true } });
     this.keep();
     if (hadFocus) (this.earlier.querySelector("button") ?? this.scroller).focus({ preventScroll: true });
     const jobs = shown.map((run, at) => this.follow(views[at], (follower) => follower.follow(), !ENDED.has(run.status)));

@@ -594,6 +594,24 @@ export async function shows_earlier_turns_without_a_jump(world) {
     assert.ok(Math.abs((await top(first)) - before) < 5, "what was read stays where it was");
     assert.equal(await page.evaluate(() => document.activeElement.tagName), focus);
   }
+  // Who looks at a run and comes back is there again, earlier turns and all.
+  const link = page.locator(".turn:has(.bubble:text-is('markdown 5')) .actions a");
+  await link.scrollIntoViewIfNeeded();
+  await page.waitForTimeout(100);
+  const before = await top("markdown 5");
+  await link.click();
+  await page.waitForSelector(".bar-row");
+  await page.goBack();
+  await over(page, 26);
+  await page.waitForFunction((was) => Math.abs([...document.querySelectorAll(".bubble")].find((node) => node.textContent === "markdown 5").getBoundingClientRect().top - was) < 5, before);
+  await page.click(".to-end");
+  await page.waitForFunction(() => document.querySelector(".to-end").hidden);
+  // Another view of the session begins at its end.
+  await go(page, "#/");
+  await page.waitForSelector(".welcome");
+  await go(page, "#/sessions/long");
+  await over(page, 12);
+  await page.waitForFunction(() => document.querySelector(".to-end").hidden);
 }
 
 export async function takes_nothing_that_is_over_for_news(world) {
