@@ -169,10 +169,12 @@ export class AgentView {
 
   /** Leaves out what came live and was never recorded. */
   dropUnrecorded() {
-    for (const reply of this.replies.values()) {
+    for (const [index, reply] of this.replies) {
       if (reply.isRecorded || reply.blocks.size === 0) continue;
       reply.retract();
-      if (!reply.notes.hasChildNodes()) reply.node.remove();
+      if (reply.notes.hasChildNodes()) continue;
+      reply.node.remove();
+      this.replies.delete(index);
     }
   }
 

@@ -407,7 +407,9 @@ const HANDLERS = {
   },
   resumed(turn, agent, event) {
     if (turn.pending.size > 0) return;
-    agent.note("", `Taken up again: ${event.reason}`);
+    // What was under way is asked for anew, and stands behind this.
+    agent.dropUnrecorded();
+    agent.note("", event.reason.endsWith("taken up again") ? "Taken up again" : `Taken up again: ${event.reason}`);
   },
   warning(turn, agent, event) {
     // That a call failed stands at the call; that the model let it be is for who looks at the run.

@@ -568,6 +568,9 @@ export async function shows_a_message_where_a_model_heard_it(world) {
     assert.ok(ended.includes("- Failed: out of luck"), `in one word: ${ended}`);
     assert.deepEqual((await shown(...live, said("M"), replied(0, "one"), limit(1, "one"))).slice(0, 2), ["one", "[M]"]);
     assert.deepEqual((await shown(...live, said("M"), limit(1, "so far"))).slice(0, 2), ["so", "[M]"]);
+    // What a server that is gone was told of a reply comes anew, after the run was taken up again.
+    const resumed = { type: "resumed", reason: "the run was taken up again" };
+    assert.deepEqual(await shown(...live, resumed, grows(0, "one"), replied(0, "one"), { type: "final", content: "one", finish_reason: "stop" }), ["- Taken up again", "one"]);
   }
   // Between calls and their results, for the next reply.
   assert.deepEqual((await shown(replied(0, "one", call), said("M"), result, grows(1, "two"), said("N"), { type: "cancelled", cut: { text: "two" } }, { type: "final", content: "one two", unheard: 1, finish_reason: "cancelled" })).slice(0, 5), ["one", "[M]", "two", "[N]", "- Stopped"]);
