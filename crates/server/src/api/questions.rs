@@ -140,7 +140,7 @@ fn not_taken(error: &AnswerQuestionError, run: &RunSummary) -> Problem {
         // Where nobody drives it no tool waits for an answer.
         AnswerQuestionError::NotHere(_) if run.leased_until.is_none() => not_open(),
         AnswerQuestionError::NotHere(_) => {
-            let detail = "another server drives this run: the questions of its tools are known and answered there alone";
+            let detail = "another server drives this run, or one did that is gone: the questions of its tools are known there alone; if it is gone, they are too, and the run is taken up again before long";
             Problem::new(&AT_WORK_ELSEWHERE, detail).with("run_id", run.run_id.to_string())
         }
         other => internal(&with_causes(other)),
