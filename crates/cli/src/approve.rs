@@ -31,6 +31,7 @@ use neuraxis::{DecideLater, RunHandle};
 use neuraxis_app::{Config, FolderRules};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::confirm::is_somebody_there;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress;
@@ -106,7 +107,7 @@ impl Question {
 fn is_attended() -> bool {
     // The prompt goes to the terminal itself where there is one, and not to standard output.
     let is_reachable = io::stdout().is_terminal() || has_terminal_of_its_own();
-    io::stdin().is_terminal() && io::stderr().is_terminal() && is_reachable
+    is_somebody_there() && is_reachable
 }
 
 #[cfg(unix)]

@@ -9,9 +9,9 @@ use crate::error::CommandError;
 use crate::terminal;
 use crate::wrap::laid_out;
 
-/// Tells whether a person sits here who can be asked.
+/// Tells whether a person sits here who can be asked: whoever reads from a terminal in the background is stopped.
 pub(crate) fn is_somebody_there() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
+    io::stdin().is_terminal() && io::stderr().is_terminal() && !terminal::is_in_the_background()
 }
 
 /// Makes sure that a person sits here who can be asked; the hint says what to do where none does.

@@ -192,11 +192,17 @@ pub(crate) fn restore() {
     }
 }
 
-/// Tells whether others have the terminal: who changes it all the same is stopped.
+/// Tells whether others have the terminal: who reads from it or changes it all the same is stopped.
 #[cfg(unix)]
-fn is_in_the_background() -> bool {
+pub(crate) fn is_in_the_background() -> bool {
     // Of a terminal that controls no session, this cannot be said.
     tcgetpgrp(std::io::stdin()).is_ok_and(|group| group != getpgrp())
+}
+
+/// Elsewhere, nothing is stopped.
+#[cfg(not(unix))]
+pub(crate) const fn is_in_the_background() -> bool {
+    false
 }
 
 #[cfg(test)]

@@ -297,6 +297,23 @@ fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
 }
 
 #[test]
+fn a_command_in_the_background_asks_nobody_and_is_not_stopped() {
+    const CALLS: [(&str, &str); 1] = [("write_file", r#"{"path":"a.txt","content":"one\n"}"#)];
+    let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
+    let machine = model.machine();
+    let script = "set -m; \"$0\" ask --channel code_task 'Go on.' & wait %1; echo \" ended with $?\"; kill -KILL %1 2> /dev/null";
+    let mut shell = machine.shell(script);
+    shell
+        .env("MY_KEY", "k")
+        .stdin(std::process::Stdio::inherit());
+    let options = Options::new().timeout_ms(Some(PATIENCE));
+    let mut person = spawn_with_options(shell, options).unwrap();
+    person.exp_string(" ended with 4").unwrap();
+    leave(&mut person);
+    assert!(!machine.path("a.txt").exists());
+}
+
+#[test]
 fn no_line_of_a_question_begins_with_what_the_model_wrote() {
     // A line of ours, where a terminal would go on with a line of the model's that it broke itself.
     const CALLS: [(&str, &str); 1] = [(
