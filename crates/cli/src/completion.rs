@@ -1,6 +1,8 @@
 //! What a shell completes: commands and options, and the values there are just now, such as ids of sessions. The shell asks
 //! this program each time, in a variable of its own.
 
+use std::ffi::OsStr;
+
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_complete::engine::CompletionCandidate;
@@ -84,10 +86,14 @@ pub(crate) fn models() -> Vec<CompletionCandidate> {
     })
 }
 
-/// The newest sessions.
-pub(crate) fn sessions() -> Vec<CompletionCandidate> {
-    of_store(async |sessions| {
-        let mut each = sessions.each(SessionFilter::default().limited_to(MAX_IDS));
+/// The newest sessions of which the ids begin with what is typed.
+pub(crate) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else {
+        return Vec::new();
+    };
+    let filter = SessionFilter::default().beginning_with(typed);
+    let found = of_store(async |sessions| {
+        let mut each = sessions.each(filter.limited_to(MAX_IDS));
         let mut found = Vec::new();
         while found.len() < MAX_IDS
             && let Ok(Some(session)) = each.next().await
@@ -97,13 +103,20 @@ pub(crate) fn sessions() -> Vec<CompletionCandidate> {
             found.push(candidate(session.id.as_str(), about.as_deref()));
         }
         found
-    })
+    });
+    beginning_with(typed, found)
 }
 
-/// The newest runs.
-pub(crate) fn runs() -> Vec<CompletionCandidate> {
-    of_store(async |sessions| {
-        let mut each = sessions.each_run(RunFilter::default().limited_to(MAX_IDS));
+/// The newest runs of which the ids begin with what is typed.
+pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else {
+        return Vec::new();
+    };
+    let Some(filter) = RunFilter::beginning_with(typed) else {
+        return Vec::new();
+    };
+    let found = of_store(async |sessions| {
+        let mut each = sessions.each_run(filter.limited_to(MAX_IDS));
         let mut found = Vec::new();
         while found.len() < MAX_IDS
             && let Ok(Some(run)) = each.next().await
@@ -111,7 +124,15 @@ pub(crate) fn runs() -> Vec<CompletionCandidate> {
             found.push(candidate(&run.run_id.to_string(), run.text.as_deref()));
         }
         found
-    })
+    });
+    beginning_with(typed, found)
+}
+
+/// Leaves out what a shell would put in the place of what is typed: a store may take the beginning of an id less exactly.
+fn beginning_with(typed: &str, mut found: Vec<CompletionCandidate>) -> Vec<CompletionCandidate> {
+    let goes_on = |id: &OsStr| id.to_str().is_some_and(|id| id.starts_with(typed));
+    found.retain(|candidate| goes_on(candidate.get_value()));
+    found
 }
 
 fn candidate(id: &str, about: Option<&str>) -> CompletionCandidate {

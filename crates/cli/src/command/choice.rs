@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use neuraxis::engine::Sessions;
 use neuraxis::{Role, SessionId};
 use neuraxis_app::{Endpoint, Readiness, UnknownModel, choose_model, discover};
@@ -21,7 +21,7 @@ use crate::setup::{Loaded, Setup};
 pub(super) struct SessionChoice {
     /// The session it goes on with: its id, the beginning or the end of it, or last; or the name of a new one. Left out: a
     /// new session
-    #[arg(long, value_name = "ID", add = ArgValueCandidates::new(completion::sessions))]
+    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completion::sessions))]
     pub(super) session: Option<SessionId>,
 
     /// Begin the session that --session names, also where its name looks like a part of an id

@@ -143,3 +143,19 @@ fn commands_flags_and_the_values_there_are_now_are_completed() {
         assert!(completed.contains(expected), "{words:?}: {completed}");
     }
 }
+
+#[test]
+fn a_beginning_is_completed_however_many_sessions_and_runs_are_newer() {
+    let machine = Machine::new();
+    let question = "What time is it?";
+    let ask = ["ask", "--session", "garden", "--format", "json", question];
+    let answer = machine.run(ask).stdout_of(0);
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let run = answer["run_id"].as_str().unwrap();
+    let lines = "What time is it?\n/new\n".repeat(25);
+    machine.run_with_input(["chat"], lines).stdout_of(0);
+    let sessions = completed(&machine, &["sessions", "show", "gar"]);
+    assert!(sessions.contains("garden"), "{sessions}");
+    let runs = completed(&machine, &["runs", "show", &run[..run.len() - 2]]);
+    assert!(runs.contains(run), "{runs}");
+}

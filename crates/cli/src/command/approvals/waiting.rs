@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::engine::{SystemClock, WaitingApproval};
 use neuraxis::ports::Clock;
 use neuraxis_app::App;
@@ -20,7 +20,7 @@ use crate::wrap::broken;
 #[derive(Debug, Args)]
 pub(super) struct Which {
     /// The run: its id, the beginning or the end of it, or last
-    #[arg(add = ArgValueCandidates::new(completion::runs))]
+    #[arg(add = ArgValueCompleter::new(completion::runs))]
     run: String,
 
     /// The question, as `approvals show` and `approvals list` name it

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::cassette::{self, CassetteError, RecordingOptions};
 use neuraxis::engine::{Sessions, SystemClock};
 use neuraxis::ports::Clock;
@@ -29,7 +29,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Cassette {
     /// The run: its id, the beginning or the end of it, or last
-    #[arg(add = ArgValueCandidates::new(completion::runs))]
+    #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// The file, which must not exist yet

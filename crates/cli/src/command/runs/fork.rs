@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{PlanName, Record, Turn, last_turn};
@@ -37,7 +37,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Fork {
     /// The run: its id, the beginning or the end of it, or last
-    #[arg(add = ArgValueCandidates::new(completion::runs))]
+    #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// After which turn; 0 is before the model said anything. After the last one if left out

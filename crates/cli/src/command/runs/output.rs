@@ -3,7 +3,7 @@
 use std::io;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::core::{RunId, ToolCallId};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{OutputHead, OutputPlace};
@@ -35,7 +35,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunOutput {
     /// The run: its id, the beginning or the end of it, or last
-    #[arg(add = ArgValueCandidates::new(completion::runs))]
+    #[arg(add = ArgValueCompleter::new(completion::runs))]
     run: String,
 
     /// The call, or the end of its id

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::core::Seq;
 use neuraxis::engine::{
     LogFileError, RecordedRun, ReplayError, ReplayFailure, ReplayReport, Sessions, read_log_file,
@@ -38,7 +38,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Replay {
     /// The run: its id, the beginning or the end of it, or last; or a file that `sessions export` or `--format events` wrote
-    #[arg(value_name = "RUN|FILE", add = ArgValueCandidates::new(completion::runs))]
+    #[arg(value_name = "RUN|FILE", add = ArgValueCompleter::new(completion::runs))]
     log: String,
 
     /// What to print: a report for people, or a JSON array with one for each run

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::anyhow;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::core::{CallStage, RunStatus, Verdict};
 use neuraxis::engine::{OpenCall, Taker};
 use neuraxis::ports::RunSummary;
@@ -41,7 +41,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Resume {
     /// The run: its id, the beginning or the end of it, or last
-    #[arg(add = ArgValueCandidates::new(completion::runs))]
+    #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// End it instead of letting it go on; its history stays valid

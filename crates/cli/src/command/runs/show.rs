@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use clap::{Args, ValueEnum};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::core::Record;
 use neuraxis::core::log::RunView;
 use neuraxis::engine::{Sessions, run_steps};
@@ -34,7 +34,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
     /// The run: its id, the beginning or the end of it, or last
-    #[arg(add = ArgValueCandidates::new(completion::runs))]
+    #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// What to print: a tree for people, one JSON object, or each record as a line of JSON

@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::RunStatus;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::RunSummary;
@@ -26,7 +26,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Steer {
     /// The run: its id, the beginning or the end of it, or last
-    #[arg(add = ArgValueCandidates::new(completion::runs))]
+    #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// The message

@@ -1,7 +1,7 @@
 //! `neuraxis sessions delete`.
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::SessionId;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::StoreError;
@@ -26,7 +26,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Delete {
     /// The sessions; where you are asked, the beginnings of their ids will do
-    #[arg(value_name = "ID", required = true, add = ArgValueCandidates::new(completion::sessions))]
+    #[arg(value_name = "ID", required = true, add = ArgValueCompleter::new(completion::sessions))]
     ids: Vec<String>,
 
     /// Do not ask

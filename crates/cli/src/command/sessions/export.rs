@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::SessionId;
 use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{ExportError, Exported, Sessions};
@@ -33,7 +33,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Export {
     /// The sessions, or the beginnings of their ids
-    #[arg(value_name = "ID", required_unless_present = "all", add = ArgValueCandidates::new(completion::sessions))]
+    #[arg(value_name = "ID", required_unless_present = "all", add = ArgValueCompleter::new(completion::sessions))]
     ids: Vec<String>,
 
     /// Export every session

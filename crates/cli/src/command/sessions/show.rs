@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::Message;
 use neuraxis::core::log::checklist;
 use neuraxis::core::log::describe::counted;
@@ -33,7 +33,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
     /// The session: its id, the beginning or the end of it, or last
-    #[arg(add = ArgValueCandidates::new(completion::sessions))]
+    #[arg(add = ArgValueCompleter::new(completion::sessions))]
     id: String,
 
     /// What to print: a text for people, or one JSON object

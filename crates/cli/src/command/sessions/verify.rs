@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use neuraxis::SessionId;
 use neuraxis::core::ContentHash;
 use neuraxis::engine::Sessions;
@@ -34,7 +34,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Verify {
     /// The sessions, or the beginnings of their ids; all if left out
-    #[arg(value_name = "ID", add = ArgValueCandidates::new(completion::sessions))]
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(completion::sessions))]
     ids: Vec<String>,
 
     /// The head that the chain of the one session must end with
