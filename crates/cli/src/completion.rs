@@ -1,18 +1,19 @@
 //! What a shell completes: commands and options, and the values there are just now, such as ids of sessions. The shell asks
 //! this program each time, in a variable of its own.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
-use clap::CommandFactory;
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunFilter, SessionFilter};
-use neuraxis_app::{Config, OpenStore, Prompts};
+use neuraxis_app::{Config, OpenStore, Prompts, tool_specs};
 
 use crate::arguments::{Arguments, ConfigurationArguments};
 use crate::harmless::one_line;
+use crate::question::ASK;
 use crate::setup::{Loaded, Setup, with_store};
 
 /// The variable in which a shell asks.
@@ -23,9 +24,25 @@ const MAX_IDS: usize = 20;
 
 /// Answers a shell that asks, and ends the program then.
 pub(crate) fn answer() {
-    CompleteEnv::with_factory(Arguments::command)
+    CompleteEnv::with_factory(understood)
         .var(VARIABLE)
         .complete();
+}
+
+/// Returns what is understood on the command line: without a command, it takes the options of the one that answers a question. They
+/// are proposed once it is not the name of a command that is typed.
+fn understood() -> Command {
+    let command = Arguments::command();
+    // The name of this program stands first.
+    let words = std::env::args_os().skip_while(|word| word != "--").skip(2);
+    let words: Vec<OsString> = words.collect();
+    let is_option = |word: &OsString| word.to_string_lossy().starts_with('-');
+    if words.len() < 2 && !words.iter().any(is_option) {
+        return command;
+    }
+    let ask = command.find_subcommand(ASK);
+    let options: Vec<Arg> = ask.map_or_else(Vec::new, |ask| ask.get_arguments().cloned().collect());
+    command.args(options)
 }
 
 /// Returns what a shell has to read so that it asks.
@@ -69,6 +86,21 @@ pub(crate) fn prompts() -> Vec<CompletionCandidate> {
 /// The plans there are.
 pub(crate) fn plans() -> Vec<CompletionCandidate> {
     of_config(|config| names(config.policy().config().plans.keys()))
+}
+
+/// The MCP servers that are configured.
+pub(crate) fn mcp_servers() -> Vec<CompletionCandidate> {
+    of_config(|config| names(config.mcp().servers.keys()))
+}
+
+/// The tools of this program: no MCP server is started to be asked for its own.
+pub(crate) fn tools() -> Vec<CompletionCandidate> {
+    let Some(loaded) = loaded() else {
+        return Vec::new();
+    };
+    let specs = tool_specs(&loaded.config, &loaded.environment).unwrap_or_default();
+    let names = specs.iter().map(|spec| spec.name.as_str());
+    names.map(CompletionCandidate::new).collect()
 }
 
 /// The roles that have a model, and their models.

@@ -9,7 +9,7 @@ use clap::{CommandFactory, Parser};
 use crate::arguments::Arguments;
 
 /// The command that answers a question.
-const ASK: &str = "ask";
+pub(crate) const ASK: &str = "ask";
 
 /// How alike a word and a command have to be for the word to be a slip rather than a question.
 const LIKENESS: f64 = 0.9;

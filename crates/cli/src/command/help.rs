@@ -4,10 +4,12 @@ mod links;
 mod rules;
 mod topics;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, CommandFactory};
+use clap_complete::{ArgValueCompleter, CompletionCandidate};
 use neuraxis::brainstem::PriceList;
 
 use super::chat::nearest;
@@ -37,7 +39,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Help {
     /// A document, or a command with its subcommands
-    #[arg(value_name = "TOPIC")]
+    #[arg(value_name = "TOPIC", add = ArgValueCompleter::new(proposed))]
     words: Vec<String>,
 
     /// Write a manual page for each command into this folder
@@ -98,6 +100,18 @@ fn listed() -> String {
         "Documents, shown by `neuraxis help TOPIC`:\n{topics}\nCommands, with options that `neuraxis help COMMAND` explains:\n  {}\n",
         commands.join(", ")
     )
+}
+
+/// What a shell completes: what is listed.
+fn proposed(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let command = Arguments::command();
+    let commands = command.get_subcommands().map(clap::Command::get_name);
+    let topics = TOPICS.iter().map(|topic| topic.name);
+    let all = topics.chain([rules::NAME, PRICES]).chain(commands);
+    let typed = typed.to_string_lossy();
+    all.filter(|name| name.starts_with(&*typed))
+        .map(CompletionCandidate::new)
+        .collect()
 }
 
 fn unknown(word: &str) -> CommandError {

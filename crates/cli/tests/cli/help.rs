@@ -123,10 +123,13 @@ fn nothing_is_written_into_the_line_that_is_completed() {
 fn commands_flags_and_the_values_there_are_now_are_completed() {
     let machine = Machine::new().with_file(
         "neuraxis.toml",
-        "[agents.helper]\ninstructions = 'Help.'\n[models.reasoning]\nprovider = 'offline'\n",
+        "[agents.helper]\ninstructions = 'Help.'\n[models.reasoning]\nprovider = 'offline'\n\
+         [mcp.servers.notes]\ncommand = 'notes'\nenabled = false\n",
     );
     let ask = ["ask", "--session", "garden", "What time is it?"];
     machine.run(ask).stdout_of(0);
+    let commands = completed(&machine, &[""]);
+    assert!(!commands.contains("--schema"), "{commands}");
     for (words, expected) in [
         (&["sess"][..], "sessions"),
         (&["sessions", "pr"], "prune"),
@@ -138,6 +141,18 @@ fn commands_flags_and_the_values_there_are_now_are_completed() {
         (&["chat", "-m", ""], "reasoning"),
         (&["ask", "--session", "g"], "garden\tWhat time is it?"),
         (&["runs", "show", ""], "What time is it?"),
+        (&["runs", "tail", ""], "What time is it?"),
+        (&["runs", "fork", "last", "--model", ""], "reasoning"),
+        (&["tools", "call", "curr"], "current_time"),
+        (&["policy", "explain", "--tool", "curr"], "current_time"),
+        (&["mcp", "remove", "no"], "notes"),
+        (&["help", "pol"], "policy"),
+        (&["help", "sess"], "sessions"),
+        (&["-m", ""], "reasoning"),
+        (&["--session", "g"], "garden"),
+        (&["-c", "--mo"], "--model"),
+        (&["What time is it?", "--chan"], "--channel"),
+        (&["-q", "sessions", "pr"], "prune"),
     ] {
         let completed = completed(&machine, words);
         assert!(completed.contains(expected), "{words:?}: {completed}");

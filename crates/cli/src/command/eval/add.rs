@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use neuraxis::FinishReason;
 use neuraxis::brainstem::Request;
 use neuraxis::cassette::{Cassette, Redactor};
@@ -22,6 +23,7 @@ use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 use super::results::{destination, write};
 use crate::command::lookup;
 use crate::command::runs::save_recording;
+use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::{one_line, one_line_of};
 use crate::invocation::neuraxis;
@@ -50,6 +52,7 @@ pub(super) struct Add {
     file: PathBuf,
 
     /// The run: its id, the beginning or the end of it, or last
+    #[arg(add = ArgValueCompleter::new(completion::runs))]
     run: String,
 
     /// What the case is called; the beginning of the question if left out

@@ -2,8 +2,10 @@
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
 use super::edit::Edited;
+use crate::completion;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
@@ -19,6 +21,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Remove {
     /// The server
+    #[arg(add = ArgValueCandidates::new(completion::mcp_servers))]
     name: String,
 }
 

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::mcp_server::McpServer;
 use neuraxis::ports::CancellationToken;
 use neuraxis::{DecideLater, Mode, Orchestrator};
 
 use crate::command::ask::require_kept_runs;
+use crate::completion;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress;
@@ -32,7 +34,7 @@ Of a desktop client or an editor, in its list of MCP servers:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Serve {
     /// The modes that the client may choose, instead of those that are no freer than moderate. It is a model that chooses
-    #[arg(long, value_name = "MODE", value_delimiter = ',')]
+    #[arg(long, value_name = "MODE", value_delimiter = ',', add = ArgValueCandidates::new(completion::modes))]
     modes: Vec<String>,
 
     /// Where the client cannot ask anybody for approval, leave the run waiting instead of denying the call

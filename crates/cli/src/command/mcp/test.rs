@@ -1,11 +1,13 @@
 //! `neuraxis mcp test`: connects to a server and shows what it offers.
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use neuraxis_app::Standing;
 use serde_json::json;
 
 use super::shown::{connected, in_text};
 use super::trust;
+use crate::completion;
 use crate::confirm::is_somebody_there;
 use crate::error::CommandError;
 use crate::output::Output;
@@ -25,6 +27,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Test {
     /// The server, one of those that `neuraxis mcp list` names
+    #[arg(add = ArgValueCandidates::new(completion::mcp_servers))]
     name: String,
 
     /// What to print: a line or two a tool, or a JSON object

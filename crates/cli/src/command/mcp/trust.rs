@@ -2,9 +2,11 @@
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis_app::{McpServer, Standing};
 
 use super::shown::{connected, not_accepted};
+use crate::completion;
 use crate::confirm::{require_person, says_yes};
 use crate::error::CommandError;
 use crate::output::Output;
@@ -24,6 +26,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Trust {
     /// The server, one of those that `neuraxis mcp list` names
+    #[arg(add = ArgValueCandidates::new(completion::mcp_servers))]
     name: String,
 
     /// Do not ask: needed where nobody can be asked

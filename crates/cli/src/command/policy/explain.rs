@@ -1,6 +1,7 @@
 //! `neuraxis policy explain`: what a request may do, whether a call may run, and why.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::brainstem::{Call, Judgment, Request};
 use neuraxis::core::{AgentName, JsonText, PlanName, Role, Taint, ToolName, ToolSpec};
 use neuraxis::engine::RequestError;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::table;
 use crate::command::tools::hints_of_unknown;
+use crate::completion;
 use crate::error::CommandError;
 use crate::output::{ObjectFormat, Output};
 use crate::setup::{Loaded, Setup, with_app};
@@ -35,23 +37,23 @@ pub(crate) struct Explain {
     text: String,
 
     /// Where the request comes from
-    #[arg(long, default_value = "chat")]
+    #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,
 
     /// How much freedom it has
-    #[arg(long, default_value = "moderate")]
+    #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
     mode: String,
 
     /// The agent that is asked for, in place of the channel's own
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::agents))]
     agent: Option<String>,
 
     /// The plan of the key or user that asks
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(completion::plans))]
     plan: Option<String>,
 
     /// Judge a call of this tool as well
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::tools))]
     tool: Option<String>,
 
     /// The arguments of that call, a JSON object; left out, it is about the tool whatever the arguments
@@ -63,7 +65,7 @@ pub(crate) struct Explain {
     owner: Option<String>,
 
     /// As if the conversation held what this tool brought from outside
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::tools))]
     untrusted: Option<String>,
 
     /// What to print: a table for people, or one JSON object

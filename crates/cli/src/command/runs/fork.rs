@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
-use clap_complete::ArgValueCompleter;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{PlanName, Record, Turn, last_turn};
@@ -45,15 +45,15 @@ pub(super) struct Fork {
     at_turn: Option<u32>,
 
     /// How much freedom it has; as the run had if left out
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(completion::modes))]
     mode: Option<String>,
 
     /// Where it comes from; as the run did if left out
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(completion::channels))]
     channel: Option<String>,
 
     /// Which model serves it: a role, or the name of a model that is configured for one. As policy says if left out
-    #[arg(long, value_name = "MODEL", visible_alias = "role")]
+    #[arg(long, value_name = "MODEL", visible_alias = "role", add = ArgValueCandidates::new(completion::models))]
     model: Option<String>,
 
     /// What is said now; if left out, the conversation goes on from where it stood

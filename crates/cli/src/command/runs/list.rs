@@ -1,12 +1,14 @@
 //! `neuraxis runs list`.
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::RunFilter;
 
 use super::{MIDDLE, item, run_in_json};
 use crate::command::lookup;
 use crate::command::sessions::asked;
+use crate::completion;
 use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
 
@@ -24,7 +26,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct List {
     /// Only those of this session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completion::sessions))]
     session: Option<String>,
 
     #[command(flatten)]

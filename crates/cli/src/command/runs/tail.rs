@@ -1,6 +1,7 @@
 //! `neuraxis runs tail`.
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use neuraxis::core::log::checklist;
 use neuraxis::core::{AgentId, Record, RecordBody, Seq};
 use neuraxis::engine::Sessions;
@@ -9,6 +10,7 @@ use neuraxis::ports::RunSummary;
 use super::outline::lines;
 use crate::call::{CallLog, named};
 use crate::command::lookup;
+use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::output::{Output, on_one_line};
@@ -31,6 +33,7 @@ const MARGIN: &str = "               ";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Tail {
     /// The run: its id, the beginning or the end of it, or last
+    #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: Option<String>,
 
     /// What to print: a line for what happens, or each record as a line of JSON

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use neuraxis::core::{
     AgentId, CallIndex, ContentIndex, EffectId, JsonText, Limits, RunId, ToolCallId, ToolOutcome,
     Turn,
@@ -13,6 +14,7 @@ use neuraxis::ports::{Ids, Tool, ToolContext, TurnContext};
 use neuraxis_app::{App, Config, is_project_tool, tool_specs, why_no_commands};
 use serde_json::Value;
 
+use crate::completion;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -33,6 +35,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Call {
     /// The tool, one of those that `neuraxis tools list` names
+    #[arg(add = ArgValueCandidates::new(completion::tools))]
     name: String,
 
     /// Its arguments, a JSON object
