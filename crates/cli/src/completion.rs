@@ -19,6 +19,21 @@ use crate::setup::{Loaded, Setup, with_store};
 /// The variable in which a shell asks.
 const VARIABLE: &str = "_NEURAXIS_COMPLETE";
 
+/// What bash calls in place of the function that it is given: a name that it would read as something else, such as one of a file
+/// with a space in it, is taken without its quoting, and completed with it.
+const QUOTING: &str = r#"
+_neuraxis_complete() {
+    _clap_complete_neuraxis "$1" "${2//\\/}" "$3"
+    local word
+    for word in "${COMPREPLY[@]}"; do
+        if [[ $word == *[^[:alnum:]~/._:=@%+,-]* ]]; then
+            compopt -o filenames 2> /dev/null
+            break
+        fi
+    done
+}
+"#;
+
 /// How many sessions or runs are proposed.
 const MAX_IDS: usize = 20;
 
@@ -54,7 +69,12 @@ pub(crate) fn registration(shell: Shell) -> Option<Vec<u8>> {
     completer
         .write_registration(VARIABLE, name, name, name, &mut script)
         .ok()?;
-    Some(script)
+    if shell != Shell::Bash {
+        return Some(script);
+    }
+    let script = String::from_utf8(script).ok()?;
+    let script = script.replace("-F _clap_complete_neuraxis ", "-F _neuraxis_complete ");
+    Some((script + QUOTING).into_bytes())
 }
 
 /// The modes there are.

@@ -101,6 +101,31 @@ fn every_shell_gets_completions() {
     }
 }
 
+#[test]
+fn bash_quotes_the_names_of_files_that_it_completes() {
+    const SCRIPT: &str = r#"
+        neuraxis() { "$0" "$@"; }
+        source <(neuraxis completions bash)
+        compopt() { echo "$@"; }
+        for typed in sp 'sp\ a' pl; do
+            COMP_WORDS=(neuraxis ask -f "$typed")
+            COMP_CWORD=3
+            _neuraxis_complete neuraxis "$typed" -f
+            echo "${COMPREPLY[@]}"
+        done
+        complete -p neuraxis"#;
+    let machine = Machine::new()
+        .with_file("sp ace.txt", "")
+        .with_file("plain.txt", "");
+    let mut bash = machine.shell(r#"exec bash -c "$1" "$0""#);
+    let done: crate::machine::Done = bash.arg(SCRIPT).output().unwrap().into();
+    let spaced = "+o nospace\n-o filenames\nsp ace.txt\n";
+    let expected = format!("{spaced}{spaced}+o nospace\nplain.txt\ncomplete ");
+    assert!(done.stdout.starts_with(&expected), "{done:?}");
+    let function = " -F _neuraxis_complete neuraxis\n";
+    assert!(done.stdout.ends_with(function), "{done:?}");
+}
+
 /// Asks as a shell does that completes the last of these words.
 fn completed(machine: &Machine, words: &[&str]) -> String {
     let mut command = machine.command(["--", "neuraxis"].iter().chain(words));
