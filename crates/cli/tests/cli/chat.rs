@@ -238,12 +238,14 @@ fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
         &["What time is it?"],
     ];
     machine.run(waits.concat()).complaint(5);
-    let done = chat(&machine, &settings, "/resume\nAnd now?\n/approvals\n");
+    let lines = "/resume\nAnd now?\n/approvals\n/history\n/export\n";
+    let done = chat(&machine, &settings, lines);
     assert_eq!(done.code, Some(1));
     for expected in [
         "which waits for your approval of a call: /resume goes on with it",
         "waits for an approval, which nobody can give here",
-        "error: a message was not answered, and a command failed",
+        "error: the last message is not answered yet",
+        "error: a message was not answered, and 2 commands failed",
     ] {
         assert!(
             done.stderr.contains(expected),
@@ -252,4 +254,6 @@ fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
         );
     }
     assert!(done.stdout.contains("current_time {"), "{}", done.stdout);
+    let open = "the last message is not answered yet: /resume goes on with it\n";
+    assert!(done.stdout.ends_with(open), "{}", done.stdout);
 }

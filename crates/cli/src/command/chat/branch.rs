@@ -19,6 +19,12 @@ use crate::progress;
 /// How many times the same message may have been asked again for what was before it to be found.
 const MAX_BRANCHES: usize = 64;
 
+/// What is said of a message without an answer.
+pub(super) const UNANSWERED: &str = "the last message is not answered yet";
+
+/// What to do about it.
+pub(super) const GO_ON: &str = "/resume goes on with it";
+
 /// How many characters of a message are shown where it is named.
 const MAX_SHOWN: usize = 60;
 
@@ -140,8 +146,7 @@ impl Conversation {
             return Err(CommandError::usage(error).hint("/sessions lists the sessions there are"));
         };
         if matches!(last.status, RunStatus::Running | RunStatus::Waiting) {
-            let error = anyhow!("the last message is not answered yet");
-            return Err(CommandError::usage(error).hint("/resume goes on with it"));
+            return Err(CommandError::usage(anyhow!(UNANSWERED)).hint(GO_ON));
         }
         Ok(last)
     }

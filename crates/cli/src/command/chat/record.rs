@@ -13,12 +13,14 @@ use neuraxis::ports::SessionFilter;
 
 use super::super::ask::root_calls;
 use super::super::sessions::{MIDDLE, conversation, item, title, used};
+use super::branch::{GO_ON, UNANSWERED};
 use super::conversation::Conversation;
 use crate::call::lines_of;
 use crate::destination::create_new;
 use crate::error::CommandError;
 use crate::harmless::harmless;
 use crate::listing::Layout;
+use crate::progress;
 use crate::rows::{LongLines, Mark, Row};
 use crate::wrap::laid_out;
 
@@ -34,9 +36,12 @@ const MAX_COPIED: usize = 74_000;
 impl Conversation {
     /// Shows all that was said.
     pub(super) async fn history(&mut self) -> Result<(), CommandError> {
-        let text = match self.messages().await? {
-            messages if messages.is_empty() => "nothing was said in this session yet\n".to_owned(),
-            messages => conversation(&messages),
+        let text = match (self.messages().await?, self.is_unanswered().await) {
+            (messages, true) => format!("{}{UNANSWERED}: {GO_ON}\n", conversation(&messages)),
+            (messages, false) if messages.is_empty() => {
+                "nothing was said in this session yet\n".to_owned()
+            }
+            (messages, false) => conversation(&messages),
         };
         Ok(self.output.lines(&text)?)
     }
@@ -176,10 +181,12 @@ impl Conversation {
     /// Writes what was said to a new file, as Markdown.
     pub(super) async fn export(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
         let messages = self.messages().await?;
+        let is_unanswered = self.is_unanswered().await;
         if messages.is_empty() {
-            return Err(CommandError::usage(anyhow!(
-                "nothing was said in this session yet"
-            )));
+            return Err(match is_unanswered {
+                true => CommandError::usage(anyhow!(UNANSWERED)).hint(GO_ON),
+                false => CommandError::usage(anyhow!("nothing was said in this session yet")),
+            });
         }
         let name = match argument {
             Some(name) => name.to_owned(),
@@ -194,7 +201,16 @@ impl Conversation {
         written
             .with_context(|| format!("cannot write {name}"))
             .map_err(|error| CommandError::usage(error).hint("name another file: /export FILE"))?;
-        Ok(self.output.line(&format!("wrote {}", harmless(&name)))?)
+        self.output.line(&format!("wrote {}", harmless(&name)))?;
+        if is_unanswered {
+            progress::notice(&format!("{UNANSWERED}: it is not in the file"));
+        }
+        Ok(())
+    }
+
+    /// Tells whether the conversation goes on from a message that is not answered yet.
+    async fn is_unanswered(&self) -> bool {
+        self.goes_on_from.is_none() && self.unfinished().await.is_some()
     }
 
     /// Returns the messages of the session, up to where the conversation goes on.
