@@ -298,7 +298,15 @@ fn a_message_for_a_run_reaches_it_whichever_process_drives_it_and_when_it_goes_o
     assert!(steered.stdout.starts_with(&expected), "{steered:?}");
     let empty = run(&machine, &["runs", "steer", &id, " "]).complaint(2);
     assert!(empty.contains("the message is empty"), "{empty}");
-    run(&machine, &["runs", "resume", &id]).stdout_of(0);
+    let resumed = run(&machine, &["runs", "resume", &id]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    let shown = run(&machine, &["sessions", "show", "s"]).stdout_of(0);
+    for said in ["In German, please.", "And short."] {
+        let told = format!("note: a message came while it was at work: {said}\n");
+        assert!(resumed.stderr.contains(&told), "{resumed:?}");
+        let apart = format!("\nuser\n  {said}\n");
+        assert!(shown.contains(&apart), "{shown}");
+    }
     let heard = model.heard().join("\n");
     assert!(heard.contains("In German, please."), "{heard}");
     assert!(heard.contains("And short."), "{heard}");

@@ -19,7 +19,7 @@ use super::tail::Tail;
 use crate::call::lines_of;
 use crate::command::help::command_for;
 use crate::detail::Detail;
-use crate::harmless::one_line;
+use crate::harmless::{one_line, one_line_of};
 use crate::progress::{self, Progress};
 use crate::quantities::{brief, money, tokens};
 use crate::rows::{LongLines, Mark, Row};
@@ -28,6 +28,8 @@ use crate::wrap::broken;
 use calls::{Calls, Ended};
 
 const THINKING: &str = "waiting for the model";
+/// How many characters are shown of a message that came meanwhile.
+const MAX_SHOWN: usize = 60;
 /// The code of the warning that a role has failed so often that another one is to serve.
 const ROLE_DEGRADED: &str = "role_degraded";
 /// Says of a reply that was cut that nothing came of its calls.
@@ -218,6 +220,10 @@ impl Reporter {
                 progress::warn(&format!("{limit}: one last answer"));
             }
             RecordBody::LimitReached(reached) => self.limit_reached(reached),
+            RecordBody::Steered(steered) => {
+                let said = one_line_of(&steered.message.text(), MAX_SHOWN);
+                progress::notice(&format!("a message came while it was at work: {said}"));
+            }
             _ => {}
         }
     }

@@ -28,6 +28,9 @@ Examples:
   neuraxis sessions show trip
   neuraxis sessions show trip --format json | jq .metrics";
 
+/// Who says what a run answers.
+const USER: &str = "user";
+
 /// Show a session: what was said, its runs, and what it used
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -106,8 +109,8 @@ pub(in crate::command) fn conversation(messages: &[Arc<Message>]) -> String {
         let Some((who, said)) = said(message, &results) else {
             continue;
         };
-        // What a model says between its calls belongs together.
-        if who != last {
+        // What a model says between its calls belongs together. A message without an answer stands apart from the next one.
+        if who != last || who == USER {
             text.push_str(&format!("\n{BOLD}{who}{BOLD:#}\n"));
         }
         last = who;
@@ -143,7 +146,7 @@ fn said(
             for part in message.media() {
                 text.push_str(&format!("\n[{}]", one_line(&part.to_string())));
             }
-            Some(("user", text))
+            Some((USER, text))
         }
         Message::Assistant(said) => {
             let text = message.text();
