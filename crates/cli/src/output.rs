@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::harmless::harmless;
 use crate::markdown::Markdown;
 use crate::terminal;
-use crate::wrap::laid_out;
+use crate::wrap::{laid_out, with_commands};
 
 /// Standard output.
 #[derive(Debug)]
@@ -124,6 +124,14 @@ impl Output {
         match self.reader {
             Reader::Terminal => self.painted(&laid_out(text, self.width())),
             Reader::Program => self.painted(text),
+        }
+    }
+
+    /// Prints a sentence of ours at once: broken between words where a terminal ends, with each command to be copied whole.
+    pub(crate) fn sentence(&mut self, sentence: &str) -> io::Result<()> {
+        match self.columns() {
+            Some(columns) => self.line(&with_commands(sentence, columns)),
+            None => self.line(sentence),
         }
     }
 

@@ -100,7 +100,7 @@ impl SetUp {
         }
         edited.save().map_err(CommandError::failed)?;
         let model = one_line(&model);
-        Output::new().line(&format!(
+        Output::new().sentence(&format!(
             "wrote [models.reasoning] to {path}: {model} is asked from now on"
         ))?;
         progress.done("try it: neuraxis \"What can you do?\"");

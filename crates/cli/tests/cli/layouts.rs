@@ -210,6 +210,7 @@ fn a_users_ten_minutes_fit_their_screen() {
         ("/reasoning", "│ Seven times six."),
         ("/retry", "Once more."),
         ("/sessions", "What is to be done before"),
+        ("/compact", "the runs of the session keep all of it"),
         ("/undo", "taken back: What is it?"),
         ("/cost", "model call"),
     ] {
@@ -223,6 +224,23 @@ fn a_users_ten_minutes_fit_their_screen() {
         let others: Vec<&str> = seen.lines().filter(typed_lines).collect();
         assert_fits(&others.join("\n"), 60);
     }
+    screen.wipe();
+    screen.types("/new\r");
+    let seen = screen.until("/new", |seen| {
+        words(seen).contains("come back with:") && seen.ends_with(PROMPT)
+    });
+    let mut lines = seen.lines();
+    let command = lines.find(|line| line.starts_with("neuraxis chat --session "));
+    assert_eq!(command.map(str::len), Some(60), "it is whole: {seen}");
     screen.types("/quit\r");
     screen.at_its_end();
+}
+
+#[test]
+fn what_a_run_used_is_broken_between_words() {
+    let model = Scripted::start([Turn::Says(&["Well.\n"])]);
+    let machine = model.machine();
+    let seen = shown(&machine, &["ask", "Hello?"], (40, true));
+    assert!(words(&seen).contains("1 model call"), "{seen}");
+    assert_fits(&seen, 40);
 }

@@ -178,8 +178,12 @@ impl Reporter {
         let cost = cost.and_then(money).map(|cost| format!(" · {cost}"));
         let cost = cost.unwrap_or_default();
         let took = brief(took);
-        self.progress
-            .done(&format!("{model} · {calls} · {used}{cost} · {took}"));
+        let line = one_line(&format!("{model} · {calls} · {used}{cost} · {took}"));
+        let line = match terminal::error_columns() {
+            Some(columns) => broken(&line, columns, "  "),
+            None => line,
+        };
+        self.progress.show(&format!("{DIM}{line}{DIM:#}\n"));
     }
 
     fn record(&mut self, record: &Record) {

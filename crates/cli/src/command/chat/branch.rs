@@ -76,7 +76,7 @@ impl Conversation {
         }
         self.earlier = Earlier::SummedUp;
         let line = "what was said is summed up once you send the next message; the runs of the session keep all of it";
-        Ok(self.output.line(line)?)
+        Ok(self.output.sentence(line)?)
     }
 
     /// Asks the last message again, in a new session that branches off before its answer.

@@ -75,7 +75,7 @@ impl Conversation {
             }
         };
         self.detail = detail;
-        Ok(self.output.line(line)?)
+        Ok(self.output.sentence(line)?)
     }
 
     fn mode(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
@@ -179,7 +179,7 @@ impl Conversation {
         let offered = self.app.orchestrator.decide(&request)?.tools;
         if offered.is_empty() {
             let none = format!("{}/{} offers no tools", self.channel, self.mode);
-            return Ok(self.output.line(&none)?);
+            return Ok(self.output.sentence(&none)?);
         }
         let tools_of = self.app.orchestrator.tools();
         let offered = tools_of.specs().filter(|spec| offered.contains(&spec.name));
@@ -250,7 +250,7 @@ impl Conversation {
                     "session {} is new: your next message begins it",
                     self.session
                 );
-                return Ok(self.output.line(&line)?);
+                return Ok(self.output.sentence(&line)?);
             }
             if self.output.is_terminal() {
                 self.show_last_exchange().await;
@@ -259,11 +259,11 @@ impl Conversation {
         let session = &self.session;
         let line = if self.attended.is_kept() {
             let again = neuraxis();
-            format!("session {session}; come back with: {again} chat --session {session}")
+            format!("session {session}; come back with: `{again} chat --session {session}`")
         } else {
             format!("session {session}, in memory: it ends with this program")
         };
-        Ok(self.output.lines(&format!("{line}\n"))?)
+        Ok(self.output.sentence(&line)?)
     }
 }
 

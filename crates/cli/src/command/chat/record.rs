@@ -131,7 +131,7 @@ impl Conversation {
         match text.is_empty() {
             true => Ok(self
                 .output
-                .line("the last answer came without thoughts that can be shown")?),
+                .sentence("the last answer came without thoughts that can be shown")?),
             false => Ok(self.output.painted(&format!("thinking\n{text}"))?),
         }
     }
@@ -143,7 +143,7 @@ impl Conversation {
             Some(_) => used(&sessions.metrics(&self.session).await?),
             None => "nothing was used in this session yet".to_owned(),
         };
-        Ok(self.output.line(&line)?)
+        Ok(self.output.sentence(&line)?)
     }
 
     /// Copies the last answer by way of the terminal, which needs no program and works over SSH.

@@ -78,7 +78,7 @@ impl Resume {
             lease_progress::release(app, &run).await?;
             let session = run.session;
             let line = format!("run {id} had not begun: session {session} is free again");
-            return Ok(Output::new().line(&line)?);
+            return Ok(Output::new().sentence(&line)?);
         }
         if self.cancel {
             lease_progress::end(app, id).await?;
@@ -88,7 +88,7 @@ impl Resume {
                 }
                 _ => format!("run {id} has ended"),
             };
-            return Ok(Output::new().line(&line)?);
+            return Ok(Output::new().sentence(&line)?);
         }
         lookup::unaltered(&sessions, &run.session).await?;
         let by = match runs.is_left_to_a_person(id).await? {

@@ -47,7 +47,7 @@ impl Steer {
             return Err(error.hint(hint));
         }
         sessions.steer(id, self.text).await?;
-        Ok(Output::new().line(&what_follows(&run))?)
+        Ok(Output::new().sentence(&what_follows(&run))?)
     }
 }
 
