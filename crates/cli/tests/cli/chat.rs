@@ -154,6 +154,31 @@ fn files_that_a_piped_message_names_are_told_and_none_goes_that_is_hidden_secret
 }
 
 #[test]
+fn a_file_with_a_blank_in_its_name_is_named_in_quotes_or_with_a_backslash() {
+    let model = Scripted::start([Turn::Says(&["Dark."]), Turn::Says(&["Cold."])]);
+    let machine = model
+        .machine()
+        .with_file("my notes.md", "It was dark.\n")
+        .with_file("my other.md", "And cold.\n");
+    let done = with_model_on(&machine, &[], "How was it, @\"my notes.md\"?\n");
+    let goes = "note: with this message: my notes.md (13 bytes)\n";
+    assert!(done.stderr.contains(goes), "{done:?}");
+    let lines = "And @my\\ other.md, @\"no notes\" and @\"my?\n";
+    let done = with_model_on(&machine, &[], lines);
+    let goes = "note: with this message: my other.md (10 bytes)\n";
+    assert!(done.stderr.contains(goes), "{done:?}");
+    let none = "there is no file no notes here: ";
+    assert_eq!(
+        done.stderr.matches("there is no file").count(),
+        1,
+        "{done:?}"
+    );
+    assert!(done.stderr.contains(none), "{done:?}");
+    let sent = model.heard().concat();
+    assert!(sent.contains("And cold."), "{sent}");
+}
+
+#[test]
 fn what_was_attached_stays_behind_in_the_session_it_was_meant_for() {
     let machine = Machine::new().with_file("notes.md", "It was dark.\n");
     for leave in ["/new", "/session other"] {

@@ -22,16 +22,14 @@ const NOBODY_ASKED: &str = "nobody can be asked here about files that are hidden
 /// Reads the files that a message names, each once. A word that names no file stays what it is; of one that looks as if it
 /// should, it is said. `typed` is what the user wrote for the message.
 pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> {
-    let names = message
-        .split_whitespace()
-        .filter_map(|word| word.strip_prefix('@'));
-    let names = names.map(|name| name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')']));
+    let names = named(message);
+    let names = names.iter().map(String::as_str);
     let mut seen = HashSet::new();
     let is_file = |name: &&str| Path::new(name).is_file();
     let (files, words): (Vec<&str>, Vec<&str>) =
         names.filter(|name| seen.insert(*name)).partition(is_file);
     for word in words {
-        if word.contains(['/', '.']) && !Path::new(word).is_dir() {
+        if word.contains(['/', '.', ' ']) && !Path::new(word).is_dir() {
             let word = one_line(word);
             let told = format!("there is no file {word} here: @{word} goes as it stands");
             progress::notice(&told);
@@ -46,6 +44,41 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
         progress::notice(&told);
     }
     Ok(parts)
+}
+
+/// Returns what stands behind each `@` that begins a word, without the punctuation at its end. A name with blanks in it stands in
+/// quotes, or has a `\\` before each.
+fn named(message: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut before = ' ';
+    let mut letters = message.chars();
+    while let Some(letter) = letters.next() {
+        if letter == '@' && before.is_whitespace() {
+            names.push(name_at(letters.as_str()));
+        }
+        before = letter;
+    }
+    names
+}
+
+fn name_at(text: &str) -> String {
+    let quoted = text.strip_prefix('"').and_then(|text| text.split_once('"'));
+    if let Some((name, _)) = quoted
+        && !name.contains('\n')
+    {
+        return name.to_owned();
+    }
+    let mut name = String::new();
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => name.push(letters.next_if_eq(&' ').unwrap_or(letter)),
+            _ if letter.is_whitespace() => break,
+            _ => name.push(letter),
+        }
+    }
+    name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')'])
+        .to_owned()
 }
 
 /// Leaves those files out that do not go unasked, unless a person wants them.
