@@ -200,12 +200,23 @@ fn files_go_with_the_first_message_after_an_undo_too() {
         .with_file("notes.md", "It was dark.\n")
         .with_file("more.md", "And cold.\n");
     let lines = "first\nsecond\n/undo\n/attach more.md\n/attach more.md\nRead @notes.md\nthird\n";
-    with_model_on(&machine, &[], lines).stdout_of(0);
+    let said = with_model_on(&machine, &[], lines).stdout_of(0);
+    assert!(!said.contains("attach it again"), "{said}");
     let heard = model.heard().join("\n");
     for said in ["first", "It was dark.", "And cold.", "third"] {
         assert_eq!(heard.matches(said).count(), 1, "{heard}");
     }
     assert!(!heard.contains("second"), "{heard}");
+}
+
+#[test]
+fn files_of_a_message_that_is_taken_back_are_named_as_not_attached_any_more() {
+    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 2));
+    let machine = model.machine().with_file("notes.md", "It was dark.\n");
+    let lines = "/attach notes.md\nfirst\n/retry\n/undo\n/attach\n";
+    let said = with_model_on(&machine, &[], lines).stdout_of(0);
+    let end = "only if you attach it again\nnothing goes with the next message\n";
+    assert!(said.ends_with(end), "{said}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use anyhow::anyhow;
 use neuraxis::core::log::RunView;
-use neuraxis::core::{Part, RunId, Seq, Turn};
+use neuraxis::core::{Message, Part, RunId, Seq, Turn};
 use neuraxis::engine::{Earlier, ForkOptions};
 use neuraxis::ports::RunSummary;
 use neuraxis::{RunStatus, SessionId};
@@ -35,12 +35,18 @@ impl Conversation {
         let sessions = self.app.orchestrator.sessions();
         let about = asked(&sessions, &last).await?.unwrap_or_default();
         let about = one_line_of(&about, MAX_SHOWN);
+        let files = match self.had_files(last.run_id).await? {
+            true => {
+                "what was attached to it goes with the next message only if you attach it again\n"
+            }
+            false => "",
+        };
         self.goes_on_from = self.before(last.run_id).await?;
         if self.goes_on_from.is_none() {
             self.session = new_session()?;
         }
         let line = format!(
-            "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n",
+            "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n{files}",
             last.session
         );
         Ok(self.output.lines(&line)?)
@@ -128,6 +134,22 @@ impl Conversation {
         options.role.clone_from(&self.role);
         options.instructions.clone_from(&self.instructions);
         options
+    }
+
+    /// Tells whether files went with the message that a run answers.
+    async fn had_files(&self, run: RunId) -> Result<bool, CommandError> {
+        let sessions = self.app.orchestrator.sessions();
+        let before = sessions.history_before(run).await?;
+        let records = sessions.records(run).await?;
+        let view = RunView::of(&records);
+        let said = view.spec().into_iter().flat_map(|spec| &spec.messages);
+        // One that was asked again stands in what was before it.
+        let mut messages = said.rev().chain(before.messages().iter().rev());
+        let parts = messages.find_map(|message| match &**message {
+            Message::User { parts, .. } => Some(parts),
+            _ => None,
+        });
+        Ok(parts.is_some_and(|parts| parts.len() > 1))
     }
 
     /// Returns the last run that was not taken back.
