@@ -58,20 +58,30 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
         .with_file("archive.png", b"PK\x03\x04 in truth an archive\0")
         .with_file("large.png", [PNG, &vec![0; 7 * 1024 * 1024]].concat())
         .with_file("empty.txt", "");
-    for (file, why) in [
-        ("missing.png", "cannot attach missing.png"),
-        (".", "it is not a file"),
+    for (file, why, hint) in [
+        ("missing.png", "cannot attach missing.png", "check the path"),
+        (".", "it is not a file", "name a file in it"),
+        (
+            "/dev/null",
+            "it is not a file",
+            "pipe what a command prints into this one",
+        ),
         (
             "archive.png",
             "it is application/zip, which is not an image, a sound, a PDF or text in UTF-8",
+            "at most 7 MiB",
         ),
-        ("large.png", "it has more than 7340032 bytes"),
-        ("empty.txt", "it is empty"),
+        (
+            "large.png",
+            "it has more than 7340032 bytes",
+            "at most 7 MiB",
+        ),
+        ("empty.txt", "it is empty", "at most 7 MiB"),
     ] {
         let done = run(&machine, ["ask", "--attach", file, "What is it?"]);
         assert_eq!(done.code, Some(2), "{done:?}");
         assert!(done.stderr.contains(why), "{}", done.stderr);
-        assert!(done.stderr.contains("7 MiB"), "{}", done.stderr);
+        assert!(done.stderr.contains(hint), "{}", done.stderr);
     }
     assert_eq!(model.asked(), 0);
 }

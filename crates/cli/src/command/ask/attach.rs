@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::Part;
 use neuraxis::engine::{MAX_MEDIA_BYTES, attachment};
@@ -12,6 +12,9 @@ use neuraxis::engine::{MAX_MEDIA_BYTES, attachment};
 use crate::error::CommandError;
 
 pub(super) const HINT: &str = "an image, a sound or a PDF of at most 7 MiB can be attached, or a text in UTF-8 of at most 1 MiB";
+
+/// What to do about a pipe, such as that of `<(COMMAND)`.
+const PIPED: &str = "pipe what a command prints into this one, and it goes with the question: COMMAND | neuraxis \"QUESTION\"";
 
 /// The files that go with a question.
 #[derive(Debug, Args)]
@@ -31,9 +34,15 @@ impl AttachArguments {
 
 /// Reads a file that goes with a question.
 pub(in crate::command) fn attached(file: &Path) -> Result<Part, CommandError> {
-    part(file)
-        .with_context(|| format!("cannot attach {}", file.display()))
-        .map_err(|error| CommandError::usage(error).hint(HINT))
+    part(file).map_err(|error| {
+        let error = error.context(format!("cannot attach {}", file.display()));
+        CommandError::usage(error).hint(match file.metadata() {
+            Ok(metadata) if metadata.is_file() => HINT,
+            Ok(metadata) if metadata.is_dir() => "name a file in it",
+            Ok(_) => PIPED,
+            Err(_) => "check the path",
+        })
+    })
 }
 
 fn part(file: &Path) -> anyhow::Result<Part> {
