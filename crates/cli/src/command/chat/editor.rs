@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use rustyline::completion::Completer;
 use rustyline::config::Behavior;
@@ -98,7 +99,12 @@ impl Editor {
     }
 
     /// Reads a message. A first Ctrl-C empties the line and says how to leave; a second one leaves if nothing was typed since.
-    pub(super) fn read(&mut self, prompt: &str) -> io::Result<Line> {
+    /// One that comes before a time was about what was stopped, and means neither.
+    pub(super) fn read(
+        &mut self,
+        prompt: &str,
+        stopping_until: Option<Instant>,
+    ) -> io::Result<Line> {
         let mut is_leaving = false;
         loop {
             self.held_text.store(false, Ordering::Relaxed);
@@ -111,6 +117,8 @@ impl Editor {
                     };
                     self.remember(&text);
                     return Ok(Line::Text(text));
+                }
+                Line::Interrupted if stopping_until.is_some_and(|until| Instant::now() < until) => {
                 }
                 Line::Interrupted if is_leaving && !self.held_text.load(Ordering::Relaxed) => {
                     return Ok(Line::Interrupted);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 
@@ -12,6 +13,9 @@ use crate::approve::{Line, forget_what_was_typed};
 use crate::error::CommandError;
 use crate::interrupt::{Signal, Signals};
 use crate::progress;
+
+/// How long somebody may press Ctrl-C once more for what was stopped by it already.
+const STOPPING: Duration = Duration::from_secs(1);
 
 /// The most bytes of a message that comes through a pipe.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -69,13 +73,15 @@ impl Input {
     /// Waits for the next message. Another thread reads, so that nothing else has to wait for the person.
     pub(super) async fn next(&mut self, prompt: &str) -> Result<Said, CommandError> {
         // Ctrl-C was about what was done meanwhile; the others are about all of it.
+        let mut stopping_until = None;
+        while let Some(signal) = self.signals.heard() {
+            if signal != Signal::Interrupt {
+                return Ok(Said::Interrupted(signal));
+            }
+            stopping_until = Instant::now().checked_add(STOPPING);
+        }
         let forgotten = self.signals.forget(Signal::Interrupt);
         forgotten.context("cannot listen for signals")?;
-        if let Some(signal) = self.signals.heard()
-            && signal != Signal::Interrupt
-        {
-            return Ok(Said::Interrupted(signal));
-        }
         match &mut self.source {
             Source::Pipe(lines) => next_line(Arc::clone(lines), &mut self.signals).await,
             Source::Person(editor) => {
@@ -83,7 +89,7 @@ impl Input {
                 let mut theirs = editor.take().ok_or_else(gone)?;
                 let prompt = prompt.to_owned();
                 let typed = tokio::task::spawn_blocking(move || {
-                    let typed = read_by_editor(theirs.read(&prompt));
+                    let typed = read_by_editor(theirs.read(&prompt, stopping_until));
                     (theirs, typed)
                 });
                 let typed = tokio::select! {
