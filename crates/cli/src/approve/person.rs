@@ -4,6 +4,8 @@ use std::io::{self, Write};
 #[cfg(unix)]
 use std::time::Duration;
 
+#[cfg(unix)]
+use futures_util::FutureExt;
 use neuraxis::ports::CancellationToken;
 use rustyline::config::Behavior;
 use rustyline::error::ReadlineError;
@@ -54,6 +56,8 @@ pub(crate) struct Terminal {
     editor: Option<DefaultEditor>,
     /// Cancelled once the question is settled and needs no answer any more.
     is_settled: CancellationToken,
+    /// What was shown since the last line that was typed: what the next one answers.
+    shown: String,
 }
 
 /// Forgets what was typed before there was a question: it cannot be the answer. Blocks until nothing more comes, since the
@@ -95,6 +99,7 @@ impl Terminal {
         Self {
             editor: None,
             is_settled,
+            shown: String::new(),
         }
     }
 
@@ -105,6 +110,7 @@ impl Terminal {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         use rustix::io::Errno;
 
+        let mut continued = continued();
         self.show(prompt)?;
         let timeout = Timespec::try_from(LOOK_EVERY).map_err(io::Error::other)?;
         let stdin = io::stdin();
@@ -115,6 +121,11 @@ impl Terminal {
                 forget_what_was_typed();
                 self.show("\n")?;
                 return Ok(Line::End);
+            }
+            // What was shown stands above what the shell wrote while this program was stopped.
+            let is_continued = continued.as_mut().and_then(|it| it.recv().now_or_never());
+            if is_continued.is_some() && !terminal::is_in_the_background() {
+                write(&self.shown)?;
             }
             let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
             match poll(&mut waiting, Some(&timeout)) {
@@ -153,15 +164,16 @@ impl Person for Terminal {
     }
 
     fn show(&mut self, text: &str) -> io::Result<()> {
-        let mut stderr = anstream::stderr();
-        stderr.write_all(text.as_bytes())?;
-        stderr.flush()
+        self.shown.push_str(text);
+        write(text)
     }
 
     fn line(&mut self, prompt: &str, initial: &str) -> io::Result<Line> {
         #[cfg(unix)]
         if initial.is_empty() {
-            return self.plain_line(prompt);
+            let line = self.plain_line(prompt);
+            self.shown.clear();
+            return line;
         }
         if self.is_settled.is_cancelled() {
             return Ok(Line::End);
@@ -181,6 +193,21 @@ impl Person for Terminal {
     fn edit(&mut self, text: &str) -> io::Result<Option<String>> {
         super::editor::edit(text)
     }
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut stderr = anstream::stderr();
+    stderr.write_all(text.as_bytes())?;
+    stderr.flush()
+}
+
+/// Hears that this program goes on after it was stopped, as by Ctrl-Z. Where that cannot be heard, nothing is shown again.
+#[cfg(unix)]
+fn continued() -> Option<tokio::signal::unix::Signal> {
+    use rustix::process::Signal;
+    use tokio::signal::unix::{SignalKind, signal};
+
+    signal(SignalKind::from_raw(Signal::CONT.as_raw())).ok()
 }
 
 /// Reads what the line editor says.

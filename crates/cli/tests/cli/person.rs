@@ -318,6 +318,24 @@ fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
 }
 
 #[test]
+fn a_question_is_shown_again_once_the_program_goes_on_after_it_was_stopped() {
+    use rexpect::process::Signal;
+
+    let machine = Machine::new();
+    let question = [&["ask"], &READING_ASKS[..], &["What time is it?"]].concat();
+    let mut person = sit(&machine, &question);
+    person.exp_string("your answer:").unwrap();
+    for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
+        person.process_mut().signal(signal).unwrap();
+    }
+    person.exp_string("asks for your approval").unwrap();
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "y");
+    person.exp_string("It is ").unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
 fn a_command_in_the_background_asks_nobody_and_is_not_stopped() {
     const CALLS: [(&str, &str); 1] = [("write_file", r#"{"path":"a.txt","content":"one\n"}"#)];
     let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
