@@ -211,9 +211,7 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         FinishReason::UnknownTool(name) => {
             format!("I stopped because the model called a tool that does not exist: {name:?}.")
         }
-        FinishReason::Cancelled if outcome.content.is_empty() => {
-            "Cancelled before there was an answer.".to_owned()
-        }
+        FinishReason::Cancelled => apology::for_cancelling(records),
         FinishReason::Deadline if apology::was_never_answered(records) => {
             apology::SILENCE.to_owned()
         }

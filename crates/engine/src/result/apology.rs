@@ -62,6 +62,23 @@ pub(super) fn for_tool(records: &[Arc<Record>]) -> String {
     }
 }
 
+/// Returns the sentence for a run that was cancelled, with the reason that was given.
+pub(super) fn for_cancelling(records: &[Arc<Record>]) -> String {
+    let of_root = records
+        .iter()
+        .rev()
+        .filter(|record| record.agent == AgentId::ROOT);
+    let mut reasons = of_root.filter_map(|record| match &record.body {
+        RecordBody::Cancelled(cancelled) => Some(&cancelled.reason),
+        _ => None,
+    });
+    let why = reasons.next().map(|why| one_line(why));
+    match why.filter(|why| !why.is_empty()) {
+        Some(why) => format!("Cancelled before there was an answer: {why}"),
+        None => "Cancelled before there was an answer.".to_owned(),
+    }
+}
+
 /// Returns the beginning of a text of somebody else's, on one line and with nothing in it that a terminal might obey.
 fn one_line(text: &str) -> String {
     let plain = text.split(char::is_control).map(str::trim);

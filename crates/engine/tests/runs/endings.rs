@@ -106,6 +106,30 @@ async fn cancelling_a_run_in_the_middle_of_a_tool_leaves_a_valid_history() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancelled_run_says_so_and_why_after_what_the_model_had_said() {
+    for (reason, expected) in [
+        ("enough\u{1b}[2J\nfor now", "answer: enough [2J for now"),
+        (" ", "answer."),
+    ] {
+        let tool = Arc::new(ScriptedTool::always(
+            spec("slow").read_only(),
+            Act::stalling(),
+        ));
+        let model = ScriptedModel::always(reply::text_and_calls("Let me look.", [("slow", "{}")]));
+        let orchestrator = with_tools(model, vec![tool.clone()]);
+        let (handle, mut events) = orchestrator.stream(request("go")).await.unwrap();
+        while tool.open_calls() == 0 {
+            events.next().await.unwrap();
+        }
+        handle.cancel(reason).unwrap();
+        assert_eq!(
+            handle.result().await.unwrap().reply,
+            format!("Let me look.\n\nCancelled before there was an {expected}")
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn dropping_the_future_of_a_request_cancels_its_run() {
     let store = Arc::new(MemoryStore::new());
     let model = ScriptedModel::new()

@@ -6,7 +6,7 @@ use neuraxis::core::{LlmError, LlmErrorKind, ReplyFinish};
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{SessionIndex as _, Tool};
 use neuraxis_server::Stop;
-use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
 use super::items::told;
@@ -52,6 +52,36 @@ async fn a_run_that_a_server_that_stops_leaves_is_not_begun_again_by_clients() {
         let message = told["error"]["message"].as_str().unwrap();
         assert!(message.contains("in its session"), "{message}");
         assert!(!message.contains("Idempotency-Key"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn the_error_of_a_run_that_somebody_cancels_says_so_and_why() {
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let look = spec("look").read_only();
+        let tool = Arc::new(ScriptedTool::always(look, Act::stalling()));
+        let says = reply::text_and_calls("Let me look.", [("look", "{}")]);
+        let model = Arc::new(ScriptedModel::always(says));
+        let builder = builder(&model, "").tool(Arc::clone(&tool) as Arc<dyn Tool>);
+        let server = InProcess::serve(builder.build().unwrap()).await;
+        let client = server.client();
+        let body = json!({"messages": [user("hi")], "input": "hi"});
+        let asking = tokio::spawn(request(&client, path, &body).send());
+        while tool.open_calls() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let (_, listed) = answer(client.get("/api/v1/runs?limit=1")).await;
+        let run = listed["runs"][0]["run_id"].as_str().unwrap();
+        let body = json!({"reason": "the operator stopped it"});
+        let (status, _) = post(&client, &format!("/api/v1/runs/{run}/cancel"), &body).await;
+        assert_eq!(status, 202);
+        let refused = asking.await.unwrap().unwrap();
+        assert_eq!(refused.status(), 500, "{path}");
+        let told: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
+        assert_eq!(told["error"]["code"], "cancelled", "{told}");
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(message.contains("Cancelled"), "{message}");
+        assert!(message.ends_with(": the operator stopped it"), "{message}");
     }
 }
 
