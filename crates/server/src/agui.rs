@@ -83,14 +83,21 @@ pub(crate) async fn run(
     if !input.resume.is_empty() {
         match resume::resume(&limited, &caller, &input).await {
             Ok(Some(telling)) => return Ok(telling.answer(&streams)),
-            // What the person said begins a run.
+            // What the person said begins a run, or what the front end's tools found.
             Ok(None) => {}
             Err(problem) => return Ok(refused(&streams, input.named, &problem)),
         }
     }
     let orchestrator = limited.orchestrator().clone();
     let kept = kept(&orchestrator, &caller, &input.session).await?;
-    let new = new_to(&orchestrator, &kept, &input).await?;
+    let new = match new_to(&orchestrator, &kept, &input).await {
+        Ok(new) => new,
+        Err(problem) => match asked(&orchestrator, &caller, &input.session).await? {
+            // It is what it has to say first.
+            Some(asked) => return Ok(refused(&streams, input.named, &asked)),
+            None => return Err(problem),
+        },
+    };
     let request = input.request(new, &caller, &limited)?;
     let slot = limited.slot(&caller)?;
     let followers = limited.followers().clone();
@@ -111,7 +118,7 @@ pub(crate) async fn run(
             Ok(telling.answer(&streams))
         }
         Err(problem) if problem.is(&SESSION_BUSY) => {
-            match asked(&orchestrator, &input.session).await? {
+            match asked(&orchestrator, &caller, &input.session).await? {
                 Some(asked) => Ok(refused(&streams, input.named, &asked)),
                 None => Err(problem),
             }
@@ -178,11 +185,16 @@ async fn is_answered(orchestrator: &Orchestrator, session: &SessionId) -> Result
     Ok(last.is_none_or(|last| last.status == RunStatus::Done))
 }
 
-/// Returns what a client hears that begins a run while another one of the thread waits for its answers.
+/// Returns what a client hears that begins a run while another one of the thread waits for its answers. `None` where none does
+/// that the caller may see.
 async fn asked(
     orchestrator: &Orchestrator,
+    caller: &Caller,
     session: &SessionId,
 ) -> Result<Option<Problem>, Problem> {
+    if caller.session(orchestrator, session).await.is_err() {
+        return Ok(None);
+    }
     let open = orchestrator.approvals().of_session(session).await?;
     if open.is_empty() {
         return Ok(None);

@@ -187,6 +187,11 @@ impl Conversation {
         })
     }
 
+    /// Tells whether it holds results of calls that have none among these messages.
+    pub(super) fn answers_calls_of(&self, kept: &[Arc<Message>]) -> bool {
+        !self.results_for(kept).is_empty()
+    }
+
     fn results_for(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let calls = kept.iter().flat_map(|message| message.tool_calls());
         let mut open: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();

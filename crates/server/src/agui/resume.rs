@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::answer::Telling;
 use super::followers::EndIfLeft;
 use super::input::{Input, Resume, ResumeStatus, invalid, typed};
+use super::kept;
 use super::mapping::Mapping;
 use super::questions::{Questions, not_asked};
 use crate::access::detached;
@@ -45,7 +46,8 @@ struct Payload {
 }
 
 /// Answers the interrupts of a session's run. What was answered the same way before is not answered again. `None` if there is
-/// nothing to answer or to tell: what is given up was settled in a run that is over, and the person said something since.
+/// nothing to answer or to tell: all of it was settled in a run that is over, and since then the person said something, where it
+/// is given up, or the front end ran the calls with which that run ended.
 pub(super) async fn resume(
     limited: &Limited,
     caller: &Caller,
@@ -89,8 +91,11 @@ async fn answer(
     }
     let (decided, earlier) = sort(orchestrator, answers, &open, &questions)?;
     let is_settled = decided.is_empty();
-    if is_new && is_settled && questions.are_over() {
-        return Ok(None);
+    if is_settled && questions.are_over() {
+        let kept = kept(orchestrator, caller, session).await?;
+        if is_new || input.conversation.answers_calls_of(&kept) {
+            return Ok(None);
+        }
     }
     // What is open besides is told at the end of a run that is told again.
     if !is_settled {

@@ -338,3 +338,58 @@ async fn an_answer_that_is_sent_again_tells_the_next_interrupt_of_its_run() {
     assert_eq!(tool.count(), 2);
     server.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_the_front_end_s_tools_found_beside_an_interrupt_is_taken_after_the_answer_to_it() {
+    let calls = [("pick", "{}"), ("refund", r#"{"order":17}"#)];
+    let model = ScriptedModel::new()
+        .then(reply::text("Hello."))
+        .then(reply::calls(calls))
+        .then(reply::text("Done."));
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let (server, _) = serve(model, &tool).await;
+    let client = server.client();
+    let tools =
+        json!([{"name": "pick", "description": "Picks.", "parameters": {"type": "object"}}]);
+    let body = |run: &str, messages: &Value, resume: Value| {
+        let more = json!({"tools": tools, "resume": resume});
+        input(run, messages.clone(), more)
+    };
+    let mut thread = json!([user("Hi.")]);
+    told(&client, &body("r1", &thread, json!([]))).await;
+    let add = |thread: &mut Value, more: Value| thread.as_array_mut().unwrap().push(more);
+    add(
+        &mut thread,
+        json!({"id": "a", "role": "assistant", "content": "Hello."}),
+    );
+    add(&mut thread, user("Refund order 17."));
+    let first = told(&client, &body("r2", &thread, json!([]))).await;
+    let starts = named(&first, "TOOL_CALL_START");
+    let ids: Vec<&Value> = starts.iter().map(|it| &it["toolCallId"]).collect();
+    let called = ids.iter().zip(calls).map(|(id, (name, arguments))| {
+        json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+    });
+    let called: Vec<Value> = called.collect();
+    add(
+        &mut thread,
+        json!({"id": "b", "role": "assistant", "toolCalls": called}),
+    );
+    add(
+        &mut thread,
+        json!({"id": "c", "role": "tool", "toolCallId": ids[0], "content": "red"}),
+    );
+    let early = told(&client, &body("r3", &thread, json!([]))).await;
+    assert_eq!(early.last().unwrap()["code"], "session-busy", "{early:?}");
+
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0]["id"];
+    let approved = json!({"approved": true});
+    let answers = json!([{"interruptId": interrupt, "status": "resolved", "payload": approved}]);
+    let approve = body("r4", &thread, answers);
+    let second = told_with(&client, &approve, Some(TOKEN)).await;
+    let outcome = json!({"type": "success", "pendingToolCallIds": [ids[0]]});
+    assert_eq!(second.last().unwrap()["outcome"], outcome, "{second:?}");
+    let third = told_with(&client, &approve, Some(TOKEN)).await;
+    assert_eq!(text(&third), "Done.", "{third:?}");
+    assert_eq!(tool.count(), 1);
+    server.stop().await.unwrap();
+}
