@@ -157,7 +157,7 @@ fn text(name: &str, text: &str) -> Result<Part, AttachmentError> {
 pub(crate) enum Texts {
     /// A file, which is counted like all others.
     Attached,
-    /// A part of what a person says, however many there are.
+    /// A part of what a person says, however many there are and however long they are, like a message without parts.
     Said,
 }
 
@@ -166,15 +166,13 @@ pub(crate) fn check_parts(parts: &[Part], texts: Texts) -> Result<(), (usize, At
     let mut sum = Sum::default();
     for (number, part) in (1..).zip(parts) {
         let checked = match part {
+            Part::Text(_) if texts == Texts::Said => Ok(()),
             Part::Text(text) if text.text.len() > MAX_TEXT_BYTES + MAX_FRAME_BYTES => {
                 let most = MAX_TEXT_BYTES;
                 Err(AttachmentError::TooLarge { most })
             }
             // What stands around a file's text to name it is none of its bytes.
-            Part::Text(text) if texts == Texts::Attached => {
-                sum.add(text.text.len().min(MAX_TEXT_BYTES))
-            }
-            Part::Text(_) => Ok(()),
+            Part::Text(text) => sum.add(text.text.len().min(MAX_TEXT_BYTES)),
             Part::Media(part) => check(part).and_then(|()| sum.add(bytes_of(part))),
             _ => Err(AttachmentError::NotOfAUser),
         };
@@ -377,6 +375,11 @@ mod tests {
         let too_many = Err((MAX_MEDIA_PARTS + 1, AttachmentError::TooMuch));
         assert_eq!(check_parts(&small, Texts::Attached), too_many);
         assert_eq!(check_parts(&small, Texts::Said), Ok(()));
+        let long = [Part::text("x".repeat(2 * MAX_TEXT_BYTES))];
+        let most = MAX_TEXT_BYTES;
+        let too_large = Err((1, AttachmentError::TooLarge { most }));
+        assert_eq!(check_parts(&long, Texts::Attached), too_large);
+        assert_eq!(check_parts(&long, Texts::Said), Ok(()));
         let text = attachment("name", "x".repeat(MAX_TEXT_BYTES).as_bytes()).unwrap();
         let mut large = PNG.to_vec();
         large.resize(MAX_MEDIA_BYTES, 0);
