@@ -7,8 +7,8 @@ mod pending_call;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Cost, CountLabel, FinishReason, JsonText, MicroUsd, Record, RecordBody, RunId, RunOutcome,
-    RunStatus, RunUsage, SessionId, Source, Transcript,
+    AgentId, Cost, CountLabel, FinishReason, JsonText, MicroUsd, Record, RecordBody, RunId,
+    RunOutcome, RunStatus, RunUsage, SessionId, Source, Transcript,
 };
 use serde::Serialize;
 
@@ -207,6 +207,10 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
             };
             format!("This is not the answer that was asked for: {why}")
         }
+        FinishReason::ClientTools => match asked_beside(records) {
+            Some(question) if !outcome.content.contains(question) => question.to_owned(),
+            _ => return outcome.content.clone(),
+        },
         FinishReason::ToolError => apology::for_tool(records),
         FinishReason::UnknownTool(name) => {
             format!("I stopped because the model called a tool that does not exist: {name:?}.")
@@ -225,4 +229,17 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
     } else {
         format!("{}\n\n{notice}", outcome.content)
     }
+}
+
+/// Returns what the agent asked the user beside the calls with which its run ends.
+fn asked_beside(records: &[Arc<Record>]) -> Option<&str> {
+    let latest_first = records.iter().rev();
+    let of_root = latest_first.filter(|record| record.agent == AgentId::ROOT);
+    let after_the_reply =
+        of_root.take_while(|record| !matches!(record.body, RecordBody::LlmCall(_)));
+    let mut questions = after_the_reply.filter_map(|record| match &record.body {
+        RecordBody::ToolResult(result) => result.question(),
+        _ => None,
+    });
+    questions.next()
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_util::StreamExt as _;
-use neuraxis_core::{AgentId, EffectId, LiveBody, LiveEvent, RecordBody};
+use neuraxis_core::{AgentId, EffectId, FinishReason, LiveBody, LiveEvent, RecordBody, RunOutcome};
 use neuraxis_ports::Stream;
 
 use crate::agent::AgentRun;
@@ -21,7 +21,7 @@ impl Events {
     /// model calls stands an empty line. A model call that fails in the middle of its text is made again, and its text begins
     /// anew after an empty line: what may be taken back needs [`Event`]s, which say so. Where nothing was streamed, the answer
     /// comes in one piece with the run's last record; of a run that fails nothing comes then, and its
-    /// [result](crate::RunHandle::result) says why.
+    /// [result](crate::RunHandle::result) says why. What the agent asks the user beside calls with which its run ends comes last.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -108,6 +108,8 @@ pub struct Words {
     said: String,
     /// What the calls before it said that stands, with an empty line between two.
     earlier: String,
+    /// What a tool that the last call called asks the user.
+    asked: Option<String>,
 }
 
 impl Words {
@@ -116,7 +118,17 @@ impl Words {
         match event {
             Event::Live(live) if live.agent == AgentId::ROOT => self.hear_live(live),
             Event::Record(record) if record.agent == AgentId::ROOT => match &record.body {
-                RecordBody::Final(end) => self.conclude(&end.content),
+                RecordBody::LlmCall(_) => {
+                    self.asked = None;
+                    None
+                }
+                RecordBody::ToolResult(result) => {
+                    if let Some(question) = result.question() {
+                        self.asked = Some(question.to_owned());
+                    }
+                    None
+                }
+                RecordBody::Final(end) => self.end(end),
                 _ => None,
             },
             _ => None,
@@ -145,6 +157,21 @@ impl Words {
                 None
             }
             _ => None,
+        }
+    }
+
+    /// Says what is left of the answer, and behind it what was asked beside calls that are handed over: they end the run in
+    /// place of the question.
+    fn end(&mut self, end: &RunOutcome) -> Option<String> {
+        let rest = self.conclude(&end.content);
+        let asked = self.asked.take();
+        let asked = asked.filter(|asked| {
+            end.finish_reason == FinishReason::ClientTools && !end.content.contains(asked.as_str())
+        });
+        match (rest, asked) {
+            (Some(rest), Some(asked)) => Some(format!("{rest}{BREAK}{asked}")),
+            (None, Some(asked)) if self.call.is_some() => Some(format!("{BREAK}{asked}")),
+            (rest, asked) => rest.or(asked),
         }
     }
 

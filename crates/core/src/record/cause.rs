@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::ids::{Attempt, CallIndex, ToolCallId};
 use crate::input::{Input, ModelFailed, ModelReplied, ToolFinished};
-use crate::outcome::{ToolOutcome, ToolOutput};
+use crate::outcome::{ToolOutcome, ToolOutput, ToolSignal};
 use crate::record::{
     LlmCall, LlmFailed, Record, RecordBody, ToolCallFailed, ToolResult, ToolStatus,
 };
@@ -128,6 +128,15 @@ impl ToolResult {
         ToolOutcome {
             output,
             failure: self.failure,
+        }
+    }
+
+    /// Returns what the call asks the user, if it asks anything.
+    #[must_use]
+    pub fn question(&self) -> Option<&str> {
+        match &self.signal {
+            Some(ToolSignal::Clarify { question }) if self.failure.is_none() => Some(question),
+            _ => None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use neuraxis_core::{
     FinishReason, JsonText, Message, Mode, RecordBody, RunStatus, ToolCallId, ToolChoice, ToolKind,
-    ToolOutcome, ToolOutput, ToolSpec, UnboundedSchema,
+    ToolOutcome, ToolOutput, ToolSignal, ToolSpec, UnboundedSchema,
 };
 use neuraxis_engine::{
     Answer, Brought, BroughtError, Orchestrator, OrchestratorBuilder, RequestError, RequestPart,
@@ -14,7 +14,7 @@ use neuraxis_engine::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::Tool;
-use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{builder, hear, history, request, session};
 
@@ -100,6 +100,31 @@ async fn what_was_said_before_a_call_that_is_handed_over_is_said_once() {
     let result = handle.result().await.unwrap();
     assert_eq!(result.finish_reason, Some(FinishReason::ClientTools));
     assert_eq!(result.reply, "I look it up.\n\nNow the weather.");
+}
+
+#[tokio::test]
+async fn what_the_user_is_asked_beside_a_call_that_is_handed_over_is_said_with_it() {
+    let mut asked = ToolOutput::new(JsonText::string("asked"));
+    let question = "Which town?".to_owned();
+    asked.signal = Some(ToolSignal::Clarify { question });
+    let asks = ScriptedTool::always(spec("ask").read_only(), Act::output(asked));
+    let calls = [("ask", "{}"), ("weather", r#"{"city":"Oslo"}"#)];
+    let model = ScriptedModel::always(reply::text_and_calls("Let me see.", calls));
+    let orchestrator = builder(model).tool(Arc::new(asks)).build().unwrap();
+    let brought = Brought::default().tools([weather()]).hand_over();
+    let (handle, events) = orchestrator
+        .stream(request("go").bring(brought))
+        .await
+        .unwrap();
+    let mut words = events.text_stream();
+    let mut said = String::new();
+    while let Some(piece) = words.next().await {
+        said.push_str(&piece);
+    }
+    assert_eq!(said, "Let me see.\n\nWhich town?");
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::ClientTools));
+    assert_eq!(result.reply, said);
 }
 
 #[tokio::test]

@@ -53,6 +53,8 @@ pub(super) struct Mapping {
     subagents: Subagents,
     /// What a person has to decide.
     questions: Vec<(AgentId, ApprovalRequested)>,
+    /// What a tool that the last reply called asks the user.
+    asked: Option<String>,
     usage: Vec<(ModelRef, Usage)>,
     waits: bool,
     /// Whether the client gave up what it was asked.
@@ -88,6 +90,7 @@ impl Mapping {
             answered: BTreeSet::new(),
             subagents: Subagents::default(),
             questions: Vec::new(),
+            asked: None,
             usage: Vec::new(),
             waits: false,
             is_given_up: false,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use neuraxis::engine::SystemClock;
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{Clock, Tool};
+use neuraxis::tools::ask_user;
 use neuraxis::{DecideLater, Orchestrator, Role, RunStatus};
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
@@ -343,6 +344,29 @@ async fn a_tool_of_the_front_end_is_handed_over_and_its_result_goes_on_in_the_sa
         .map(|it| it.text())
         .collect();
     assert_eq!(said, ["Coat?", "", "\"3 degrees\""]);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_question_beside_a_call_of_the_front_end_s_tool_is_told_before_the_run_ends() {
+    let calls = [
+        ("ask_user", r#"{"question":"Which town?"}"#),
+        ("weather", "{}"),
+    ];
+    let model = ScriptedModel::always(reply::text_and_calls("Let me see.", calls));
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tools(vec![ask_user().unwrap()])
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let server = InProcess::serve(orchestrator).await;
+    let tools = json!({"tools": [{"name": "weather", "description": "Tells the weather."}]});
+    let body = input("r1", json!([user("Coat?")]), tools);
+    let told = told(&server.client(), &body).await;
+    assert_eq!(text(&told), "Let me see.Which town?", "{told:?}");
+    let pending = &told.last().unwrap()["outcome"]["pendingToolCallIds"];
+    assert_eq!(pending.as_array().unwrap().len(), 1, "{told:?}");
     server.stop().await.unwrap();
 }
 

@@ -20,9 +20,14 @@ impl Mapping {
     ) {
         let outcome = match reason {
             Some(FinishReason::Cancelled) => Outcome::Cancelled,
-            Some(FinishReason::ClientTools) => Outcome::Success {
-                pending_tool_call_ids: self.unanswered(),
-            },
+            Some(FinishReason::ClientTools) => {
+                if let Some(question) = self.asked.take() {
+                    self.add_what_is_missing(&question);
+                }
+                Outcome::Success {
+                    pending_tool_call_ids: self.unanswered(),
+                }
+            }
             _ if matches!(status, RunStatus::Failed | RunStatus::Interrupted) => {
                 if !self.is_given_up {
                     self.fail(reply.to_owned(), RUN_FAILED);

@@ -79,7 +79,12 @@ impl Mapping {
         match &record.body {
             RecordBody::RunStarted(started) => self.spec = Some(Arc::clone(&started.spec)),
             RecordBody::Decision(decision) => self.self_check.clone_from(&decision.self_check),
-            RecordBody::LlmCall(call) => self.replied(record, call),
+            RecordBody::LlmCall(call) => {
+                if agent == AgentId::ROOT {
+                    self.asked = None;
+                }
+                self.replied(record, call);
+            }
             RecordBody::LlmFailed(failed) => self.take_back(failed.effect_id),
             RecordBody::ToolCall(call) => {
                 self.called(
@@ -93,7 +98,13 @@ impl Mapping {
                     self.subagents.tell_start(*started, self.run, &mut self.out);
                 }
             }
-            RecordBody::ToolResult(result) => self.answered(agent, result),
+            RecordBody::ToolResult(result) => {
+                let question = result.question().filter(|_| agent == AgentId::ROOT);
+                if let Some(question) = question {
+                    self.asked = Some(question.to_owned());
+                }
+                self.answered(agent, result);
+            }
             RecordBody::ApprovalRequested(asked) => {
                 self.called(
                     agent,

@@ -13,7 +13,7 @@ use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
 use super::items::told;
-use super::{builder, parsed, post, stream, user};
+use super::{builder, parsed, post, stream, user, weather};
 use crate::support::client::answer;
 use crate::support::in_process::{InProcess, TOKEN};
 
@@ -267,6 +267,46 @@ async fn a_question_in_place_of_an_answer_of_a_form_is_a_refusal_that_a_client_m
     let (status, noted) = post(&client, path, &body).await;
     assert_eq!(status, 200, "{noted}");
     assert_eq!(told(&model), ["How many?", "Which order?", "The last."]);
+}
+
+#[tokio::test]
+async fn a_question_beside_calls_of_the_client_s_tools_is_told_with_them() {
+    let question = ("ask_user", r#"{"question":"Which town?"}"#);
+    for calls in [[question, ("weather", "{}")], [("weather", "{}"), question]] {
+        let model = ScriptedModel::always(reply::text_and_calls("Let me see.", calls));
+        let builder = builder(&Arc::new(model), "channels.chat.tools = ['ask_user']\n");
+        let builder = builder.tools(vec![ask_user().unwrap()]);
+        let server = InProcess::serve(builder.build().unwrap()).await;
+        let client = server.client();
+        let path = "/v1/chat/completions";
+        let mut body = json!({"messages": [user("Coat?")], "tools": [weather()]});
+        let (_, chat) = post(&client, path, &body).await;
+        let choice = &chat["choices"][0];
+        assert_eq!(choice["finish_reason"], "tool_calls", "{chat}");
+        assert_eq!(
+            choice["message"]["tool_calls"][0]["function"]["name"],
+            "weather"
+        );
+        let expected = "Let me see.\n\nWhich town?";
+        assert_eq!(choice["message"]["content"], expected);
+        body["stream"] = json!(true);
+        let chunks = parsed(&stream(&client, path, &body).await);
+        let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+        let said: String = deltas
+            .filter_map(|delta| delta["content"].as_str())
+            .collect();
+        assert_eq!(said, expected);
+
+        let tool = json!({"type": "function", "name": "weather", "parameters": {"type": "object"}});
+        let body = json!({"input": "Coat?", "tools": [tool]});
+        let (_, response) = post(&client, "/v1/responses", &body).await;
+        let id = response["id"].as_str().unwrap();
+        let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+        assert_eq!(again["output"], response["output"]);
+        let items = response["output"].as_array().unwrap().iter();
+        let texts = items.filter_map(|item| item["content"][0]["text"].as_str());
+        assert_eq!(texts.collect::<String>(), expected, "{response}");
+    }
 }
 
 #[tokio::test]
