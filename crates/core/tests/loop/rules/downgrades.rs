@@ -124,7 +124,7 @@ fn size_after(left_out: u64, reply: Reply) -> u64 {
         run.send(input).allow().finish(0, done("1"));
     }
     assert_eq!(records(&run), if left_out == 0 { 1 } else { 2 });
-    run.assert_replays();
+    assert_gives_back(&exchanges(6), &run.records, &run.tree);
     let call = run.model_call();
     run.tree.fitted(call, u64::MAX).unwrap().tokens
 }
