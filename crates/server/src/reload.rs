@@ -73,8 +73,8 @@ impl Wiring {
         former: Option<&App>,
     ) -> Result<App, BuildError> {
         secrecy::keep_out(config, &self.environment);
-        // Without a place for the token nobody could decide.
-        let takes_decisions = self.environment.data_dir().is_some();
+        // Without a place for the token only who has a key could decide.
+        let takes_decisions = self.environment.data_dir().is_some() || self.keys.are_needed();
         let (sink, plan) = (self.metrics.trace_sink(), config.server().plan.clone());
         // Only clients of this process could answer.
         let question_ms = match self.duty {
