@@ -25,11 +25,11 @@ impl RunTree {
         history: Transcript,
         records: &[Arc<Record>],
     ) -> Result<(Self, Vec<Effect>), RestoreError> {
-        Self::restore_seeing(history, records, |_, _| {})
+        Self::restore_seeing(history, records, |_, _, _| {})
     }
 
     /// Rebuilds a run as [`restore`](Self::restore) does, and shows each record that caused a step, the first one included,
-    /// with the effects that were then asked for.
+    /// with the run as it then stood and the effects that were asked for.
     ///
     /// # Errors
     ///
@@ -37,13 +37,13 @@ impl RunTree {
     pub fn restore_seeing(
         history: Transcript,
         records: &[Arc<Record>],
-        mut seen: impl FnMut(&Record, &[Effect]),
+        mut seen: impl FnMut(&Self, &Record, &[Effect]),
     ) -> Result<(Self, Vec<Effect>), RestoreError> {
         let (spec, stamp) = start_of(&history, records)?;
         let (mut run, step) = Self::start(spec, history, stamp);
         let mut rest = matching(records, &step)?;
         if let Some(first) = records.first() {
-            seen(first, &step.effects);
+            seen(&run, first, &step.effects);
         }
         let mut effects = step.effects;
         while let Some(record) = rest.first() {
@@ -62,7 +62,7 @@ impl RunTree {
                 effects.clear();
             }
             rest = matching(rest, &step)?;
-            seen(record, &step.effects);
+            seen(&run, record, &step.effects);
             effects.extend(step.effects);
         }
         effects.retain_mut(|effect| run.is_unanswered(effect));

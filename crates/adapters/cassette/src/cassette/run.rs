@@ -36,9 +36,9 @@ pub(super) fn exchanges(
         contexts: contexts(records),
         exchanges: Vec::new(),
     };
-    let followed = RunTree::restore_seeing(history, records, |record, effects| {
+    let followed = RunTree::restore_seeing(history, records, |run, record, effects| {
         asked.answered(record);
-        asked.note(effects);
+        asked.note(run, effects);
     });
     followed.map_err(|source| CassetteError::Run { source })?;
     let header = Header {
@@ -106,10 +106,17 @@ struct Asked {
 }
 
 impl Asked {
-    fn note(&mut self, effects: &[Effect]) {
+    /// Takes note of the calls as whoever plays the recording makes them: with no longer reply than the context leaves.
+    fn note(&mut self, run: &RunTree, effects: &[Effect]) {
         for effect in effects {
             if let Effect::CallModel(call) = effect {
-                self.open.insert(call.effect_id, CallModel::clone(call));
+                let mut call = CallModel::clone(call);
+                let context = self.contexts.get(&call.role);
+                let fitted = context.and_then(|context| run.with_shorter_reply(&call, *context));
+                if let Some(fitted) = fitted {
+                    call.request = fitted.request;
+                }
+                self.open.insert(call.effect_id, call);
             }
         }
     }

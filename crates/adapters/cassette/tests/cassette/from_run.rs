@@ -34,10 +34,11 @@ fn stamp() -> Stamp {
 }
 
 impl Run {
-    fn start(context_tokens: Option<u64>) -> Self {
+    fn start(context_tokens: Option<u64>, max_output_tokens: Option<u32>) -> Self {
         let mut agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
         agent.system_prompt = Some("You are brief.".into());
         agent.context_tokens = context_tokens;
+        agent.max_output_tokens = max_output_tokens;
         agent.tools = [spec("look").read_only().build()].into();
         let spec = RunSpec::new(
             CountingIds::nth_run(1),
@@ -89,7 +90,7 @@ impl Run {
     }
 
     fn whole() -> Self {
-        let mut run = Self::start(None);
+        let mut run = Self::start(None, None);
         let call = run.model_call();
         run.send(Input::ModelFailed(ModelFailed {
             cost: None,
@@ -193,7 +194,7 @@ async fn a_cassette_of_a_run_is_saved_and_read_like_any_other() {
 
 #[test]
 fn a_model_has_the_context_that_its_agent_was_given_and_so_it_has_in_the_file() {
-    let mut run = Run::start(Some(8_000));
+    let mut run = Run::start(Some(8_000), None);
     let call = run.model_call();
     run.replies(&call, 1, reply::text("Blue."));
     let cassette = Cassette::from_records(history(), &run.records, Redactor::default()).unwrap();
@@ -203,6 +204,19 @@ fn a_model_has_the_context_that_its_agent_was_given_and_so_it_has_in_the_file() 
         let info = cassette.client(Role::REASONING).info();
         assert_eq!(info.context_tokens, Some(8_000));
     }
+}
+
+#[tokio::test]
+async fn a_call_is_found_with_no_longer_reply_than_the_context_of_its_model_leaves() {
+    let mut run = Run::start(Some(1_000), Some(1_000));
+    let call = run.model_call();
+    let asked = run.tree.with_shorter_reply(&call, 1_000).unwrap().request;
+    assert!(asked.max_output_tokens < call.request.max_output_tokens);
+    run.replies(&call, 1, reply::text("Blue."));
+    let cassette = Cassette::from_records(history(), &run.records, Redactor::default()).unwrap();
+    let client = cassette.client(Role::REASONING);
+    let replied = client.respond(&asked, &call_context()).await;
+    assert_eq!(replied.unwrap().text(), "Blue.");
 }
 
 #[test]
