@@ -23,7 +23,14 @@ impl AgentTurn<'_> {
             let cost = Cost::said(failed.cost, failed.cost_label);
             self.charge(&failed.served_by, usage, cost);
         }
-        let (next, error) = (failed.next, failed.error.clone());
+        let (next, mut error) = (failed.next, failed.error.clone());
+        let left_out = failed.downgraded.as_ref().map_or(0, |it| it.left_out);
+        if let LlmErrorKind::ContextOverflow { needed, .. } = &mut error.kind
+            && left_out > 0
+        {
+            // What a part of the conversation needs says nothing of how large it is.
+            *needed = None;
+        }
         let served_by = failed.served_by.clone();
         self.note_failure(&call, failed);
         let purpose = call.planned.purpose;

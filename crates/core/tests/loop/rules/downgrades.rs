@@ -139,6 +139,28 @@ fn what_was_sent_a_part_of_the_conversation_does_not_say_how_large_it_is() {
     assert_ne!(size_after(0, measured()), estimated);
 }
 
+/// How large the conversation is taken to be once the router found all but six messages of it too long, and so it was cut.
+fn size_after_overflow(needed: Option<u64>) -> u64 {
+    let mut run = Script::start_after(spec(), exchanges(6));
+    let mut failed = run.model_failed(LlmErrorKind::ContextOverflow {
+        limit: Some(1_000),
+        needed,
+    });
+    let mut by_router = downgraded();
+    by_router.left_out = 6;
+    failed.served_by = Role::ROUTER;
+    failed.downgraded = Some(by_router);
+    run.send(Input::ModelFailed(failed));
+    assert_gives_back(&exchanges(6), &run.records, &run.tree);
+    let call = run.model_call();
+    run.tree.fitted(call, u64::MAX).unwrap().tokens
+}
+
+#[test]
+fn what_a_part_of_the_conversation_needed_does_not_say_how_large_it_is() {
+    assert_eq!(size_after_overflow(Some(1_100)), size_after_overflow(None));
+}
+
 #[test]
 fn what_says_nothing_of_messages_left_out_is_read_and_written_as_ever() {
     let text = r#"{"from":"reasoning","to":"router","reason":"it failed 3 times"}"#;
