@@ -46,16 +46,15 @@ const NO_TOOLS: [&str; 7] = [
     "tool calling is not supported",
 ];
 
-/// Words by which a server refuses images or sounds, whatever they are: those of Groq, vLLM, OpenRouter, Ollama, llama-server,
-/// OpenAI and DeepSeek.
-const NO_MEDIA: [&str; 9] = [
+/// Words by which a server refuses images, whatever they are: those of Groq, vLLM, OpenRouter, Ollama, llama-server, OpenAI and
+/// DeepSeek. Not those about sounds alone: a model that hears nothing may see.
+const NO_MEDIA: [&str; 8] = [
     "content' : value must be a string",
     "at most 0 image",
     "is not a multimodal model",
     "support image input",
     "data required for image input",
     "image input is not supported",
-    "audio input is not supported",
     "image_url is only supported by certain models",
     "unknown variant `image_url`",
 ];

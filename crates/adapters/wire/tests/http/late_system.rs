@@ -338,6 +338,21 @@ async fn an_image_of_an_earlier_message_is_left_out_once_the_server_refused_it()
     }
 }
 
+#[tokio::test]
+async fn a_model_that_refuses_sounds_is_shown_images_as_before() {
+    let server = Loopback::start(|seen| match seen.body.contains("input_audio") {
+        true => refusal_of_mistral(500, "audio input is not supported"),
+        false => Answer::json(WHOLE),
+    })
+    .await;
+    let client = learning(&server);
+    let sound = Part::Media(MediaPart::embedded("audio/wav", "QUJD"));
+    let request = request_of([Message::User { parts: vec![sound] }]);
+    let refused = promptly(client.respond(&request, &call_context())).await;
+    assert!(refused.is_err());
+    assert_ne!(client.media(), MediaTypes::NONE);
+}
+
 /// A request that offers a tool.
 fn with_tool(choice: ToolChoice) -> ModelRequest {
     let mut request = request_of([Message::user("hi")]);
