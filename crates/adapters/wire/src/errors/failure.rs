@@ -14,7 +14,7 @@ use super::retry_after::{limits_reset, retry_after, should_retry, wait_in_body};
 use super::{ServerErrors, clean, rules};
 
 /// Words after which servers write the size of the context.
-const LIMIT_FOLLOWS: [&str; 18] = [
+const LIMIT_FOLLOWS: [&str; 19] = [
     "maximum context length is ",
     "maximum context length of ",
     "context length of only ",
@@ -32,6 +32,7 @@ const LIMIT_FOLLOWS: [&str; 18] = [
     "Max size: ",
     "): Limit ",
     "`max_new_tokens` must be <= ",
+    "`inputs` must have less than ",
     " > ",
 ];
 

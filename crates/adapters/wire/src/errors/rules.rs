@@ -128,7 +128,7 @@ impl Meaning {
 /// The words about a conversation that is too long: those of vLLM, LM Studio, xAI, Moonshot, Gemini, Anthropic, Ollama's cloud,
 /// GitHub Copilot, SGLang, MiniMax, Bedrock, DashScope, Poolside, GitHub Models and TGI (so of Together), any of which may stand
 /// behind a gateway.
-const OVERFLOWS: [ErrorRule; 17] = [
+const OVERFLOWS: [ErrorRule; 18] = [
     overflow("maximum context length"),
     overflow("context length is only"),
     overflow("greater than the context length"),
@@ -145,7 +145,8 @@ const OVERFLOWS: [ErrorRule; 17] = [
     overflow("range of input length should be"),
     overflow("maximum allowed input length"),
     overflow("request body too large for"),
-    overflow("`max_new_tokens` must be <="),
+    overflow("`inputs` tokens + `max_new_tokens` must be <="),
+    overflow("`inputs` must have less than"),
 ];
 
 /// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.

@@ -170,6 +170,11 @@ fn an_overflow_is_known_in_the_words_of_each_server() {
             8_193,
             8_000,
         ),
+        (
+            "Input validation error: `inputs` must have less than 1024 tokens. Given: 1077",
+            1_024,
+            1_077,
+        ),
     ] {
         let body = serde_json::json!({"error": {"message": words}}).to_string();
         let (limit, needed) = (Some(limit), Some(needed));
