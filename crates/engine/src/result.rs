@@ -219,7 +219,7 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         FinishReason::Deadline if apology::was_never_answered(records) => {
             apology::SILENCE.to_owned()
         }
-        reason if reason.ends_at_a_limit() && apology::only_cut_calls_came(records) => {
+        reason if reason.ends_at_a_limit() && apology::ended_in_cut_calls(records) => {
             apology::CUT_CALLS.to_owned()
         }
         _ => return outcome.content.clone(),

@@ -148,14 +148,16 @@ pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
 /// What is told of a run that came to a limit because replies were too long for their calls to be whole.
 pub(super) const CUT_CALLS: &str = "Replies of the model were cut at their limit, so that the calls in them were not run: allow longer ones (max_output_tokens of the mode, or the limit of the model server), or ask for less at once.";
 
-/// Tells whether models called tools in replies that were cut, whose calls are not run, and said nothing else to the user.
-pub(super) fn only_cut_calls_came(records: &[Arc<Record>]) -> bool {
-    let were_cut = |record: &Arc<Record>| {
-        record.agent == AgentId::ROOT
-            && matches!(&record.body, RecordBody::LlmCall(call)
-                if call.purpose == Purpose::Turn && call.reply.has_cut_calls())
-    };
-    records.iter().any(were_cut) && !has_answered(records)
+/// Tells whether the last turn's reply was cut in its calls, which are not run, and nothing was ever said to the user. A cut that
+/// the run got over is not why it came to its limit.
+pub(super) fn ended_in_cut_calls(records: &[Arc<Record>]) -> bool {
+    let of_root = records.iter().rev().filter(|it| it.agent == AgentId::ROOT);
+    let mut turns = of_root.filter_map(|record| match &record.body {
+        RecordBody::LlmCall(call) if call.purpose == Purpose::Turn => Some(call),
+        _ => None,
+    });
+    let last = turns.next();
+    last.is_some_and(|call| call.reply.has_cut_calls()) && !has_answered(records)
 }
 
 fn sentence(error: &LlmError) -> String {

@@ -233,3 +233,21 @@ async fn a_run_whose_replies_were_cut_in_their_calls_says_what_to_allow() {
     assert!(reply.starts_with("I reached "), "{reply}");
     assert!(reply.contains("max_output_tokens of the mode"), "{reply}");
 }
+
+#[tokio::test]
+async fn a_cut_that_a_run_got_over_is_not_told_at_its_end() {
+    let mut cut = reply::calls([("read", "{\"page\":1}")]);
+    cut.finish = ReplyFinish::Length;
+    let model = ScriptedModel::answering(|request| {
+        let page = format!("{{\"page\":{}}}", request.messages.len());
+        reply::calls([("read", page.as_str())])
+    })
+    .then(cut);
+    let read = ScriptedTool::always(spec("read").read_only(), Act::value("1"));
+    let orchestrator = with_tools(model, vec![Arc::new(read)]);
+    let heard = hear(&orchestrator, request("Read it.")).await;
+    heard.assert_valid(RunStatus::Done);
+    let reply = &heard.result.reply;
+    assert!(reply.starts_with("I reached "), "{reply}");
+    assert!(!reply.contains("max_output_tokens"), "{reply}");
+}
