@@ -40,7 +40,12 @@ impl Blocks {
         let name = Text::of(function.name);
         let arguments = Text::of(function.arguments);
         let bytes = arguments.as_ref().map_or(0, |text| text.len());
-        let position = self.position_of(delta.index, id.as_deref(), name.as_deref());
+        let position = self.position_of(
+            delta.index,
+            id.as_deref(),
+            name.as_deref(),
+            arguments.as_deref(),
+        );
         self.shares.calls += bytes;
         let (block, provider_id, name) = match self.calls.get_mut(position) {
             Some(call) => {
@@ -75,7 +80,13 @@ impl Blocks {
     /// Returns the position of the call that a piece is of: of the last that began under its index, else of a new one. Some
     /// servers number from one, and some give all calls of a reply the same number, so that a name with another id is
     /// another call, and so is one without any id where the last call is known to be over.
-    fn position_of(&self, index: Option<usize>, id: Option<&str>, name: Option<&str>) -> usize {
+    fn position_of(
+        &self,
+        index: Option<usize>,
+        id: Option<&str>,
+        name: Option<&str>,
+        arguments: Option<&str>,
+    ) -> usize {
         let next = self.calls.len();
         let Some(index) = index else {
             // Without an index, a name begins a call and anything else goes on with the last.
@@ -86,7 +97,7 @@ impl Blocks {
         };
         let mut begun = self.calls.iter().enumerate();
         match begun.rfind(|(_, call)| call.index == index) {
-            Some((_, call)) if call.is_followed_by(id, name) => next,
+            Some((_, call)) if call.is_followed_by(id, name, arguments) => next,
             Some((position, _)) => position,
             None => next,
         }
@@ -132,12 +143,20 @@ impl Blocks {
 
 impl Call {
     /// Tells whether a piece with a name begins another call: both have an id, and not the same; or neither has one, and the
-    /// names differ or this one came whole.
-    fn is_followed_by(&self, id: Option<&str>, name: Option<&str>) -> bool {
+    /// names differ or this one came whole and there are more arguments: a server that repeats the name may end with none.
+    fn is_followed_by(
+        &self,
+        id: Option<&str>,
+        name: Option<&str>,
+        arguments: Option<&str>,
+    ) -> bool {
         let Some(name) = name else { return false };
         match (self.id.as_deref(), id) {
             (Some(own), Some(id)) => own != id,
-            (None, None) => *self.name != *name || self.came_whole,
+            (None, None) => {
+                let brings_more = arguments.is_some_and(|text| !text.trim().is_empty());
+                *self.name != *name || (self.came_whole && brings_more)
+            }
             _ => false,
         }
     }

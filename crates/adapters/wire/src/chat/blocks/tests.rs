@@ -265,6 +265,7 @@ fn calls_with_the_same_number_and_no_ids_are_told_apart_by_their_names_and_where
         (0, None, Some("b"), r#"{"p""#),
         (0, None, Some("b"), ":2}"),
         (0, None, Some("a"), "{}"),
+        (0, None, Some("a"), ""),
     ]);
     let pieces: Vec<_> = pieces.iter().map(String::as_str).collect();
     assert_eq!(
