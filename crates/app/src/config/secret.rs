@@ -66,9 +66,11 @@ fn is_postgres_without_password(url: &str) -> bool {
     };
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (user, host) = place.split_once('@').unwrap_or(("", place));
+    // In what is written wrongly another pair may stand in the value of one.
     let is_known = |pair: &str| {
-        let name = pair.split('=').next().unwrap_or_default();
-        OF_POSTGRES.contains(&name)
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let is_plain = !value.contains('=') && (name != "user" || is_plain_name(value));
+        OF_POSTGRES.contains(&name) && is_plain
     };
     (user.is_empty() || is_plain_name(user))
         && !host.contains(['@', '#'])

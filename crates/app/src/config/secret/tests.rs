@@ -17,6 +17,15 @@ fn nothing_secret_is_left_of_a_url() {
             "postgres://db/x?host=a&password=hunter2",
             "postgres://db/x?***",
         ),
+        (
+            "postgres://db/x?user=me;password=hunter2",
+            "postgres://db/x?***",
+        ),
+        (
+            "postgres://db/x?host=a?password=hunter2",
+            "postgres://db/x?***",
+        ),
+        ("postgres://db/x?user=me:hunter2", "postgres://db/x?***"),
         ("postgres://hunt?er2@db/x", "postgres://***@db/x"),
         ("https://hunter2@db/x", "https://***@db/x"),
         ("https://db/x#token=hunter2", "https://db/x?***"),
