@@ -191,7 +191,9 @@ fn secret_in(argument: &str) -> Option<&str> {
         let between = argument.get(from..at)?;
         from = at + separator.len();
         let value = argument.get(from..)?;
-        let name = between.rsplit([' ', ',', ';']).next().unwrap_or_default();
+        // Quotes stand in commands of rules.
+        let mut words = between.rsplit([' ', ',', ';', '"', '\'']);
+        let name = words.next().unwrap_or_default();
         if is_plain_name(name) && may_be_secret_argument(name, separator, value) {
             return Some(value);
         }

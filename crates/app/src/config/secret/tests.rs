@@ -69,6 +69,10 @@ fn a_table_is_shown_where_nothing_in_it_can_be_a_secret() {
             "{ commands = ['git clone https://me:hunter2@host'] }",
         ),
         ("rules.a", "{ commands = ['curl --token=hunter2'] }"),
+        (
+            "rules.a",
+            "{ commands = ['curl -H \"X-Api-Key: hunter\" host'] }",
+        ),
         ("plans.t", "{ day = "),
     ] {
         assert_eq!(shown_setting(key, table), "***", "{key} = {table}");
