@@ -96,6 +96,8 @@ impl Runs {
                 // It waits, or somebody else was quicker.
                 Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
                 Err(ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_))) => {}
+                // The engine stops: those that are left are for whoever comes next.
+                Err(ResumeError::ShuttingDown) => break,
                 Err(error) => recovered.left.push((run.run_id, error)),
             }
         }

@@ -264,6 +264,9 @@ async fn a_run_that_is_just_being_taken_up_is_left_as_it_is() {
     assert!(next.suspend(GRACE).await.is_empty());
     let refused = taking_up.await.unwrap().unwrap_err();
     assert!(matches!(refused, ResumeError::ShuttingDown), "{refused:?}");
+    // That it stops says nothing of the run.
+    let recovered = next.runs().recover().await.unwrap();
+    assert!(recovered.left.is_empty(), "{recovered:?}");
     assert_eq!(store.records(run, Seq(0)).await.unwrap(), before);
     assert_eq!(store.run(run).await.unwrap().leased_until, None);
 }
