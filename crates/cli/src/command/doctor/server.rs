@@ -55,16 +55,17 @@ fn tls(config: &Config, environment: &Environment) -> Option<Check> {
     let files = config.server().tls.as_ref()?;
     let certificate = environment.working_dir().join(&files.certificate);
     let key = environment.working_dir().join(&files.key);
-    let fault = fault_of_pem(&certificate, b"CERTIFICATE-----")
-        .or_else(|| fault_of_pem(&key, b"PRIVATE KEY-----"))
-        .or_else(|| fault_of_key(&key));
-    Some(match fault {
-        Some(fault) => Check::here(NAME, Outcome::Failed, fault)
-            .fix("name PEM files that the server can read in server.tls"),
-        None => {
-            let (certificate, key) = (certificate.display(), key.display());
-            Check::here(NAME, Outcome::Ok, format!("{certificate} and {key}"))
-        }
+    let unusable = fault_of_pem(&certificate, b"CERTIFICATE-----")
+        .or_else(|| fault_of_pem(&key, b"PRIVATE KEY-----"));
+    if let Some(fault) = unusable {
+        let check = Check::here(NAME, Outcome::Failed, fault);
+        return Some(check.fix("name PEM files that the server can read in server.tls"));
+    }
+    let (certificate, shown) = (certificate.display(), key.display());
+    Some(match is_exposed(&key) {
+        true => Check::here(NAME, Outcome::Failed, format!("everybody can read {shown}"))
+            .fix("make it readable for its owner alone (chmod 600)"),
+        false => Check::here(NAME, Outcome::Ok, format!("{certificate} and {shown}")),
     })
 }
 
@@ -87,21 +88,17 @@ fn fault_of_pem(path: &Path, kind: &[u8]) -> Option<String> {
     }
 }
 
-/// Says that everybody on the machine can read a key, if that is so.
+/// Tells whether everybody on the machine can read a key.
 #[cfg(unix)]
-fn fault_of_key(key: &Path) -> Option<String> {
+fn is_exposed(key: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
 
-    let is_exposed = fs::metadata(key).is_ok_and(|metadata| metadata.mode() & 0o004 != 0);
-    is_exposed.then(|| {
-        let key = key.display();
-        format!("everybody can read {key}: make it readable for its owner alone (chmod 600)")
-    })
+    fs::metadata(key).is_ok_and(|metadata| metadata.mode() & 0o004 != 0)
 }
 
 #[cfg(not(unix))]
-const fn fault_of_key(_key: &Path) -> Option<String> {
-    None
+const fn is_exposed(_key: &Path) -> bool {
+    false
 }
 
 /// Looks whether the folder can be written to in which old sessions are kept before they are deleted, or made.
