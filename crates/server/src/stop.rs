@@ -8,8 +8,8 @@ use std::time::Duration;
 use neuraxis_app::App;
 use tokio::time::Instant;
 
-/// How long it takes at the most from the signal until all but the log is written: with that, less than the 10 seconds that Docker
-/// waits before it kills. Runs and connections take eight of them at the most.
+/// How long it takes at the most from the signal until all is over but the writing of the log: with that, less than the 10 seconds
+/// that Docker waits before it kills. Runs and connections take eight of these nine at the most.
 const STOPPING: Duration = Duration::from_secs(9);
 
 /// How a server stops. Either way it takes no new connections and no new turns.
