@@ -138,6 +138,9 @@ impl Program {
         while self.child.id().is_some_and(writes_log) {
             std::thread::yield_now();
         }
+        // Elsewhere nothing says so.
+        #[cfg(not(target_os = "linux"))]
+        std::thread::sleep(std::time::Duration::from_millis(200));
         fs::read_to_string(self.folder().join("log")).unwrap()
     }
 
