@@ -106,7 +106,8 @@ fn is_plain_table(text: &str) -> bool {
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Table(table) => table.iter().all(|(name, value)| {
-            let is_named_secret = value.is_str() && option_sounds_secret(name, false);
+            let holds_text = value.is_str() || value.is_array();
+            let is_named_secret = holds_text && option_sounds_secret(name, false);
             !is_named_secret && !may_be_key(name) && is_plain(value)
         }),
         Value::Array(values) => values.iter().all(is_plain),

@@ -63,6 +63,7 @@ fn a_table_is_shown_where_nothing_in_it_can_be_a_secret() {
         ("mcp.servers.a", "{ command = 'a' }"),
         ("store", "{ url = 'memory:' }"),
         ("plans.t", "{ api_key = 'hunter2' }"),
+        ("plans.t", "{ api_keys = ['hunter2'] }"),
         ("plans.t", "{ day = 'sk-hunter2' }"),
         (
             "rules.a",
