@@ -143,7 +143,14 @@ pub(crate) fn run(
                 false => Ok(()),
             }
         }
-        KeyCommand::List { json } => list(&file.read()?, *json, now),
+        KeyCommand::List { json } => {
+            // Of a file that somebody named and that is away nobody knows which it holds.
+            let keys = match &config.server().keys {
+                Some(_) => file.read_present(),
+                None => file.read(),
+            };
+            list(&keys?, *json, now)
+        }
         KeyCommand::Revoke { id } => {
             let before = file.revoke(id, now)?;
             let said = match before.revoked_at {

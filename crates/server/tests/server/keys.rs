@@ -165,6 +165,10 @@ async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_key
         assert!(said.contains(expected), "{said}");
     }
     assert!(!file.exists());
+    let (code, _, said) = keys(folder.path(), &["list"]).await;
+    assert_eq!(code, 1, "{said}");
+    let expected = "keys.json, which [server] keys names";
+    assert!(said.contains(expected), "{said}");
     let (code, _, said) = keys(folder.path(), &["create", "--owner", "ada"]).await;
     assert_eq!(code, 0, "{said}");
     let expected = "keys.json was not there, and holds this key alone";
