@@ -121,6 +121,8 @@ async fn a_hunk_goes_below_the_lines_that_it_names_or_where_alone_it_fits() {
 async fn what_does_not_fit_or_belongs_to_no_file_is_refused_and_changes_nothing() {
     let project = Project::with(&[("a.rs", POEM), ("bytes", "")]);
     fs::write(project.path("bytes"), b"\xfa\xfb\xfc").unwrap();
+    project.write("long", "x\n".repeat(10_001));
+    let many = "*** Delete File: none\n".repeat(101);
     for (changes, expected) in [
         ("", "invalid_patch: it changes no file"),
         (
@@ -179,6 +181,14 @@ async fn what_does_not_fit_or_belongs_to_no_file_is_refused_and_changes_nothing(
         ("*** Add File: ../b.rs\n+x\n", "outside"),
         ("*** Delete File: c.rs\n", "not_found: "),
         ("*** Delete File: bytes\n", "no UTF-8 text"),
+        (
+            "*** Delete File: long\n",
+            "too_big: \"long\" has more lines than a patch can remove",
+        ),
+        (
+            many.as_str(),
+            "too_big: the patch changes more than 100 files",
+        ),
         (
             "*** Delete File: a.rs\n*** Delete File: a.rs\n",
             "it changes \"a.rs\" twice",

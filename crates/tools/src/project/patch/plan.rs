@@ -88,17 +88,23 @@ pub(super) fn plan(
                 });
             }
         }
-        if total > MAX_TOTAL_BYTES {
-            return Err(FileError::TooBig {
-                what: format!(
-                    "the files have more than {} bytes together; apply the patch in parts",
-                    grouped(MAX_TOTAL_BYTES)
-                ),
-            });
-        }
+        check_total(total)?;
         planned.push(change);
     }
     Ok(planned)
+}
+
+/// Refuses more bytes than all files together may have.
+pub(super) fn check_total(bytes: u64) -> Result<(), FileError> {
+    if bytes > MAX_TOTAL_BYTES {
+        return Err(FileError::TooBig {
+            what: format!(
+                "the files have more than {} bytes together; apply the patch in parts",
+                grouped(MAX_TOTAL_BYTES)
+            ),
+        });
+    }
+    Ok(())
 }
 
 /// The files that a change touches, and the bytes it holds in memory for each.

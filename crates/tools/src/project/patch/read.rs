@@ -50,11 +50,7 @@ pub(super) fn sections(patch: &str) -> Result<Vec<Section<'_>>, FileError> {
     for parsed in PatchSet::parse(patch, options) {
         let file = parsed.map_err(|error| invalid(format!("{error}; {HINT}")))?;
         if sections.len() == PATCH_MAX_FILES {
-            return Err(FileError::TooBig {
-                what: format!(
-                    "the patch changes more than {PATCH_MAX_FILES} files; apply it in parts"
-                ),
-            });
+            return Err(too_many_files());
         }
         sections.push(section(file)?);
     }
@@ -66,6 +62,12 @@ pub(super) fn sections(patch: &str) -> Result<Vec<Section<'_>>, FileError> {
 
 pub(super) const HINT: &str = "each hunk needs a line `@@ -line,count +line,count @@`, and each line of it begins with a blank, \
     `+` or `-`";
+
+pub(super) fn too_many_files() -> FileError {
+    FileError::TooBig {
+        what: format!("the patch changes more than {PATCH_MAX_FILES} files; apply it in parts"),
+    }
+}
 
 pub(super) fn invalid(why: impl Into<String>) -> FileError {
     FileError::InvalidPatch { why: why.into() }

@@ -3,10 +3,11 @@
 //!
 //! The policy reads paths from the same lines (`*** Update File: ` and so on) before a call may run.
 
+use super::PATCH_MAX_FILES;
 use super::fit::{MAX_COMPARISONS, NO_LINE, quoted, text_of};
 use super::hunk::{NO_FILE, NO_NEWLINE, ranges};
-use super::plan::present;
-use super::read::{check_plain, invalid};
+use super::plan::{check_total, present};
+use super::read::{check_plain, invalid, too_many_files};
 use crate::blocking::Stop;
 use crate::project::content::BYTE_ORDER_MARK;
 use crate::project::failure::FileError;
@@ -27,10 +28,16 @@ pub(super) fn is_v4a(patch: &str) -> bool {
 
 /// Returns the unified diff that says the same, in git's form.
 pub(super) fn unified(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
+    let changes = changes(patch)?;
+    if changes.len() > PATCH_MAX_FILES {
+        return Err(too_many_files());
+    }
     let mut diff = String::with_capacity(patch.len() * 2);
-    for change in changes(patch)? {
+    for change in changes {
         stop.check()?;
         diff.push_str(&section(root, &change)?);
+        // A short line deletes a long file.
+        check_total(diff.len() as u64)?;
     }
     Ok(diff)
 }
@@ -246,6 +253,14 @@ fn without_empty_end(lines: &mut Vec<&str>) {
 fn all_removed(root: &ProjectRoot, path: &str) -> Result<String, FileError> {
     let (_, content) = present(root, path)?;
     let text = text_of(&content, path)?;
+    let lines = text.lines().count();
+    if lines.saturating_mul(lines) > MAX_COMPARISONS {
+        return Err(FileError::TooBig {
+            what: format!(
+                "{path:?} has more lines than a patch can remove; delete it with a program"
+            ),
+        });
+    }
     let removed: Vec<String> = text
         .split_inclusive('\n')
         .map(|line| format!("-{line}"))
