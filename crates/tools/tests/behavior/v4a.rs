@@ -86,6 +86,10 @@ async fn a_hunk_goes_below_the_lines_that_it_names_or_where_alone_it_fits() {
             "fn a() {\n    one\n    two\n}\n\nfn b() {\n    1\n    two\n}\n",
         ),
         (
+            " fn a() {\n-    one\n+    1\n@@ fn b() {\n-    one\n+    1\n",
+            "fn a() {\n    1\n    two\n}\n\nfn b() {\n    1\n    two\n}\n",
+        ),
+        (
             "@@\n-    two\n }\n+\n+end\n*** End of File\n",
             "fn a() {\n    one\n    two\n}\n\nfn b() {\n    one\n}\n\nend\n",
         ),

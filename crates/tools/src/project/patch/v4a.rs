@@ -273,7 +273,7 @@ fn all_removed(root: &ProjectRoot, path: &str) -> Result<String, FileError> {
     Ok(written)
 }
 
-/// Writes the hunks of a file that is changed, with the lines at which they begin as far as the patch says where.
+/// Writes the hunks of a file that is changed, with the lines at which they begin as far as that is sure.
 fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, FileError> {
     let (_, content) = present(root, path)?;
     let text = text_of(&content, path)?;
@@ -297,7 +297,8 @@ fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, 
     Ok(written)
 }
 
-/// Returns the index of the line at which a hunk begins, if the patch says where: below certain lines, or at the end.
+/// Returns the index of the line at which a hunk begins, if the patch says where, below certain lines or at the end, or if it fits
+/// in one place alone.
 fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usize>, String> {
     let old = hunk.old();
     for below in &hunk.below {
@@ -316,14 +317,17 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
         Some(at_end) if hunk.is_last => Some(at_end).filter(fits),
         _ => (*next..file.len()).find(fits),
     };
-    let is_said = hunk.is_last || !hunk.below.is_empty();
+    // Without a line of its own it would take that of each hunk behind it.
+    let is_only = || (0..file.len()).filter(fits).nth(1).is_none();
     match (start, hunk.below.last()) {
         (None, Some(below)) => Err(format!(
             "the lines of the hunk do not stand below `@@ {below}`"
         )),
         (start, _) => {
             *next = start.map_or(*next, |start| start + old.len());
-            Ok(start.filter(|_| is_said && (hunk.is_last || !old.is_empty())))
+            let is_sure =
+                hunk.is_last || (!old.is_empty() && (!hunk.below.is_empty() || is_only()));
+            Ok(start.filter(|_| is_sure))
         }
     }
 }
