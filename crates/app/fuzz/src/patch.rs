@@ -85,11 +85,12 @@ pub fn patch(input: &[u8]) {
 
 /// Counts the lines behind the beginning of the first file that can be nothing but lines to add.
 fn lines_to_add(patch: &str) -> usize {
-    let is = |mark: &str| patch.lines().any(|line| line.starts_with(mark));
-    let (is_git, is_v4a) = (is("diff --git "), is("*** Begin Patch"));
+    let begins_v4a = |line: &str| line.trim_end() == "*** Begin Patch";
+    let is_v4a = patch.lines().any(begins_v4a);
+    let is_git = patch.lines().any(|line| line.starts_with("diff --git "));
     let begins = |line: &str| {
         if is_v4a {
-            line.starts_with("*** Begin Patch")
+            begins_v4a(line)
         } else if is_git {
             line.starts_with("diff --git ")
         } else {
