@@ -193,20 +193,21 @@ impl ResponseEvents {
         if !goes_on && self.held.trim_start_matches('\n').is_empty() {
             return Ok(());
         }
-        let held = mem::take(&mut self.held);
-        let text = match self.fills(Kind::Message) || self.done.iter().any(Done::is_answer) {
-            // What stands between two texts stands between two items as well: clients read all of them as one text.
-            true => held.as_str(),
-            false => held.trim_start_matches('\n'),
-        };
+        let mut text = mem::take(&mut self.held);
         if !self.fills(Kind::Message) {
+            let bare = text.trim_start_matches('\n');
+            text = match self.done.iter().any(Done::is_answer) {
+                // Clients read all messages as one text.
+                true => format!("{BREAK}{bare}"),
+                false => bare.to_owned(),
+            };
             self.open_message(Kind::Message, by, piece)?;
         }
         let delta = TextDelta {
-            item_id: &self.add(text, by),
+            item_id: &self.add(&text, by),
             output_index: self.told,
             content_index: 0,
-            delta: text,
+            delta: &text,
             logprobs: [],
         };
         self.event("response.output_text.delta", &delta, piece)
@@ -367,7 +368,7 @@ impl ResponseEvents {
         if ended.is_answered() {
             let Formed { content, refusal } = self.untold(ended);
             if let Some(text) = content {
-                self.say(&format!("{BREAK}{text}"), None, piece)?;
+                self.say(&text, None, piece)?;
             }
             if let Some(why) = refusal {
                 self.refuse(&why, piece)?;
