@@ -102,6 +102,10 @@ async fn a_hunk_goes_below_the_lines_that_it_names_or_where_alone_it_fits() {
             "fn a() {\n    one\n    two\n}\n\nfn b() {\n    one\n    two\n}\nend\n",
         ),
         (
+            "@@ fn b() {\n     two\n-}\n+  }\n@@\n+end\n*** End of File\n",
+            "fn a() {\n    one\n    two\n}\n\nfn b() {\n    one\n    two\n  }\nend\n",
+        ),
+        (
             "@@ -1,2 +1,2 @@ fn a() {\n }\n\n-fn b() {\n+fn c() {\n",
             "fn a() {\n    one\n    two\n}\n\nfn c() {\n    one\n    two\n}\n",
         ),

@@ -288,8 +288,14 @@ fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, 
     let mut written = String::new();
     let mut next = 0;
     for each in hunks {
+        let is_at_end = !written.is_empty() && next == file.len();
         let start = start(&file, each, &mut next)
             .map_err(|why| invalid(format!("{why} in {path:?}; read the file again")))?;
+        // What is added at the end is part of a hunk that reaches to it: no line is left that it could go behind.
+        if is_at_end && each.is_last && each.old().is_empty() {
+            push(&mut written, &each.lines);
+            continue;
+        }
         // One that takes no line names the line before it.
         let line = start.map(|start| start + usize::from(!each.old().is_empty()));
         written.push_str(&hunk(line, &each.lines));
@@ -333,20 +339,25 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
 }
 
 /// Writes a hunk; without a line of its own it goes to the only place where it fits.
-fn hunk(line: Option<usize>, lines: &[impl AsRef<str>]) -> String {
-    if lines.is_empty() {
+fn hunk(line: Option<usize>, said: &[impl AsRef<str>]) -> String {
+    if said.is_empty() {
         return String::new();
     }
-    let lines = || lines.iter().map(AsRef::as_ref);
+    let lines = || said.iter().map(AsRef::as_ref);
     let count = |other: char| lines().filter(|line| !line.starts_with(other)).count();
     let (old, new) = (count('+'), count('-'));
     let line = line.unwrap_or(NO_LINE);
     let mut written = format!("@@ -{line},{old} +0,{new} @@\n");
-    for line in lines() {
+    push(&mut written, said);
+    written
+}
+
+fn push(written: &mut String, lines: &[impl AsRef<str>]) {
+    for line in lines {
+        let line: &str = line.as_ref();
         written.push_str(if line.is_empty() { " " } else { line });
         if !line.ends_with('\n') {
             written.push('\n');
         }
     }
-    written
 }
