@@ -69,7 +69,7 @@ impl ServerNotice {
         let clean = |text: &mut String| *text = secrets.text(text);
         match self {
             Self::NotConnected { why, .. } | Self::Lost { why, .. } | Self::NoPins { why, .. } => {
-                clean(why)
+                clean(why);
             }
             Self::Misbehaves { what, .. } => clean(what),
             Self::LeftOut { tools, .. } => tools.iter_mut().for_each(|it| it.redact(secrets)),
