@@ -208,8 +208,10 @@ pub(crate) fn covers_part(scope: &GrantScope, part: &Part, facts: &Facts<'_>) ->
     let is_listed = !asked.is_unclear && asked.items.iter().all(|asked| access.contains(asked));
     is_listed
         && facts.runs_at_root()
-        && CommandPattern::parse(pattern)
-            .is_ok_and(|pattern| pattern.covers(part, facts.command_folder()) == Fit::Yes)
+        && CommandPattern::parse(pattern).is_ok_and(|pattern| {
+            let mut folders = facts.command_folders();
+            folders.all(|folder| pattern.covers(part, folder) == Fit::Yes)
+        })
 }
 
 /// Tells whether it covers a whole call.

@@ -328,17 +328,19 @@ impl<'a> Facts<'a> {
         !folders.is_unclear && folders.items.iter().all(is_root)
     }
 
-    /// Returns the folder that paths in its command count from: the root, where it runs in several, from which `..` leads out the
-    /// soonest.
-    pub(crate) fn command_folder(&self) -> Folder<'_> {
-        let base = match self.folders().items.as_slice() {
-            [PathTarget::Inside(path)] => path,
-            _ => "",
-        };
-        Folder {
+    /// Returns the folders that paths in its command may count from: where it runs in several, the root as well, from which `..`
+    /// leads out the soonest.
+    pub(crate) fn command_folders(&self) -> impl Iterator<Item = Folder<'_>> {
+        let items = self.folders().items.as_slice();
+        let bases = items.iter().map(|led| match led {
+            PathTarget::Inside(path) => path.as_str(),
+            PathTarget::Outside | PathTarget::Unclear => "",
+        });
+        let at_root = (items.len() > 1).then_some("");
+        at_root.into_iter().chain(bases).map(move |base| Folder {
             base,
             root: self.root,
-        }
+        })
     }
 
     /// Returns what the call asks of the sandbox.

@@ -220,8 +220,11 @@ impl Rule {
 
     fn fits_part(&self, patterns: &[CommandPattern], part: &Part, facts: &Facts<'_>) -> Fit {
         if self.answer == Permission::Allow {
-            let folder = facts.command_folder();
-            let fits = patterns.iter().map(|pattern| pattern.covers(part, folder));
+            let covers = |pattern: &CommandPattern| {
+                let folders = facts.command_folders();
+                folders.map(|folder| pattern.covers(part, folder)).min()
+            };
+            let fits = patterns.iter().filter_map(covers);
             // Of a command that matches none of its patterns it says nothing, whatever else stands in the command.
             return fits.max().unwrap_or(Fit::No);
         }

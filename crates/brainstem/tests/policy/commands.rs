@@ -306,6 +306,19 @@ fn a_command_runs_in_the_folders_that_it_goes_to() {
         let found = [&at_root, &anywhere, &not_vendor].map(|policy| judged(policy, command));
         assert_eq!(found, expected, "{command}");
     }
+    // What a word names there counts from each of them.
+    let reading =
+        "[rules.read]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['cd **', 'cat **']\n";
+    let policy = layered(&format!("{reading}cwd = ['.', '**']\n"));
+    for (folder, command, expected) in [
+        (".", "cd src && cat config", "allow"),
+        (".", "cd .aws && cat credentials", "ask"),
+        (".git", "cd . && cat config", "ask"),
+    ] {
+        let arguments = arguments(&[("command", command), ("cwd", folder)]);
+        let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", &arguments);
+        assert_eq!(word(&verdict), expected, "{command}");
+    }
 }
 
 #[test]
