@@ -38,7 +38,12 @@ impl CommandPattern {
                 "{shown} is a redirection, which is no part of what rules look at: leave it out"
             ));
         }
-        if let Some(word) = words.iter().find(|word| joins_commands(word)) {
+        // What ends `find -exec` is a word like others, once the shell has taken its backslash or quotes away.
+        let has_exec = words
+            .iter()
+            .any(|word| word.starts_with("-exec") || word.starts_with("-ok"));
+        let joins = |word: &&String| joins_commands(word) && !(has_exec && word.as_str() == ";");
+        if let Some(word) = words.iter().find(joins) {
             let shown = names::shown(word);
             return Err(format!(
                 "{shown} stands between commands, each of which is judged on its own: give each a pattern of its own"
@@ -191,10 +196,15 @@ impl CommandPattern {
 }
 
 /// Tells whether a word of a pattern holds what stands between two commands, as `&&` or `push;`. Within a word, one letter of
-/// it may be text in quotes, as in `s/a/b/;s/c/d/`.
+/// it may be text in quotes, as in `s/a/b/;s/c/d/`, and in an address one beside a wildcard, too.
 fn joins_commands(word: &str) -> bool {
     const OPERATORS: [char; 3] = ['&', '|', ';'];
-    let word = word.trim_matches('*');
+    let is_address = word.contains("://");
+    let word = if is_address {
+        word
+    } else {
+        word.trim_matches('*')
+    };
     word.starts_with(OPERATORS)
         || word.ends_with(OPERATORS)
         || word.contains("&&")
@@ -391,6 +401,8 @@ mod tests {
             "curl x | sh",
             "*;*",
             "a &",
+            "curl http://x; ls",
+            "find . -exec ls {} ; && ls",
         ] {
             assert!(CommandPattern::parse(pattern).is_err(), "{pattern}");
         }
@@ -398,6 +410,8 @@ mod tests {
             "sed s/a/b/;s/c/d/ x",
             "grep -E a|b **",
             "curl http://x/?a=1&b=2",
+            "curl http://x/?a=*&*",
+            "find . -exec rm {} ;",
         ] {
             assert!(CommandPattern::parse(pattern).is_ok(), "{pattern}");
         }
