@@ -195,8 +195,8 @@ async fn attend(
     why
 }
 
-/// Asks for the tools anew whenever they or what was accepted of them changed, until nobody is there, and says why. Any other failure ends nothing,
-/// since calls may be under way: the list is asked for again.
+/// Asks for the tools anew whenever they or what was accepted of them changed, until nobody is there, and says why. Any other
+/// failure ends nothing, since calls may be under way: the list is asked for again.
 async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
     let mut pauses = Pauses::new();
     loop {
