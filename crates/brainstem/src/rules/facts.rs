@@ -45,6 +45,9 @@ const FOLDERS: [&str; 7] = [
     "folder",
 ];
 
+/// Of a command that goes to as many folders it is not told any more where it runs.
+const MAX_FOLDERS: usize = 64;
+
 /// The arguments that hold a patch, which names files itself.
 pub(crate) const PATCHES: [&str; 2] = ["patch", "diff"];
 
@@ -304,21 +307,30 @@ impl<'a> Facts<'a> {
             if items.is_empty() {
                 items.push(PathTarget::Inside(".".to_owned()));
             }
-            for part in self.parts().unwrap_or_default() {
-                let base = match items.last() {
-                    Some(PathTarget::Inside(base)) => base.as_str(),
-                    _ => "",
-                };
-                let led = part
-                    .folder_change()
-                    .map(|folder| lead(folder, base, self.root));
-                items.extend(led);
+            if let Some(begin) = items.last().cloned() {
+                let parts = self.parts().unwrap_or_default();
+                self.add_folders(parts, begin, &mut items);
             }
             Named {
-                is_unclear: texts.is_unclear || items.contains(&PathTarget::Unclear),
+                is_unclear: texts.is_unclear
+                    || items.contains(&PathTarget::Unclear)
+                    || items.len() >= MAX_FOLDERS,
                 items,
             }
         })
+    }
+
+    /// Adds the folders that the parts of a command go to which begins in one. What a program runs by its words, as `sh -c` does,
+    /// leads nobody behind it elsewhere.
+    fn add_folders(&self, parts: &[Part], begin: PathTarget, found: &mut Vec<PathTarget>) {
+        let mut at = begin;
+        for part in parts {
+            self.add_folders(&part.inner, at.clone(), found);
+            if let Some(folder) = part.folder_change() {
+                at = lead(folder, base_of(&at), self.root);
+                found.push(at.clone());
+            }
+        }
     }
 
     /// Tells whether the call runs at the root for certain.
@@ -332,12 +344,10 @@ impl<'a> Facts<'a> {
     /// leads out the soonest.
     pub(crate) fn command_folders(&self) -> impl Iterator<Item = Folder<'_>> {
         let items = self.folders().items.as_slice();
-        let bases = items.iter().map(|led| match led {
-            PathTarget::Inside(path) => path.as_str(),
-            PathTarget::Outside | PathTarget::Unclear => "",
-        });
         let at_root = (items.len() > 1).then_some("");
-        at_root.into_iter().chain(bases).map(move |base| Folder {
+        let bases = at_root.into_iter().chain(items.iter().map(base_of));
+        let bases = bases.take(MAX_FOLDERS);
+        bases.map(move |base| Folder {
             base,
             root: self.root,
         })
@@ -360,6 +370,14 @@ impl<'a> Facts<'a> {
                 items,
             }
         })
+    }
+}
+
+/// Returns what paths count from in a folder; the root, where it is not within.
+fn base_of(folder: &PathTarget) -> &str {
+    match folder {
+        PathTarget::Inside(path) => path,
+        PathTarget::Outside | PathTarget::Unclear => "",
     }
 }
 
