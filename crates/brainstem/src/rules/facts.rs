@@ -309,7 +309,7 @@ impl<'a> Facts<'a> {
             }
             if let Some(begin) = items.last().cloned() {
                 let parts = self.parts().unwrap_or_default();
-                self.add_folders(parts, begin, &mut items);
+                self.add_folders(parts, &begin, &mut items);
             }
             Named {
                 is_unclear: texts.is_unclear
@@ -322,14 +322,20 @@ impl<'a> Facts<'a> {
 
     /// Adds the folders that the parts of a command go to which begins in one. What a program runs by its words, as `sh -c` does,
     /// leads nobody behind it elsewhere.
-    fn add_folders(&self, parts: &[Part], begin: PathTarget, found: &mut Vec<PathTarget>) {
-        let mut at = begin;
+    fn add_folders(&self, parts: &[Part], begin: &PathTarget, found: &mut Vec<PathTarget>) {
+        let mut at = begin.clone();
+        let mut may_be_back = false;
         for part in parts {
-            self.add_folders(&part.inner, at.clone(), found);
+            self.add_folders(&part.inner, &at, found);
             if let Some(folder) = part.folder_change() {
+                if may_be_back {
+                    found.push(lead(folder, base_of(begin), self.root));
+                }
                 at = lead(folder, base_of(&at), self.root);
                 found.push(at.clone());
             }
+            // Behind parentheses, for example, all is as it was before them.
+            may_be_back |= part.unclear.is_some();
         }
     }
 

@@ -294,6 +294,10 @@ fn a_command_runs_in_the_folders_that_it_goes_to() {
             ["ask", "ask", "deny"],
         ),
         ("(cd vendor && git log -1)", ["ask", "ask", "deny"]),
+        (
+            "(cd src && git log -1); cd vendor && git log -1",
+            ["ask", "ask", "deny"],
+        ),
         ("sh -c 'cd vendor && git log -1'", ["ask", "ask", "deny"]),
         (
             "sh -c 'cd src && ls'; cd vendor && git log -1",
