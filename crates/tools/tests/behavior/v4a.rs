@@ -125,12 +125,17 @@ async fn a_hunk_goes_below_the_lines_that_it_names_or_where_alone_it_fits() {
     assert!(read(&marked, "a.rs").starts_with("\u{feff}fn a() {\n    two\n"));
 }
 
+/// Checks that a patch is refused with a message that has these words, and leaves the files as they are.
+async fn assert_refused(project: &Project, changes: &str, expected: &str) {
+    let message = refusal(project, changes).await;
+    assert!(message.contains(expected), "{changes:?}: {message}");
+    assert_eq!(read(project, "a.rs"), POEM, "{changes:?}");
+    assert!(!project.path("b.rs").exists(), "{changes:?}");
+}
+
 #[tokio::test]
-async fn what_does_not_fit_or_belongs_to_no_file_is_refused_and_changes_nothing() {
-    let project = Project::with(&[("a.rs", POEM), ("bytes", "")]);
-    fs::write(project.path("bytes"), b"\xfa\xfb\xfc").unwrap();
-    project.write("long", "x\n".repeat(10_001));
-    let many = "*** Delete File: none\n".repeat(101);
+async fn a_hunk_that_does_not_fit_or_has_no_file_is_refused_and_changes_nothing() {
+    let project = Project::with(&[("a.rs", POEM)]);
     for (changes, expected) in [
         ("", "invalid_patch: it changes no file"),
         (
@@ -166,6 +171,18 @@ async fn what_does_not_fit_or_belongs_to_no_file_is_refused_and_changes_nothing(
             "*** Update File:a.rs\n-    one\n",
             "invalid_patch: line 2 of the patch, \"*** Update File:a.rs\", has no file",
         ),
+    ] {
+        assert_refused(&project, changes, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_made_or_deleted_so_is_refused_and_nothing_is_changed() {
+    let project = Project::with(&[("a.rs", POEM), ("bytes", "")]);
+    fs::write(project.path("bytes"), b"\xfa\xfb\xfc").unwrap();
+    project.write("long", "x\n".repeat(10_001));
+    let many = "*** Delete File: none\n".repeat(101);
+    for (changes, expected) in [
         (
             "*** Delete File: a.rs\n-fn a() {\n",
             "invalid_patch: line 3 of the patch, \"-fn a() {\", follows a file that is deleted",
@@ -206,9 +223,6 @@ async fn what_does_not_fit_or_belongs_to_no_file_is_refused_and_changes_nothing(
             "invalid_patch: line 4 of the patch, \"+x\", does not stand between",
         ),
     ] {
-        let message = refusal(&project, changes).await;
-        assert!(message.contains(expected), "{changes:?}: {message}");
-        assert_eq!(read(&project, "a.rs"), POEM, "{changes:?}");
-        assert!(!project.path("b.rs").exists(), "{changes:?}");
+        assert_refused(&project, changes, expected).await;
     }
 }
