@@ -40,3 +40,22 @@ pub(crate) fn clean_members(members: &mut Map<String, Value>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_app::Sources;
+
+    use super::*;
+
+    #[test]
+    fn secrets_of_a_former_configuration_are_kept_out_still() {
+        for key in ["sk-canary-of-before", "sk-canary-of-now"] {
+            let environment =
+                Environment::new(std::env::temp_dir()).with_variable("OPENAI_API_KEY", key);
+            let config = Config::load(&environment, &Sources::default()).unwrap();
+            keep_out(&config, &environment);
+        }
+        let clean = without_secrets("sk-canary-of-before, then sk-canary-of-now");
+        assert!(!clean.contains("canary"), "{clean}");
+    }
+}

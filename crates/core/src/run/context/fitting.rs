@@ -13,7 +13,7 @@ use crate::spec::AgentSpec;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FittedRequest {
-    /// What is sent.
+    /// The request with the messages that fit, and with no longer reply than fits beside them.
     pub request: ModelRequest,
     /// How many messages of the conversation are not, the oldest.
     pub left_out: u64,
