@@ -247,6 +247,8 @@ impl ChatClient {
         {
             "images, sounds and files; from now on they are left out of what was said before"
         } else if NO_TOOLS.iter().any(|words| said.contains(words))
+            // Whoever takes no several calls at once takes one.
+            && !said.contains("parallel")
             && encoder.offer_no_tools(request, sent)
         {
             // More than a form: whoever asks gets an answer of less worth.

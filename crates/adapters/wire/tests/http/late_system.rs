@@ -392,6 +392,19 @@ async fn a_model_that_takes_no_tools_answers_without_them_where_it_need_not_call
 }
 
 #[tokio::test]
+async fn a_model_that_takes_one_call_at_a_time_takes_tools() {
+    const NOT_AT_ONCE: &str = r#"{"error":{"message":"Parallel tool calling is not supported by this model","code":400}}"#;
+    let server =
+        Loopback::start(|_| Answer::whole(400, "content-type: application/json", NOT_AT_ONCE))
+            .await;
+    let client = learning(&server);
+    let asked = client.respond(&with_tool(ToolChoice::Auto), &call_context());
+    let error = promptly(asked).await.unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
 async fn other_refusals_are_not_taken_for_that_one() {
     let server = Loopback::start(|_| Answer::whole(500, "x: y", "out of memory")).await;
     let error = promptly(client(&server).respond(&late_system(), &call_context()))
