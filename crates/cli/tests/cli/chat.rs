@@ -280,7 +280,7 @@ fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
     for expected in [
         "which waits for your approval of a call: /resume goes on with it",
         "waits for an approval, which nobody can give here",
-        "error: the last message is not answered yet",
+        "error: wrong usage: the last message is not answered yet",
         "error: a message was not answered, and 2 commands failed",
     ] {
         assert!(

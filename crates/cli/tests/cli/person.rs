@@ -262,27 +262,6 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn more_than_one_ctrl_c_stops_the_answer_and_does_not_leave() {
-    let model = Scripted::start([
-        Turn::Stalls("# Beginning\nand then"),
-        Turn::Says(&["Here I am.\n"]),
-    ]);
-    let machine = model.machine();
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, "Hello?");
-    person.exp_string("Beginning").unwrap();
-    person.send_control('c').unwrap();
-    person.exp_string("interrupted").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    person.send("\u{3}\u{3}").unwrap();
-    type_line(&mut person, "Still there?");
-    person.exp_string("Here I am.").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
-}
-
-#[test]
 fn ctrl_c_ends_the_waiting_for_a_run_and_the_conversation_goes_on() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();

@@ -105,7 +105,10 @@ impl Editor {
         prompt: &str,
         stopping_until: Option<Instant>,
     ) -> io::Result<Line> {
-        let mut is_leaving = false;
+        let mut interrupts = Interrupts {
+            stopping_until,
+            is_leaving: false,
+        };
         loop {
             self.held_text.store(false, Ordering::Relaxed);
             let line = terminal::edited(|| self.editor.readline(prompt));
@@ -118,14 +121,13 @@ impl Editor {
                     self.remember(&text);
                     return Ok(Line::Text(text));
                 }
-                Line::Interrupted if stopping_until.is_some_and(|until| Instant::now() < until) => {
-                }
-                Line::Interrupted if is_leaving && !self.held_text.load(Ordering::Relaxed) => {
-                    return Ok(Line::Interrupted);
-                }
                 Line::Interrupted => {
-                    is_leaving = true;
-                    progress::notice("Ctrl-C again, or Ctrl-D, leaves");
+                    let held_text = self.held_text.load(Ordering::Relaxed);
+                    match interrupts.meaning(Instant::now(), held_text) {
+                        Meaning::Nothing => {}
+                        Meaning::LeavesNext => progress::notice("Ctrl-C again, or Ctrl-D, leaves"),
+                        Meaning::Leaves => return Ok(Line::Interrupted),
+                    }
                 }
                 Line::End => return Ok(Line::End),
             }
@@ -305,9 +307,58 @@ fn is_fence(line: &str) -> bool {
     line.trim_start().starts_with("```")
 }
 
+/// What Ctrl-C came to at one prompt.
+struct Interrupts {
+    /// Until when one more was about what was stopped before.
+    stopping_until: Option<Instant>,
+    is_leaving: bool,
+}
+
+/// What one Ctrl-C means.
+#[derive(Debug, PartialEq, Eq)]
+enum Meaning {
+    Nothing,
+    LeavesNext,
+    Leaves,
+}
+
+impl Interrupts {
+    /// Says what one means that comes now, at a line that held text or not.
+    fn meaning(&mut self, now: Instant, held_text: bool) -> Meaning {
+        if self.stopping_until.is_some_and(|until| now < until) {
+            return Meaning::Nothing;
+        }
+        match std::mem::replace(&mut self.is_leaving, true) && !held_text {
+            true => Meaning::Leaves,
+            false => Meaning::LeavesNext,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn ctrl_c_leaves_the_second_time_and_means_nothing_shortly_after_it_stopped_an_answer() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        let mut interrupts = Interrupts {
+            stopping_until: Some(later),
+            is_leaving: false,
+        };
+        for (at, held_text, expected) in [
+            (now, false, Meaning::Nothing),
+            (now, true, Meaning::Nothing),
+            (later, false, Meaning::LeavesNext),
+            (later, true, Meaning::LeavesNext),
+            (later, false, Meaning::Leaves),
+        ] {
+            assert_eq!(interrupts.meaning(at, held_text), expected);
+        }
+    }
 
     #[test]
     fn a_message_goes_on_after_a_backslash_and_within_a_fence() {
