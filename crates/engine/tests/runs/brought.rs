@@ -9,8 +9,8 @@ use neuraxis_core::{
     ToolOutcome, ToolOutput, ToolSignal, ToolSpec, UnboundedSchema,
 };
 use neuraxis_engine::{
-    Answer, Brought, BroughtError, Orchestrator, OrchestratorBuilder, RequestError, RequestPart,
-    UserRequest, replay,
+    Answer, Brought, BroughtError, Orchestrator, OrchestratorBuilder, OrchestratorResult,
+    RequestError, RequestPart, UserRequest, replay,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::Tool;
@@ -74,6 +74,19 @@ async fn a_conversation_that_the_client_keeps_is_answered_and_kept_with_the_sess
     assert_eq!(replayed.unwrap().status, RunStatus::Done);
 }
 
+/// Runs a model that calls the client's tool, and returns what was said meanwhile, with the result.
+async fn handed_over(orchestrator: &Orchestrator) -> (String, OrchestratorResult) {
+    let brought = Brought::default().tools([weather()]).hand_over();
+    let request = request("go").bring(brought);
+    let (handle, events) = orchestrator.stream(request).await.unwrap();
+    let mut words = events.text_stream();
+    let mut said = String::new();
+    while let Some(piece) = words.next().await {
+        said.push_str(&piece);
+    }
+    (said, handle.result().await.unwrap())
+}
+
 #[tokio::test]
 async fn what_was_said_before_a_call_that_is_handed_over_is_said_once() {
     let model = ScriptedModel::new()
@@ -86,18 +99,8 @@ async fn what_was_said_before_a_call_that_is_handed_over_is_said_once() {
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
         .build()
         .unwrap();
-    let brought = Brought::default().tools([weather()]).hand_over();
-    let (handle, events) = orchestrator
-        .stream(request("go").bring(brought))
-        .await
-        .unwrap();
-    let mut words = events.text_stream();
-    let mut said = String::new();
-    while let Some(piece) = words.next().await {
-        said.push_str(&piece);
-    }
+    let (said, result) = handed_over(&orchestrator).await;
     assert_eq!(said, "I look it up. \n\nNow the weather.");
-    let result = handle.result().await.unwrap();
     assert_eq!(result.finish_reason, Some(FinishReason::ClientTools));
     assert_eq!(result.reply, "I look it up.\n\nNow the weather.");
 }
@@ -111,18 +114,8 @@ async fn what_the_user_is_asked_beside_a_call_that_is_handed_over_is_said_with_i
     let calls = [("ask", "{}"), ("weather", r#"{"city":"Oslo"}"#)];
     let model = ScriptedModel::always(reply::text_and_calls("Let me see.", calls));
     let orchestrator = builder(model).tool(Arc::new(asks)).build().unwrap();
-    let brought = Brought::default().tools([weather()]).hand_over();
-    let (handle, events) = orchestrator
-        .stream(request("go").bring(brought))
-        .await
-        .unwrap();
-    let mut words = events.text_stream();
-    let mut said = String::new();
-    while let Some(piece) = words.next().await {
-        said.push_str(&piece);
-    }
+    let (said, result) = handed_over(&orchestrator).await;
     assert_eq!(said, "Let me see.\n\nWhich town?");
-    let result = handle.result().await.unwrap();
     assert_eq!(result.finish_reason, Some(FinishReason::ClientTools));
     assert_eq!(result.reply, said);
 }
