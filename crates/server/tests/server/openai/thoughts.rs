@@ -231,7 +231,8 @@ async fn messages_on_both_sides_of_a_thought_of_one_reply_have_one_empty_line_be
         let thought = reply::reasoned("Hm.", "").parts.remove(0);
         let [before, after] = ["I look.", after].map(ReplyPart::text);
         let said = reply::of([before, thought, after], ReplyFinish::Stop);
-        let server = InProcess::of(ScriptedModel::always(said)).await;
+        let model = ScriptedModel::always(Script::from(said).split(1));
+        let server = InProcess::of(model).await;
         let body = json!({"input": "Time?", "stream": true});
         let events = parsed(&stream(&server.client(), "/v1/responses", &body).await);
         let deltas = events
