@@ -333,6 +333,8 @@ impl<'a> Facts<'a> {
                 }
                 at = lead(folder, base_of(&at), self.root);
                 found.push(at.clone());
+                // A variable before it, for example, may say where it looks for the folder.
+                found.extend(part.unclear.map(|_| PathTarget::Unclear));
             }
             // Behind parentheses, for example, all is as it was before them.
             may_be_back |= part.unclear.is_some();

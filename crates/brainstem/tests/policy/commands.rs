@@ -328,6 +328,25 @@ fn a_command_runs_in_the_folders_that_it_goes_to() {
         let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", &arguments);
         assert_eq!(word(&verdict), expected, "{command}");
     }
+    let all = "[rules.all]\nanswer = 'allow'\ntools = ['run_command']\n";
+    let but_vendor = layered(&format!("{all}{denied}"));
+    for command in [
+        "cd ven* && cat f",
+        "cd vendo? && cat f",
+        "cd {vendor,} && cat f",
+        "cd `echo vendor` && cat f",
+        "CDPATH=vendor cd x && cat f",
+    ] {
+        assert_eq!(judged(&but_vendor, command), "ask", "{command}");
+    }
+    for command in [
+        "command cd vendor && ls",
+        "builtin cd vendor; ls",
+        "eval cd vendor; ls",
+    ] {
+        assert_eq!(judged(&but_vendor, command), "deny", "{command}");
+    }
+    assert_eq!(judged(&but_vendor, "cd src && ls"), "allow");
 }
 
 #[test]

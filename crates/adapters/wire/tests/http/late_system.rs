@@ -398,8 +398,9 @@ async fn a_model_that_takes_one_call_at_a_time_takes_tools() {
         Loopback::start(|_| Answer::whole(400, "content-type: application/json", NOT_AT_ONCE))
             .await;
     let client = learning(&server);
-    let asked = client.respond(&with_tool(ToolChoice::Auto), &call_context());
-    let error = promptly(asked).await.unwrap_err();
+    let request = with_tool(ToolChoice::Auto);
+    let error = promptly(client.respond(&request, &call_context())).await;
+    let error = error.unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::BadRequest);
     assert_eq!(server.seen().len(), 1);
 }

@@ -59,16 +59,16 @@ impl Part {
     /// Returns the folder that it leads the parts behind it to, if it is a command of the shell that does; `~`, of which nobody
     /// can tell where it is, for one that only the shell knows.
     pub(crate) fn folder_change(&self) -> Option<&str> {
-        let (command, arguments) = self.words.split_first()?;
+        let is_option = |word: &String| word.starts_with('-') && word.len() > 1;
+        let runs_next = |word: &&String| RUN_NEXT.contains(&word.as_str()) || is_option(word);
+        let before = self.words.iter().take_while(runs_next).count();
+        let (command, arguments) = self.words.get(before..)?.split_first()?;
         if !changes_folder(command) {
             return None;
         }
-        let is_option = |word: &&String| word.starts_with('-') && word.len() > 1;
         let mut folders = arguments.iter().filter(|word| !is_option(word));
         let known = match (folders.next(), folders.next()) {
-            (Some(folder), None)
-                if command != "popd" && folder != "-" && !folder.starts_with('+') =>
-            {
+            (Some(folder), None) if command != "popd" && !is_of_shell(folder) => {
                 Some(folder.as_str())
             }
             _ => None,
@@ -84,6 +84,14 @@ impl Part {
     pub(crate) fn add_roughly(&mut self, text: &str) {
         self.inner.push(Self::roughly(text, None));
     }
+}
+
+/// The commands of the shell that run what stands behind them.
+const RUN_NEXT: [&str; 4] = ["command", "builtin", "eval", "time"];
+
+/// Tells whether the shell makes another name of a folder: the one before, one of its stack, or those that fit a pattern.
+fn is_of_shell(folder: &str) -> bool {
+    folder == "-" || folder.starts_with('+') || folder.contains(['*', '?', '[', '{', '`'])
 }
 
 /// Tells whether a word is a command of the shell after which those behind it run in another folder.
