@@ -5,6 +5,7 @@ use std::time::Duration;
 use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_ports::{ModelSource, Offer, async_trait};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::endpoint::{Endpoint, Route};
 
@@ -42,12 +43,8 @@ struct List {
     data: Option<Vec<Entry>>,
 }
 
-#[derive(Deserialize)]
-struct Entry {
-    /// Null for one that cannot be asked by any name.
-    #[serde(deserialize_with = "Option::deserialize")]
-    id: Option<String>,
-}
+/// What a list says of one model. One that has no name cannot be asked.
+type Entry = serde_json::Map<String, Value>;
 
 /// Asks a server for the names of its models, within a time; `route` is usually `v1/models`. In the server's order,
 /// without names that cannot be shown and sent as they are.
@@ -70,15 +67,22 @@ pub async fn models(
         true => serde_json::from_slice::<Vec<Entry>>(&body).map(Some),
         false => serde_json::from_slice::<List>(&body).map(|list| list.data),
     };
-    let entries = entries.map_err(|error| {
-        let said = format!("the list of models is not what a model server says: {error}");
-        LlmError::new(LlmErrorKind::InvalidResponse, said)
-    })?;
-    let names = entries.into_iter().flatten().filter_map(|entry| entry.id);
+    let entries = entries.map_err(|error| no_list(&error.to_string()))?;
+    let entries = entries.unwrap_or_default();
+    if !entries.is_empty() && !entries.iter().any(|entry| entry.contains_key("id")) {
+        return Err(no_list("nothing in it has an id"));
+    }
+    let ids = entries.iter().filter_map(|entry| entry.get("id"));
+    let names = ids.filter_map(Value::as_str).map(str::to_owned);
     Ok(names
         .filter(|name| is_plain_line(name))
         .take(MAX_MODELS)
         .collect())
+}
+
+fn no_list(why: &str) -> LlmError {
+    let said = format!("the list of models is not what a model server says: {why}");
+    LlmError::new(LlmErrorKind::InvalidResponse, said)
 }
 
 /// Tells whether a name in a server's list is that of the model which is asked by the name `asked`: Ollama adds a tag to a

@@ -49,7 +49,7 @@ pub(crate) fn without_secrets(url: &str) -> String {
         format!("?{query}")
     };
     let Some((before, host)) = url.rsplit_once('@') else {
-        return format!("{url}{query}");
+        return format!("{}{query}", without_misplaced_password(url));
     };
     let scheme = match before.split_once(':') {
         Some((scheme, rest)) if rest.starts_with("//") => format!("{scheme}://"),
@@ -59,6 +59,30 @@ pub(crate) fn without_secrets(url: &str) -> String {
     format!("{scheme}{HIDDEN}@{host}{query}")
 }
 
+/// Returns an address without what may be a password although it has no place for one: behind a user that has no host, or in
+/// pairs as programs of Postgres take them, `host=db password=…`.
+fn without_misplaced_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return match url.contains('=') {
+            true => HIDDEN.to_owned(),
+            false => url.to_owned(),
+        };
+    };
+    let host = rest.split('/').next().unwrap_or_default();
+    match host.split_once(':') {
+        // The numbers of a port, or the drive of a file.
+        Some((name, port)) if name.len() > 1 && !name.starts_with('[') && !is_port(port) => {
+            let path = rest.get(host.len()..).unwrap_or_default();
+            format!("{scheme}://{name}:{HIDDEN}{path}")
+        }
+        _ => url.to_owned(),
+    }
+}
+
+fn is_port(text: &str) -> bool {
+    text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Tells whether a URL is that of a Postgres server and holds nothing that may be a password.
 fn is_postgres_without_password(url: &str) -> bool {
     let Some(("postgres" | "postgresql", rest)) = url.split_once("://") else {
@@ -66,14 +90,17 @@ fn is_postgres_without_password(url: &str) -> bool {
     };
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (user, host) = place.split_once('@').unwrap_or(("", place));
-    // In what is written wrongly another pair may stand in the value of one.
+    // In what is written wrongly another pair may stand in the value of one, with escapes as well.
     let is_known = |pair: &str| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let is_plain = !value.contains('=') && (name != "user" || is_plain_name(value));
+        let lower = value.to_ascii_lowercase();
+        let is_pair = ["=", "%3d", "%26"].iter().any(|sign| lower.contains(sign));
+        let is_plain = !is_pair && (name != "user" || is_plain_name(value));
         OF_POSTGRES.contains(&name) && is_plain
     };
     (user.is_empty() || is_plain_name(user))
         && !host.contains(['@', '#'])
+        && without_misplaced_password(url) == url
         && !query.contains(['@', '#'])
         && (query.is_empty() || query.split('&').all(is_known))
 }
@@ -85,22 +112,22 @@ pub fn shown_setting(key: &str, value: &str) -> String {
     let names = key::names(key);
     let last = names.last().map(String::as_str);
     let is_of_headers = matches!(last, Some("headers" | "headers_env" | "env"));
-    let is_list_of_mcp =
-        names.first().is_some_and(|name| name == "mcp") && value.trim_start().starts_with('[');
-    let may_be_table = value.trim_start().starts_with('{');
-    let is_of_policy = names
-        .first()
-        .is_some_and(|name| OF_POLICY.contains(&name.as_str()));
-    if is_of_headers || is_list_of_mcp || may_be_table && !(is_of_policy && is_plain_table(value)) {
+    let section = names.first().map(String::as_str).unwrap_or_default();
+    let is_hidden = match value.trim_start().as_bytes().first() {
+        Some(b'[') => section == "mcp" || !holds_nothing_secret(value),
+        Some(b'{') => !OF_POLICY.contains(&section) || !holds_nothing_secret(value),
+        _ => false,
+    };
+    if is_of_headers || is_hidden {
         return HIDDEN.to_owned();
     }
     shown(key, value)
 }
 
-/// Tells whether a text is a table in which nothing may be a secret.
-fn is_plain_table(text: &str) -> bool {
-    let table = ValueDeserializer::parse(text).and_then(Value::deserialize);
-    table.is_ok_and(|table| is_plain(&table))
+/// Tells whether a text is a table or a list in which nothing may be a secret.
+fn holds_nothing_secret(text: &str) -> bool {
+    let value = ValueDeserializer::parse(text).and_then(Value::deserialize);
+    value.is_ok_and(|value| is_plain(&value))
 }
 
 fn is_plain(value: &Value) -> bool {
@@ -112,7 +139,12 @@ fn is_plain(value: &Value) -> bool {
         }),
         Value::Array(values) => values.iter().all(is_plain),
         Value::String(text) => {
-            !may_be_key(text) && secret_in(text).is_none() && without_secrets(text) == *text
+            // Behind an option of a command a secret may stand as a word of its own, or as the rest of the option.
+            let has_option = text.split_whitespace().any(|word| word.starts_with('-'));
+            !has_option
+                && !may_be_key(text)
+                && secret_in(text).is_none()
+                && without_secrets(text) == *text
         }
         _ => true,
     }
@@ -261,6 +293,8 @@ fn shown_of_mcp(names: &[&str], value: &str) -> String {
         _ if names.contains(&"headers_env") => !is_variable_name(value),
         [.., "url"] => return without_secrets(value),
         [.., "args"] => return shown_argument(None, value),
+        // A program has a name, and what stands behind one may be a secret.
+        [.., "command"] => value.contains(char::is_whitespace),
         [.., "token_env" | "pass_env"] => !is_variable_name(value),
         _ => false,
     };

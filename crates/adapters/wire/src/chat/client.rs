@@ -34,9 +34,9 @@ const NO_SIGNATURE: &str = "thought_signature";
 /// The field that a server which counts no stream names where it refuses a request.
 const NO_USAGE: &str = "stream_options";
 
-/// Words by which a server refuses tools, whatever they are: those of Ollama, vLLM, OpenRouter, Mistral, OpenAI, Groq and
-/// DeepInfra.
-const NO_TOOLS: [&str; 7] = [
+/// Words by which a server refuses tools, whatever they are: those of Ollama, vLLM, OpenRouter, Mistral, OpenAI, Groq,
+/// DeepInfra, DeepSeek and llama-server without templates.
+const NO_TOOLS: [&str; 9] = [
     "does not support tools",
     "--enable-auto-tool-choice",
     "endpoints found that support tool use",
@@ -44,12 +44,15 @@ const NO_TOOLS: [&str; 7] = [
     "tools is not supported in this model",
     "tool calling` is not supported",
     "tool calling is not supported",
+    "does not support function calling",
+    "tools param requires --jinja",
 ];
 
 /// Words by which a server refuses images, whatever they are: those of Groq, vLLM, OpenRouter, Ollama, llama-server, OpenAI and
 /// DeepSeek. Not those about sounds alone: a model that hears nothing may see.
-const NO_MEDIA: [&str; 8] = [
+const NO_MEDIA: [&str; 9] = [
     "content' : value must be a string",
+    "content must be a string",
     "at most 0 image",
     "is not a multimodal model",
     "support image input",

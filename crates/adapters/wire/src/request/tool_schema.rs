@@ -36,7 +36,7 @@ pub(super) struct ToolSchema<'a> {
 /// Returns the schema of a tool as services take it: of an object, as the arguments of a call always are.
 ///
 /// At the root a reference is opened, properties of branches stand beside the others, and neither branches nor names that
-/// are refused are sent.
+/// are refused are sent. There are properties, if only none: OpenAI refuses an object that does not say which it has.
 pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> {
     let is_name = |name: &str| names == PropertyNames::Any || is_plain(name);
     let whole = serde_json::from_str::<Value>(schema).ok();
@@ -54,9 +54,7 @@ pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> 
         all.partition(|(name, _)| is_name(name));
     let mut sent = Map::new();
     sent.insert("type".to_owned(), "object".into());
-    if root.contains_key("properties") || !taken.is_empty() {
-        sent.insert("properties".to_owned(), Value::Object(taken));
-    }
+    sent.insert("properties".to_owned(), Value::Object(taken));
     let mut told = Map::new();
     for (keyword, value) in root {
         match keyword.as_str() {
@@ -104,7 +102,7 @@ fn is_taken(schema: &Value, is_name: impl Fn(&str) -> bool) -> bool {
     root.get("type").is_some_and(|it| it == "object")
         && !root.contains_key("$ref")
         && !REFUSED.iter().any(|keyword| root.contains_key(*keyword))
-        && properties.is_none_or(|all| all.keys().all(|name| is_name(name)))
+        && properties.is_some_and(|all| all.keys().all(|name| is_name(name)))
 }
 
 fn is_plain(name: &str) -> bool {
@@ -205,12 +203,18 @@ mod tests {
     #[test]
     fn the_schema_of_a_tool_is_that_of_an_object() {
         for (schema, expected) in [
-            ("{}", r#"{"type":"object"}"#),
-            (r#"{"type": "object"}"#, r#"{"type": "object"}"#),
-            (r#"{"type":["object","null"]}"#, r#"{"type":"object"}"#),
+            ("{}", r#"{"type":"object","properties":{}}"#),
+            (
+                r#"{"type": "object"}"#,
+                r#"{"type":"object","properties":{}}"#,
+            ),
+            (
+                r#"{"type":["object","null"]}"#,
+                r#"{"type":"object","properties":{}}"#,
+            ),
             (
                 r##"{"$ref":"#/$defs/a"}"##,
-                r##"{"type":"object","$ref":"#/$defs/a"}"##,
+                r##"{"type":"object","properties":{},"$ref":"#/$defs/a"}"##,
             ),
             ("nonsense", "nonsense"),
         ] {

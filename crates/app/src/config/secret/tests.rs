@@ -30,6 +30,16 @@ fn nothing_secret_is_left_of_a_url() {
         ("https://hunter2@db/x", "https://***@db/x"),
         ("https://db/x#token=hunter2", "https://db/x?***"),
         ("hunter2@db", "***@db"),
+        ("postgres://app:hunter2/x", "postgres://app:***/x"),
+        ("host=db user=me password=hunter2", "***"),
+        ("postgres://db:5432/x", "postgres://db:5432/x"),
+        ("postgres://[::1]/x", "postgres://[::1]/x"),
+        ("sqlite://C:/a.db", "sqlite://C:/a.db"),
+        ("127.0.0.1:8080", "127.0.0.1:8080"),
+        (
+            "postgres://db/x?application_name=a%26password%3Dhunter2",
+            "postgres://db/x?***",
+        ),
     ] {
         assert_eq!(without_secrets(url), expected, "{url}");
     }
@@ -55,6 +65,9 @@ fn a_table_is_shown_where_nothing_in_it_can_be_a_secret() {
             "rules.git",
             "{ answer = 'allow', commands = ['git status'] }",
         ),
+        ("channels.chat.tools", "['current_time', 'calculate']"),
+        ("server.origins", "['https://chat.example']"),
+        ("mcp.servers.a.command", "npx"),
     ] {
         assert_eq!(shown_setting(key, table), table, "{key}");
     }
@@ -75,6 +88,13 @@ fn a_table_is_shown_where_nothing_in_it_can_be_a_secret() {
             "{ commands = ['curl -H \"X-Api-Key: hunter\" host'] }",
         ),
         ("plans.t", "{ day = "),
+        (
+            "rules.a",
+            "{ commands = ['psql --password correcthorse **'] }",
+        ),
+        ("rules.a", "{ commands = ['mysql -pcorrecthorse **'] }"),
+        ("rules.a.commands", "['curl -u me:correcthorse **']"),
+        ("mcp.servers.a.command", "x --token=hunter2"),
     ] {
         assert_eq!(shown_setting(key, table), "***", "{key} = {table}");
     }

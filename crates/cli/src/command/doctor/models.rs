@@ -257,11 +257,12 @@ impl Looking<'_> {
                     ReplyFinish::Length => {
                         format!("{ENOUGH_FOR_A_CALL} tokens were not enough for a call")
                     }
-                    _ => "the model answered without calling the tool".to_owned(),
+                    _ => "the model answered without calling the tool, or its server takes none"
+                        .to_owned(),
                 };
                 let fix = match only_thought(&reply) {
                     true => THINK_LESS,
-                    false => "choose a model made for calling tools, if you want it to",
+                    false => NO_TOOLS,
                 };
                 self.add_with("tools", Outcome::Warning, detail, fix);
             }
