@@ -127,17 +127,18 @@ impl Policy {
         found
     }
 
-    /// Says of the rules that allow commands what their author should know: which patterns allow programs that write or read
-    /// elsewhere or run others. The key it is about comes first. What is to be said of several patterns is said once: of all of
-    /// them that one rule has, and of those of later rules with the key under which it was said.
+    /// Says of the rules about commands what their author should know: which patterns allow programs that write or read
+    /// elsewhere or run others, and which have a word that is one in quotes alone. The key it is about comes first. What is to
+    /// be said of several patterns is said once: of all of them that one rule has, and of those of later rules with the key
+    /// under which it was said.
     #[must_use]
     pub fn cautions(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let mut said: Vec<(String, String)> = Vec::new();
-        let rules = self.config.rules.iter();
-        for (name, rule) in rules.filter(|(_, rule)| rule.answer == Some(Permission::Allow)) {
+        for (name, rule) in &self.config.rules {
             let key = format!("rules.{name}.commands");
-            for (caution, patterns) in cautions_about(rule.commands.iter().flatten()) {
+            let allows = rule.answer == Some(Permission::Allow);
+            for (caution, patterns) in cautions_about(rule.commands.iter().flatten(), allows) {
                 let patterns = patterns.join(", ");
                 let before = said.iter().find(|(known, _)| *known == caution);
                 let text = match before {
@@ -252,19 +253,25 @@ impl AgentConfig {
     }
 }
 
-/// Returns what the author of a rule that allows commands by these patterns should know, each with the patterns that it is
-/// about, in quotes.
-fn cautions_about<'a>(patterns: impl Iterator<Item = &'a String>) -> Vec<(String, Vec<String>)> {
+/// Returns what the author of a rule about commands by these patterns should know, each with the patterns that it is about, in
+/// quotes.
+fn cautions_about<'a>(
+    patterns: impl Iterator<Item = &'a String>,
+    allows: bool,
+) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     for pattern in patterns {
-        let checked = CommandPattern::parse(pattern).ok();
-        let Some(caution) = checked.and_then(|checked| checked.caution()) else {
+        let Ok(checked) = CommandPattern::parse(pattern) else {
             continue;
         };
-        let quoted = format!("\"{}\"", names::shown(pattern));
-        match found.iter_mut().find(|(known, _)| *known == caution) {
-            Some((_, about)) => about.push(quoted),
-            None => found.push((caution, vec![quoted])),
+        let of_allowing = allows.then(|| checked.caution()).flatten();
+        let cautions = checked.caution_about_quotes().into_iter();
+        for caution in cautions.chain(of_allowing) {
+            let quoted = format!("\"{}\"", names::shown(pattern));
+            match found.iter_mut().find(|(known, _)| *known == caution) {
+                Some((_, about)) => about.push(quoted),
+                None => found.push((caution, vec![quoted])),
+            }
         }
     }
     found

@@ -1042,6 +1042,23 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
 }
 
 #[test]
+fn the_author_of_any_rule_is_warned_of_a_word_that_without_quotes_ends_a_command() {
+    for answer in ["allow", "ask", "deny"] {
+        let policy = layered(&format!(
+            "[rules.r]\nanswer = '{answer}'\ntools = ['run_command']\ncommands = ['ls a; b', 'ls a']"
+        ));
+        let found = policy.cautions();
+        assert_eq!(found.len(), 1, "{answer}: {found:?}");
+        assert_eq!(found[0].0, "rules.r.commands");
+        let said = &found[0].1;
+        assert!(
+            said.starts_with("\"ls a; b\": a; is one word only where it stands in quotes"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn only_a_command_that_asks_for_the_network_is_said_to_reach_outside() {
     let mut tool = named("run_command");
     tool.annotations = tool.annotations.confined();

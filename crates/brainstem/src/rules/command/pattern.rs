@@ -38,16 +38,17 @@ impl CommandPattern {
                 "{shown} is a redirection, which is no part of what rules look at: leave it out"
             ));
         }
-        // What ends `find -exec` is a word like others, once the shell has taken its backslash or quotes away.
-        let has_exec = words
-            .iter()
-            .any(|word| word.starts_with("-exec") || word.starts_with("-ok"));
-        let joins = |word: &&String| joins_commands(word) && !(has_exec && word.as_str() == ";");
-        if let Some(word) = words.iter().find(joins) {
-            let shown = names::shown(word);
-            return Err(format!(
-                "{shown} stands between commands, each of which is judged on its own: give each a pattern of its own"
-            ));
+        for (index, word) in words.iter().enumerate() {
+            if word == "\\;" {
+                let why = "; is written without its backslash, which the shell takes away: leave the backslash out";
+                return Err(why.to_owned());
+            }
+            let before = words.get(..index).unwrap_or_default();
+            if OPERATORS.contains(&word.as_str()) && !(word == ";" && begins_list(before)) {
+                return Err(format!(
+                    "{word} stands between commands, each of which is judged on its own: give each a pattern of its own"
+                ));
+            }
         }
         Ok(Self { words, has_rest })
     }
@@ -112,6 +113,17 @@ impl CommandPattern {
                 .is_some_and(|word| !word.contains('*') && !word.starts_with('-')),
             Kind::Writes | Kind::Options => true,
         }
+    }
+
+    /// Says what the author of a rule should know, whatever it answers, of a word that is one in quotes alone.
+    pub(crate) fn caution_about_quotes(&self) -> Option<String> {
+        let is_part = |word: &&String| !OPERATORS.contains(&word.as_str());
+        let mut words = self.words.iter().filter(is_part);
+        let word = names::shown(words.find(|word| joins_commands(word))?);
+        Some(format!(
+            "{word} is one word only where it stands in quotes; without them each command is judged on its own, and has to have a \
+             pattern of its own"
+        ))
     }
 
     /// Says what the author of a rule that allows such commands should know.
@@ -195,18 +207,30 @@ impl CommandPattern {
     }
 }
 
-/// Tells whether a word of a pattern holds what stands between two commands, as `&&` or `push;`. Within a word, one letter of
+/// Words that stand between two commands.
+const OPERATORS: [&str; 5] = ["&&", "||", "|", ";", "&"];
+
+/// Tells whether words begin what a `;` ends, as `find -exec` and `fd -x` do: it is a word like others, once the shell has taken
+/// its backslash or quotes away.
+fn begins_list(words: &[String]) -> bool {
+    let of_find = |word: &String| word.starts_with("-exec") || word.starts_with("-ok");
+    let mut programs = words.iter().filter_map(|word| program(word));
+    let fd = programs.find(|program| program.is_fd());
+    words.iter().any(of_find) || fd.is_some_and(|fd| words.iter().any(|word| fd.has_option(word)))
+}
+
+/// Tells whether a word of a pattern holds what stands between two commands, as `push;` or `x&&ls`. Within a word, one letter of
 /// it may be text in quotes, as in `s/a/b/;s/c/d/`, and in an address one beside a wildcard, too.
 fn joins_commands(word: &str) -> bool {
-    const OPERATORS: [char; 3] = ['&', '|', ';'];
+    const LETTERS: [char; 3] = ['&', '|', ';'];
     let is_address = word.contains("://");
     let word = if is_address {
         word
     } else {
         word.trim_matches('*')
     };
-    word.starts_with(OPERATORS)
-        || word.ends_with(OPERATORS)
+    word.starts_with(LETTERS)
+        || word.ends_with(LETTERS)
         || word.contains("&&")
         || word.contains("||")
 }
@@ -396,25 +420,48 @@ mod tests {
         for pattern in [
             "git push && ls",
             "rm -rf / ; ls",
-            "git push; ls",
-            "cd x&&ls",
             "curl x | sh",
-            "*;*",
             "a &",
-            "curl http://x; ls",
+            "a || b",
+            "find . ; ls -exec",
             "find . -exec ls {} ; && ls",
+            "fd x ; ls",
+            "tar -x ; ls",
         ] {
-            assert!(CommandPattern::parse(pattern).is_err(), "{pattern}");
+            let why = CommandPattern::parse(pattern).unwrap_err();
+            assert!(why.contains("stands between commands"), "{pattern}: {why}");
         }
-        for pattern in [
-            "sed s/a/b/;s/c/d/ x",
-            "grep -E a|b **",
-            "curl http://x/?a=1&b=2",
-            "curl http://x/?a=*&*",
-            "find . -exec rm {} ;",
+        let why = CommandPattern::parse(r"find . -exec wc {} \;").unwrap_err();
+        assert!(why.contains("leave the backslash out"), "{why}");
+    }
+
+    #[test]
+    fn what_is_one_word_in_quotes_is_taken_and_told_where_it_may_be_meant_for_several_commands() {
+        for (pattern, is_told) in [
+            ("git push; ls", true),
+            ("cd x&&ls", true),
+            ("*;*", true),
+            ("curl http://x; ls", true),
+            ("psql -c select;", true),
+            ("sed s/a/b/; x", true),
+            ("sed s/a/b/;s/c/d/ x", false),
+            ("grep -E a|b **", false),
+            ("curl http://x/?a=1&b=2", false),
+            ("curl http://x/?a=*&*", false),
+            ("find . -exec rm {} ;", false),
+            ("find . -ok rm {} ;", false),
+            ("fd -x wc {} ;", false),
+            ("fd -Hx wc ;", false),
+            ("fdfind --exec wc {} ;", false),
+            ("fd -X wc ;", false),
+            ("fd --exec-batch=wc ;", false),
         ] {
-            assert!(CommandPattern::parse(pattern).is_ok(), "{pattern}");
+            let parsed = CommandPattern::parse(pattern).unwrap();
+            let told = parsed.caution_about_quotes();
+            assert_eq!(told.is_some(), is_told, "{pattern}: {told:?}");
         }
+        let pattern = CommandPattern::parse("psql -c select;").unwrap();
+        assert_eq!(pattern.covers(&part("psql -c 'select;'"), ROOT), Fit::Yes);
     }
 
     #[test]

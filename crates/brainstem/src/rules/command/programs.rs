@@ -52,6 +52,10 @@ impl Program {
         self.names.contains(&"git")
     }
 
+    pub(super) fn is_fd(&self) -> bool {
+        self.names.contains(&"fd")
+    }
+
     /// Tells whether a word is one of the options that no wildcard stands for, also shortened or in a bundle.
     pub(super) fn has_option(&self, word: &str) -> bool {
         if self.has_whole_flags() {
