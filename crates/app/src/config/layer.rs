@@ -98,7 +98,8 @@ impl Layer {
         })
     }
 
-    /// Reads the value of a variable or a flag: as text where a text fits the key, otherwise as TOML.
+    /// Reads the value of a variable or a flag: as text where a text fits the key, without the quotes around it if it is one of
+    /// TOML, otherwise as TOML.
     pub(super) fn of_text(text: &TextSource, providers: &Providers) -> Result<Self, ConfigError> {
         let TextSource {
             source,
@@ -117,22 +118,22 @@ impl Layer {
             positions: Positions::default(),
             standing: Standing::Own,
         };
-        let as_text = layer(Value::String(text.to_owned()));
+        let value = ValueDeserializer::parse(text).and_then(Value::deserialize);
+        let value = value.ok();
+        let in_quotes = value.clone().filter(Value::is_str);
+        let as_text = layer(in_quotes.unwrap_or_else(|| Value::String(text.to_owned())));
         let Err(no_text) = as_text.check_all(providers) else {
             return Ok(as_text);
         };
-        let value = ValueDeserializer::parse(text).and_then(Value::deserialize);
-        match value {
-            Ok(value) => {
-                let as_toml = layer(value);
-                match as_toml.check_all(providers) {
-                    Ok(()) => Ok(as_toml),
-                    // The key takes a text: what is wrong with this one is of more use.
-                    Err(no_toml) if is_of_type(&no_toml) && !is_of_type(&no_text) => Err(no_text),
-                    Err(no_toml) => Err(no_toml),
-                }
-            }
-            Err(_) => Err(no_text),
+        let Some(value) = value else {
+            return Err(no_text);
+        };
+        let as_toml = layer(value);
+        match as_toml.check_all(providers) {
+            Ok(()) => Ok(as_toml),
+            // The key takes a text: what is wrong with this one is of more use.
+            Err(no_toml) if is_of_type(&no_toml) && !is_of_type(&no_text) => Err(no_text),
+            Err(no_toml) => Err(no_toml),
         }
     }
 

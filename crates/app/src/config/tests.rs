@@ -224,6 +224,10 @@ fn a_value_is_text_where_text_fits_and_toml_otherwise() {
         .with_variable("NEURAXIS_MODES__MODERATE__DEADLINE", "5m")
         .with_variable("NEURAXIS_MODES__MODERATE__TEMPERATURE", "1")
         .with_variable("NEURAXIS_MODES__MODERATE__TOOLS__READ_ONLY", "\"ask\"")
+        .with_variable("NEURAXIS_MODELS__REASONING__PROVIDER", "\"openai\"")
+        .with_variable("NEURAXIS_MODELS__REASONING__MODEL", "'m2'")
+        .with_variable("NEURAXIS_MODELS__ROUTER__PROVIDER", "openai")
+        .with_variable("NEURAXIS_MODELS__ROUTER__MODEL", "\"m\" or \"n\"")
         .with_variable("NEURAXIS_PLANS", "{ mine = { max_turns = 3 } }")
         .load()
         .unwrap();
@@ -237,6 +241,9 @@ fn a_value_is_text_where_text_fits_and_toml_otherwise() {
         r#"modes.moderate.deadline = "5m""#,
         "modes.moderate.temperature = 1.0",
         r#"modes.moderate.tools.read_only = "ask""#,
+        r#"models.reasoning.provider = "openai""#,
+        r#"models.reasoning.model = "m2""#,
+        r#"models.router.model = "\"m\" or \"n\"""#,
         "plans.mine.max_turns = 3",
     ] {
         assert!(
