@@ -119,6 +119,9 @@ fn what_ends_at_a_limit_names_the_command_that_shows_it() {
     assert_eq!(spent.code, Some(3), "{spent:?}");
     let command = "`neuraxis --set plans.small.day.max_tool_calls=1 policy explain --mode exploratory --plan small` names the limits";
     assert!(spent.stderr.contains(command), "{spent:?}");
+    // Of a day's budget nothing is left for less, either.
+    let hint = "hint: raise the limit:";
+    assert!(spent.stderr.contains(hint), "{spent:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{AgentName, CountLabel, PlanName, Record};
+use neuraxis::core::{AgentName, BudgetScope, CountLabel, PlanName, Record};
 use neuraxis::engine::NoResult;
 use neuraxis::offline::OfflineModel;
 use neuraxis::ports::LlmClient;
@@ -183,10 +183,7 @@ pub(super) fn verdict(
         let at_limit =
             |reason: &FinishReason| reason.ends_at_a_limit() || *reason == FinishReason::Length;
         return Err(match reason.is_some_and(at_limit) {
-            true => CommandError::at_limit(error).hint(format!(
-                "ask for less at once, or raise the limit: `{}` names the limits",
-                explaining(records)
-            )),
+            true => CommandError::at_limit(error).hint(at_a_limit(records)),
             false => CommandError::failed(error),
         });
     }
@@ -203,6 +200,17 @@ pub(super) fn verdict(
         RunStatus::Interrupted => error,
         _ => error.hint(what_to_do(records)),
     })
+}
+
+/// Says what to do about a limit. Where a session or a day has used up its budget, there is nothing left for any request.
+fn at_a_limit(records: &[Arc<Record>]) -> String {
+    let view = RunView::of(records);
+    let spent = view.decision().and_then(|decided| decided.spent.as_ref());
+    let what = match spent.map(|spent| spent.scope) {
+        Some(BudgetScope::Session | BudgetScope::Day) => "raise the limit",
+        Some(BudgetScope::Run) | None => "ask for less at once, or raise the limit",
+    };
+    format!("{what}: `{}` names the limits", explaining(records))
 }
 
 /// Returns the command that names the limits of a run.
