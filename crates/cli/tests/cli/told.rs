@@ -166,10 +166,22 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
     }
     let results = model.results();
     assert!(
-        results.contains("unless untrusted content is why"),
+        results.contains("unless untrusted content or a rule that asks is why"),
         "{results}"
     );
     assert!(!done.stderr.contains("allow it with a rule"), "{done:?}");
+}
+
+#[test]
+fn where_a_rule_asks_no_rule_that_allows_is_proposed() {
+    let rule = "rules.all={answer='ask',tools=['current_time']}";
+    let done = Machine::new().run(["ask", "--set", rule, "What time is it?"]);
+    assert_eq!(done.code, Some(4), "{done:?}");
+    // Wherever its lines are broken.
+    let stderr = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "no rule that allows it lifts that, since a rule asks: change that one";
+    assert!(stderr.contains(told), "{done:?}");
+    assert!(!stderr.contains("allow it with a rule"), "{done:?}");
 }
 
 #[test]

@@ -24,14 +24,21 @@ pub(super) fn turned_away(put_off: &str, causes: &[AskCause]) -> CommandError {
 
 /// Says how to get a call allowed that was denied because nobody could be asked, and what made governance ask.
 fn how_to_allow(put_off: &str, causes: &[AskCause]) -> String {
-    match causes.contains(&AskCause::UntrustedContent) {
-        true => format!(
+    let asks = |cause| causes.contains(&cause);
+    if asks(AskCause::UntrustedContent) {
+        format!(
             "ask at a terminal to be shown it, or {put_off}; no rule lifts that, since untrusted content is why: of a tool that \
              brings none, say `open_world = false` in [trust.NAME] (`neuraxis help policy`)"
-        ),
-        false => format!(
+        )
+    } else if asks(AskCause::Rule) {
+        format!(
+            "ask at a terminal to be shown it, or {put_off}; no rule that allows it lifts that, since a rule asks: change that one \
+             (`neuraxis help policy`)"
+        )
+    } else {
+        format!(
             "ask at a terminal to be shown it, {put_off}, or allow it with a rule (`neuraxis help policy`)"
-        ),
+        )
     }
 }
 
