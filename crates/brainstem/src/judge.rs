@@ -111,7 +111,9 @@ impl Policy {
     fn assess<'a>(&'a self, decision: &'a Decision, call: &'a Call<'_>) -> Assessment<'a> {
         let tool = call.tool;
         if !decision.offers(&tool.name) {
-            return Assessment::of(Finding::deny(Cause::NotOffered));
+            let rule = self.rule_denying(tool, &decision.mode, &decision.channel);
+            let cause = rule.map_or(Cause::NotOffered, Cause::Rule);
+            return Assessment::of(Finding::deny(cause));
         }
         let Some(mode) = self.modes.get(&decision.mode) else {
             return Assessment::of(Finding::deny(Cause::NoSuchMode));

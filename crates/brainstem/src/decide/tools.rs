@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use neuraxis_core::{AgentName, READ_OUTPUT, ToolKind, ToolName, ToolSpec};
+use neuraxis_core::{AgentName, Channel, Mode, READ_OUTPUT, RuleRef, ToolKind, ToolName, ToolSpec};
 
 use crate::config::{Permission, UnlistedTools};
 use crate::names::Listed;
 use crate::policy::Policy;
 use crate::request::Request;
-use crate::rules::{ChannelRules, ModeRules};
+use crate::rules::{ChannelRules, ModeRules, Rule};
 use crate::trust::could_be_abused;
 
 /// The most names that a reason lists: reasons are recorded with every run, and tools can be thousands.
@@ -29,6 +29,8 @@ struct Sorted<'a> {
     run: Vec<&'a ToolName>,
     ask: Vec<&'a ToolName>,
     denied: Vec<&'a ToolName>,
+    /// Those that a rule denies whatever their arguments are, by the rule.
+    denied_by: Vec<(&'a RuleRef, Vec<&'a ToolName>)>,
     not_offered: Vec<&'a ToolName>,
     unlisted: Vec<&'a ToolName>,
     not_used: Vec<&'a ToolName>,
@@ -65,7 +67,7 @@ impl Policy {
             }
             let standing = self.standing(mode, tool, request);
             if standing == Permission::Deny {
-                sorted.denied.push(name);
+                sorted.deny(name, self.denying_rule(mode, tool, request));
                 continue;
             }
             if is_anothers || !self.uses(agent, tool) {
@@ -91,7 +93,9 @@ impl Policy {
         for reader in readers {
             let name = &reader.name;
             match self.standing(mode, reader, request) {
-                Permission::Deny => sorted.denied.push(name),
+                Permission::Deny => {
+                    sorted.deny(name, self.denying_rule(mode, reader, request));
+                }
                 _ if !is_needed && is_needed_below => {
                     sorted.of_sub_agents.push(name);
                     choice.sub_agent_tools.push(name.clone());
@@ -123,6 +127,32 @@ impl Policy {
         unlisted == UnlistedTools::Withheld || self.listed.matches(tool)
     }
 
+    /// Returns the first rule that denies a tool whatever its arguments are.
+    pub(crate) fn rule_denying(
+        &self,
+        tool: &ToolSpec,
+        mode: &Mode,
+        channel: &Channel,
+    ) -> Option<&Rule> {
+        let rules = self.rules.about(tool, mode, channel);
+        let mut blanket = rules.into_iter().filter(|rule| rule.conditions.is_empty());
+        blanket.find(|rule| rule.answer == Permission::Deny)
+    }
+
+    /// Returns the rule because of which a tool is denied that its mode does not deny.
+    fn denying_rule(
+        &self,
+        mode: &ModeRules,
+        tool: &ToolSpec,
+        request: &Request<'_>,
+    ) -> Option<&RuleRef> {
+        if mode.tools.answer(tool) == Permission::Deny {
+            return None;
+        }
+        let rule = self.rule_denying(tool, request.mode, request.channel)?;
+        Some(&rule.at)
+    }
+
     /// Returns what calls of a tool get whatever their arguments are.
     fn standing(&self, mode: &ModeRules, tool: &ToolSpec, request: &Request<'_>) -> Permission {
         let by_mode = mode.tools.answer(tool);
@@ -147,7 +177,18 @@ impl Policy {
     }
 }
 
-impl Sorted<'_> {
+impl<'a> Sorted<'a> {
+    fn deny(&mut self, name: &'a ToolName, rule: Option<&'a RuleRef>) {
+        let Some(rule) = rule else {
+            self.denied.push(name);
+            return;
+        };
+        match self.denied_by.iter_mut().find(|(known, _)| *known == rule) {
+            Some((_, names)) => names.push(name),
+            None => self.denied_by.push((rule, vec![name])),
+        }
+    }
+
     fn reasons(&self, agent: &AgentName, request: &Request<'_>) -> Vec<String> {
         let (mode, channel) = (request.mode, request.channel);
         let mut reasons = Vec::new();
@@ -173,6 +214,12 @@ impl Sorted<'_> {
             &self.denied,
             format_args!("Mode {mode} denies these tools, so they are not on offer"),
         );
+        for (rule, names) in &self.denied_by {
+            explain(
+                names,
+                format_args!("Rule {rule} denies these tools, so they are not on offer"),
+            );
+        }
         explain(
             &self.unlisted,
             format_args!("No channel names these tools, so channel {channel} has them too"),

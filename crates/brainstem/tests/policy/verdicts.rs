@@ -72,6 +72,33 @@ fn a_tool_that_the_decision_does_not_offer_is_denied_however_harmless() {
 }
 
 #[test]
+fn a_rule_that_denies_whole_tools_is_named_as_what_keeps_them_from_being_on_offer() {
+    let rules = "[rules.stop]\nanswer = 'deny'\ntools = ['read_file', 'list_files']";
+    let policy = layered(rules);
+    let tools = all_tools();
+    let request = Request::new(&Mode::MODERATE, &Channel::CODE_TASK, "Hello").with_tools(&tools);
+    let decision = policy.evaluate_request(&request).unwrap();
+    let stopped = tool("read_file", ToolClass::ReadOnly);
+    assert!(!decision.offers(&stopped.name));
+    let verdict = judge(&policy, &decision, &stopped);
+    let Verdict::Deny {
+        reason,
+        rule: Some(rule),
+    } = &verdict
+    else {
+        panic!("{verdict:?}");
+    };
+    assert_eq!(&*rule.name, "stop");
+    assert!(reason.starts_with(&format!("Rule {rule} ")), "{reason}");
+    let told =
+        format!("Rule {rule} denies these tools, so they are not on offer: list_files, read_file.");
+    assert!(decision.reasons.contains(&told), "{:?}", decision.reasons);
+    let of_mode = "Mode moderate denies these tools";
+    let blames_mode = decision.reasons.iter().any(|it| it.starts_with(of_mode));
+    assert!(!blames_mode, "{:?}", decision.reasons);
+}
+
+#[test]
 fn a_call_in_a_mode_that_the_policy_no_longer_has_is_denied() {
     let config = "[modes.careful.tools]\nread_only = 'allow'";
     let former = Policy::layered(PolicyConfig::from_toml(config).unwrap()).unwrap();
