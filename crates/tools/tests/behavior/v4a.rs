@@ -125,6 +125,45 @@ async fn a_hunk_goes_below_the_lines_that_it_names_or_where_alone_it_fits() {
     assert!(read(&marked, "a.rs").starts_with("\u{feff}fn a() {\n    two\n"));
 }
 
+#[tokio::test]
+async fn numbers_count_where_the_lines_fit_and_what_stands_behind_them_is_a_line_above() {
+    let second = "fn a() {\n    one\n    two\n}\n\nfn b() {\n    1\n    two\n}\n";
+    for (hunks, expected) in [
+        ("@@ -7,2 +7,2 @@\n-    one\n+    1\n     two\n", second),
+        ("@@ -5,3 +5,3 @@ fn b() {\n-    one\n+    1\n", second),
+        ("@@ -2 +2 @@ fn b() {\n-    one\n+    1\n", second),
+        ("@@ -7 +7 @@ }\n-    one\n+    1\n", second),
+        (
+            "@@ -1,2 +1,2 @@ fn b() {\n fn b() {\n-    one\n+    1\n",
+            second,
+        ),
+        (
+            "--- a/a.rs\n+++ b/a.rs\n@@ -7 +7 @@\n-    one\n+    1\n",
+            second,
+        ),
+    ] {
+        let project = Project::with(&[("a.rs", POEM)]);
+        apply(&project, &format!("*** Update File: a.rs\n{hunks}")).await;
+        assert_eq!(read(&project, "a.rs"), expected, "{hunks}");
+    }
+}
+
+#[tokio::test]
+async fn a_hunk_that_only_adds_goes_directly_below_the_line_that_it_names() {
+    for (hunks, expected) in [
+        ("@@ b\n+x\n", "a\r\nb\r\nx\r\nc\r\n"),
+        ("@@ c\n+x\n", "a\r\nb\r\nc\r\nx\r\n"),
+        ("@@ -1,0 +2 @@\n+x\n", "a\r\nx\r\nb\r\nc\r\n"),
+        ("@@ -0,0 +1 @@\n+x\n", "x\r\na\r\nb\r\nc\r\n"),
+        ("@@ a\n+x\n@@ b\n+y\n", "a\r\nx\r\nb\r\ny\r\nc\r\n"),
+        ("@@\n-a\n+A\n@@ b\n+y\n@@\n-c\n", "A\r\nb\r\ny\r\n"),
+    ] {
+        let project = Project::with(&[("a.txt", "a\r\nb\r\nc\r\n")]);
+        apply(&project, &format!("*** Update File: a.txt\n{hunks}")).await;
+        assert_eq!(read(&project, "a.txt"), expected, "{hunks}");
+    }
+}
+
 /// Checks that a patch is refused with a message that has these words, and leaves the files as they are.
 async fn assert_refused(project: &Project, changes: &str, expected: &str) {
     let message = refusal(project, changes).await;
@@ -155,12 +194,21 @@ async fn a_hunk_that_does_not_fit_or_has_no_file_is_refused_and_changes_nothing(
             "invalid_patch: the lines of the hunk do not stand below `@@ fn b() {` in \"a.rs\"",
         ),
         (
-            "*** Update File: a.rs\n@@\n-    one\n",
-            "fits in more than one place",
+            "*** Update File: a.rs\n@@ -9 +9 @@ fn c() {\n-    one\n",
+            "does_not_fit: \"a.rs\": hunk 1 of 1 fits in more than one place: at the lines 2, 7; put `@@ LINE` with a line above \
+             it in front",
         ),
         (
-            "*** Update File: a.rs\n@@ fn a() {\n+    three\n",
-            "only adds lines",
+            "*** Update File: a.rs\n@@ fn a() {\n-    one\n@@ -2,3 +2,4 @@\n+    three\n",
+            "does_not_fit: \"a.rs\": hunk 2 of 2 only adds lines and does not say where; put `@@ LINE` with the line above",
+        ),
+        (
+            "*** Update File: a.rs\n--- a/c.rs\n+++ b/c.rs\n@@ -2 +2 @@\n-    one\n",
+            "invalid_patch: among the lines of \"a.rs\" stand names as a unified diff has them, `--- c.rs` and `+++ c.rs`;",
+        ),
+        (
+            "*** Update File: a.rs\n--- a/a.rs\n+++ /dev/null\n@@ -1,9 +0,0 @@\n-fn a() {\n",
+            "invalid_patch: among the lines of \"a.rs\" stand names as a unified diff has them",
         ),
         ("*** Update File: a.rs\n@@\n-    three\n", "does not fit"),
         (

@@ -224,16 +224,21 @@ fn place(
             count(file.len() as u64, "line", "lines")
         )),
         (first, Some(second)) => {
-            let others = places.by_ref().take(MAX_NAMED_PLACES - 2);
-            let named: Vec<usize> = first.into_iter().chain([second]).chain(others).collect();
-            let total = (named.len() + places.count()) as u64;
+            let all = first.into_iter().chain([second]).chain(places);
             Err(format!(
                 "fits in more than one place, and not at its own line: at the lines {}; give it the right line, or more \
                  lines around the change",
-                enumerate(named.iter().map(|start| (start + 1).to_string()), total)
+                lines_at(all)
             ))
         }
     }
+}
+
+/// Names the lines with these indexes; of many the first alone.
+pub(super) fn lines_at(mut places: impl Iterator<Item = usize>) -> String {
+    let named: Vec<usize> = places.by_ref().take(MAX_NAMED_PLACES).collect();
+    let total = (named.len() + places.count()) as u64;
+    enumerate(named.iter().map(|start| (start + 1).to_string()), total)
 }
 
 /// Tells whether a line of the file is the one of a patch, whatever ends it: a model seldom writes `\r`, or that the last line

@@ -30,6 +30,12 @@ impl Range {
     const fn end(self) -> usize {
         self.start.saturating_add(self.count)
     }
+
+    /// Returns where it starts for so many lines. One that takes no line names the line before it, so that it has to be known
+    /// whether it does.
+    pub(super) fn start_for(self, many: usize) -> Option<usize> {
+        ((self.count == 0) == (many == 0)).then_some(self.start)
+    }
 }
 
 impl Hunks {
@@ -49,9 +55,7 @@ impl Hunks {
         let lines = behind.get(..many).unwrap_or_default();
         let count = |marks: [char; 3]| lines.iter().filter(|line| line.starts_with(marks)).count();
         let old = count([' ', '\n', '-']);
-        // One that takes no line names the line before it, so that it has to be known whether it does.
-        let start =
-            said.and_then(|(said, _)| ((said.count == 0) == (old == 0)).then_some(said.start));
+        let start = said.and_then(|(said, _)| said.start_for(old));
         let start = start.filter(|start| (self.old.end()..NO_LINE).contains(start));
         self.old = Range {
             start: start.unwrap_or_else(|| NO_LINE.max(self.old.end())),
@@ -151,7 +155,7 @@ fn is_without_sign(line: &str) -> bool {
 }
 
 /// Returns the names in lines that begin another file: hunks follow, or it is an empty one that is deleted.
-fn names<'a>(lines: &[&'a str]) -> Option<(&'a str, &'a str)> {
+pub(super) fn names<'a>(lines: &[&'a str]) -> Option<(&'a str, &'a str)> {
     let name = |at: usize, mark: &str| {
         let name = lines.get(at)?.strip_prefix(mark)?;
         let name = name.split('\t').next().unwrap_or(name).trim_end();

@@ -1,11 +1,13 @@
 //! Patches in the form V4A, which models of OpenAI are taught (the prompting guide of GPT-4.1), as the unified diff that says the
-//! same. Hunks of that form have no numbers: lines behind `@@` say below what they are.
+//! same. Hunks of that form have no numbers: lines behind `@@` say below what they are, and one that only adds goes directly below
+//! the last of them. Where there are numbers all the same, they count if the lines fit there, and the text behind them is such a
+//! line if it is one of the file and no other is the same.
 //!
 //! The policy reads paths from the same lines (`*** Update File: ` and so on) before a call may run.
 
 use super::PATCH_MAX_FILES;
-use super::fit::{MAX_COMPARISONS, NO_LINE, quoted, text_of};
-use super::hunk::{NO_FILE, NO_NEWLINE, ranges};
+use super::fit::{MAX_COMPARISONS, NO_LINE, lines_at, quoted, text_of};
+use super::hunk::{NO_FILE, NO_NEWLINE, Range, names, ranges};
 use super::plan::{check_total, present};
 use super::read::{check_plain, invalid, too_many_files};
 use crate::blocking::Stop;
@@ -87,6 +89,10 @@ enum Change<'a> {
 struct Hunk<'a> {
     /// The lines of the file that it stands below, one behind the other.
     below: Vec<&'a str>,
+    /// The lines of the file that it says it takes, as in a unified diff.
+    said: Option<Range>,
+    /// What stands behind the ranges, as in a unified diff: often a line further up.
+    section: Option<&'a str>,
     /// Its lines, each with its sign.
     lines: Vec<&'a str>,
     /// Whether it ends with the file.
@@ -101,6 +107,36 @@ impl<'a> Hunk<'a> {
         lines
             .map(|line| line.get(1..).unwrap_or_default())
             .collect()
+    }
+
+    /// Takes what its first line says of the place.
+    fn take_place(&mut self, line: &'a str) {
+        let behind = line.strip_prefix("@@").unwrap_or(line);
+        let is_text = |text: &&str| !text.is_empty();
+        let Some((old, _)) = ranges(line) else {
+            self.below.extend(Some(behind.trim()).filter(is_text));
+            return;
+        };
+        self.said = Some(old);
+        let section = behind.split_once(" @@").map(|(_, section)| section.trim());
+        self.section = section.filter(is_text);
+    }
+
+    /// Returns the index of the line at which it says that it begins.
+    fn said_start(&self, old: &[&str]) -> Option<usize> {
+        let start = self.said?.start_for(old.len())?;
+        // One that takes no line names the line before it.
+        Some(start.saturating_sub(usize::from(!old.is_empty())))
+    }
+
+    /// Returns the index of the first line below the one that stands behind its ranges, if a single line of the file is that.
+    fn below_section(&self, file: &[&str]) -> Option<usize> {
+        let section = self.section?;
+        let mut named = file.iter().enumerate();
+        let (at, _) = named.find(|(_, line)| line.trim() == section)?;
+        named
+            .all(|(_, line)| line.trim() != section)
+            .then_some(at + 1)
     }
 }
 
@@ -184,14 +220,12 @@ fn read<'a>(changes: &mut Vec<Change<'a>>, line: &'a str) -> Result<(), String> 
 
 /// Takes one more line of a file that is changed.
 fn read_of_update<'a>(hunks: &mut Vec<Hunk<'a>>, line: &'a str) -> Result<(), String> {
-    if let Some(below) = line.strip_prefix("@@") {
+    if line.starts_with("@@") {
         if hunks.last().is_none_or(|hunk| !hunk.lines.is_empty()) {
             hunks.push(Hunk::default());
         }
-        // Numbers, as a unified diff has them, are of no use without the rest of one.
-        let below = Some(below.trim()).filter(|below| !below.is_empty() && ranges(line).is_none());
         if let Some(hunk) = hunks.last_mut() {
-            hunk.below.extend(below);
+            hunk.take_place(line);
         }
         return Ok(());
     }
@@ -229,6 +263,7 @@ fn finish(change: &mut Change<'_>) -> Result<(), FileError> {
             for hunk in hunks.iter_mut() {
                 without_empty_end(&mut hunk.lines);
             }
+            without_names(path, *to, hunks)?;
             hunks.retain(|hunk| !hunk.lines.is_empty() || !hunk.below.is_empty());
             if hunks.iter().any(|hunk| hunk.lines.is_empty()) {
                 return Err(invalid(format!(
@@ -247,6 +282,39 @@ fn finish(change: &mut Change<'_>) -> Result<(), FileError> {
 fn without_empty_end(lines: &mut Vec<&str>) {
     let last = lines.iter().rposition(|line| !line.is_empty());
     lines.truncate(last.map_or(0, |last| last + 1));
+}
+
+/// Leaves out the names that a unified diff has before its hunks, where they are those of the file. Others among the lines of
+/// hunks would begin another file.
+fn without_names(path: &str, to: Option<&str>, hunks: &mut [Hunk<'_>]) -> Result<(), FileError> {
+    if let Some(first) = hunks.first_mut().filter(|first| first.below.is_empty()) {
+        let is_name = |at: usize, mark: &str, name: &str| {
+            let line = first.lines.get(at).and_then(|line| line.strip_prefix(mark));
+            let named = line.map(|line| line.split('\t').next().unwrap_or(line).trim_end());
+            let after = |start: &str| named.and_then(|named| named.strip_prefix(start));
+            [named, after("a/"), after("b/")].contains(&Some(name))
+        };
+        let is_new = is_name(1, "+++ ", path) || to.is_some_and(|to| is_name(1, "+++ ", to));
+        if is_name(0, "--- ", path) && is_new {
+            first.lines.drain(..2);
+        }
+    }
+    let last = hunks.len().saturating_sub(1);
+    for (at, hunk) in hunks.iter().enumerate() {
+        let mut lines = hunk.lines.clone();
+        lines.extend((at < last).then_some("@@"));
+        let behind = |at: usize| names(lines.get(at..).unwrap_or_default());
+        let mut named = (0..lines.len()).filter_map(behind);
+        if let Some((old, new)) =
+            named.find(|(old, new)| old == new || [old, new].contains(&&NO_FILE))
+        {
+            return Err(invalid(format!(
+                "among the lines of {path:?} stand names as a unified diff has them, `--- {old}` and `+++ {new}`; leave them out, \
+                 and begin each file with `{UPDATE}path`, `{ADD}path` or `{DELETE}path`"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Writes the hunk that removes all lines of a file.
@@ -279,7 +347,8 @@ fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, 
     let text = text_of(&content, path)?;
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let file: Vec<&str> = text.lines().collect();
-    let wanted = hunks.iter().map(|hunk| hunk.lines.len() + hunk.below.len());
+    let named = |hunk: &Hunk<'_>| hunk.below.len() + usize::from(hunk.section.is_some());
+    let wanted = hunks.iter().map(|hunk| hunk.lines.len() + named(hunk));
     if wanted.sum::<usize>().saturating_mul(file.len()) > MAX_COMPARISONS {
         return Err(FileError::TooBig {
             what: format!("there is too much to compare in {path:?}; apply the patch in parts"),
@@ -287,10 +356,16 @@ fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, 
     }
     let mut written = String::new();
     let mut next = 0;
-    for each in hunks {
+    for (number, each) in (1..).zip(hunks) {
         let is_at_end = !written.is_empty() && next == file.len();
         let start = start(&file, each, &mut next)
             .map_err(|why| invalid(format!("{why} in {path:?}; read the file again")))?;
+        if start.is_none() {
+            check_sure(&file, &each.old()).map_err(|why| FileError::HunkMisfit {
+                path: path.to_owned(),
+                why: format!("hunk {number} of {} {why}", hunks.len()),
+            })?;
+        }
         // What is added at the end is part of a hunk that reaches to it: no line is left that it could go behind.
         if is_at_end && each.is_last && each.old().is_empty() {
             push(&mut written, &each.lines);
@@ -314,28 +389,61 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
             found.ok_or_else(|| format!("`@@ {below}` names no line that is further down"))?;
         *next += found + 1;
     }
-    let fits = |start: &usize| {
-        let here = file.get(*start..).and_then(|here| here.get(..old.len()));
-        here.is_some_and(|here| here.iter().zip(&old).all(|(is, should)| is == should))
+    let fits = |start: &usize| stands_at(file, &old, *start);
+    let said = hunk.said_start(&old);
+    let section = hunk.below_section(file);
+    let first_from = |from: usize| {
+        let said = said.filter(|said| *said >= from && fits(said));
+        said.or_else(|| (from..=file.len()).find(fits))
     };
     let at_end = file.len().checked_sub(old.len());
     let start = match at_end {
         Some(at_end) if hunk.is_last => Some(at_end).filter(fits),
-        _ => (*next..file.len()).find(fits),
+        // Those who name a section may mean one that begins with the hunk.
+        _ => first_from(section.unwrap_or_default().max(*next)).or_else(|| first_from(*next)),
     };
     // Without a line of its own it would take that of each hunk behind it.
     let is_only = || (0..file.len()).filter(fits).nth(1).is_none();
+    let is_below =
+        |start: usize| !hunk.below.is_empty() || section.is_some_and(|section| section <= start);
     match (start, hunk.below.last()) {
         (None, Some(below)) => Err(format!(
             "the lines of the hunk do not stand below `@@ {below}`"
         )),
         (start, _) => {
             *next = start.map_or(*next, |start| start + old.len());
-            let is_sure =
-                hunk.is_last || (!old.is_empty() && (!hunk.below.is_empty() || is_only()));
-            Ok(start.filter(|_| is_sure))
+            let is_sure = |start: &usize| {
+                let is_said = is_below(*start) || said == Some(*start);
+                hunk.is_last || is_said || (!old.is_empty() && is_only())
+            };
+            Ok(start.filter(is_sure))
         }
     }
+}
+
+fn stands_at(file: &[&str], old: &[&str], start: usize) -> bool {
+    let here = file.get(start..).and_then(|here| here.get(..old.len()));
+    here == Some(old)
+}
+
+/// Refuses lines without a place of their own that fit in more than one.
+fn check_sure(file: &[&str], old: &[&str]) -> Result<(), String> {
+    if old.is_empty() {
+        return Err(
+            "only adds lines and does not say where; put `@@ LINE` with the line above it in front, or lines of the file \
+             around what it adds"
+                .into(),
+        );
+    }
+    let places = || (0..file.len()).filter(|start| stands_at(file, old, *start));
+    if places().nth(1).is_none() {
+        return Ok(());
+    }
+    Err(format!(
+        "fits in more than one place: at the lines {}; put `@@ LINE` with a line above it in front, or more lines around the \
+         change",
+        lines_at(places())
+    ))
 }
 
 /// Writes a hunk; without a line of its own it goes to the only place where it fits.
