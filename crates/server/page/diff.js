@@ -6,20 +6,25 @@ import { appendVisible, button, el } from "./dom.js";
 const MOST = 400;
 
 /** What names a file in a patch of the form V4A. */
-const V4A_FILE = /^\*\*\* (?:Add|Update|Delete) File: (.*)$/;
+const V4A_FILE = /^\*\*\* (Add|Update|Delete) File: (.*)$/;
+
+/** What names the place that such a file gets. */
+const V4A_MOVE = /^\*\*\* Move to: (.*)$/;
 
 /** Shows a unified diff or a patch of the form V4A, a file at a time, with so many lines of each at first. */
 export function showDiff(text, most = MOST) {
   const files = /^\*\*\* Begin Patch\s*$/m.test(text) ? filesOfV4a(text) : filesOf(text);
-  return el("div", { class: "diffs" }, files.map((file) => shown(file.name || "Changes", file.lines.filter((line, at) => line || at < file.lines.length - 1).map(kindOf), most)));
+  return el("div", { class: "diffs" }, files.map((file) => shown(file.name || "Changes", file.lines.filter((line, at) => line || at < file.lines.length - 1).map(kindOf), most, file.isDeleted)));
 }
 
 function filesOfV4a(text) {
   const files = [];
   const before = [];
-  for (const line of text.split("\n")) {
+  for (const line of text.split(/\r?\n/)) {
     const named = V4A_FILE.exec(line);
-    if (named) files.push({ lines: files.length === 0 ? before : [], name: named[1] });
+    if (named) files.push({ lines: files.length === 0 ? before : [], name: named[2], isDeleted: named[1] === "Delete" });
+    const moved = V4A_MOVE.exec(line);
+    if (moved && files.length > 0) files.at(-1).name = moved[1];
     (files.at(-1)?.lines ?? before).push(line);
   }
   return files.length === 0 ? [{ lines: before, name: "" }] : files;
@@ -52,12 +57,13 @@ export function showContent(path, content, most = MOST) {
   return el("div", { class: "diffs" }, shown(path, content.split("\n").filter((line, at, all) => line || at < all.length - 1).map((line) => ["added", `+${line}`]), most));
 }
 
-function shown(name, lines, most) {
+/** Shows the changes of a file. How many lines one has that is deleted, a patch of the form V4A does not say. */
+function shown(name, lines, most, isDeleted = false) {
   const count = (kind) => lines.filter(([it]) => it === kind).length;
   const body = el("pre", { tabindex: "0", "aria-label": `Changes of ${name}` }, lines.slice(0, most).map(line));
   const figure = el("figure", { class: "diff" },
     el("figcaption", {}, appendVisible(el("span", { class: "path" }), name),
-      el("span", { class: "plus", text: `+${count("added")}` }), el("span", { class: "minus", text: `−${count("removed")}` })), body);
+      isDeleted ? [el("span", { class: "minus", text: "deleted" })] : [el("span", { class: "plus", text: `+${count("added")}` }), el("span", { class: "minus", text: `−${count("removed")}` })]), body);
   if (lines.length > most) {
     const more = button({ text: `Show the other ${(lines.length - most).toLocaleString("en")} lines`, className: "quiet small rest", onClick: () => { more.remove(); body.append(...lines.slice(most).map(line)); } });
     figure.append(more);

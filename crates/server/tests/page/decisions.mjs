@@ -76,9 +76,10 @@ export async function shows_all_that_would_run(world) {
   const patch = "--- a/readme.md\n+++ b/readme.md\n@@ -1 +1 @@\n-a\n+b\n";
   await shown(page, "apply_patch", { patch });
   assert.equal(await page.locator(".ask .diff .added").count(), 1);
-  const v4a = "*** Begin Patch\n*** Update File: readme.md\n@@\n-a\n+b\n*** Delete File: old.md\n*** End Patch";
-  await shown(page, "apply_patch", { patch: v4a });
-  assert.deepEqual(await page.locator(".ask .diff .path").allInnerTexts(), ["readme.md", "old.md"]);
+  const v4a = "*** Begin Patch\n*** Update File: readme.md\n*** Move to: new.md\n@@\n-a\n+b\n*** Delete File: old.md\n*** End Patch";
+  await shown(page, "apply_patch", { patch: v4a.replaceAll("\n", "\r\n") });
+  assert.deepEqual(await page.locator(".ask .diff .path").allInnerTexts(), ["new.md", "old.md"]);
+  assert.deepEqual(await page.locator(".ask .diff .minus").allInnerTexts(), ["−1", "deleted"]);
   assert.equal(await page.locator(".ask .diff .line").allInnerTexts().then((lines) => lines.join("\n")), v4a);
   // What looks like a change of a file and is more than that, or something else.
   for (const [name, args] of [["shop__order", { command: "rm -rf /", patch }], ["shop__order", { patch }], ["apply_patch", { patch, command: "rm -rf /" }], ["write_file", { path: "a", content: "b", mode: "rm -rf /" }]]) {
