@@ -12,7 +12,7 @@ use neuraxis::engine::{
 use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError};
 
-use crate::harmless::{harmless, one_line, plain_to_see};
+use crate::harmless::{harmless, line_with_blanks, one_line, plain_to_see};
 use crate::interrupt::Signal;
 use crate::invocation;
 use crate::secrecy::without_secrets;
@@ -213,7 +213,7 @@ impl CommandError {
 fn told_cause(cause: &str) -> String {
     let mut lines = cause.lines();
     let first = lines.next().unwrap_or_default();
-    let mut told = format!("  because: {}\n", one_line(first));
+    let mut told = format!("  because: {}\n", line_with_blanks(first));
     let others = lines.take(MAX_CAUSE_LINES);
     told.extend(others.map(|line| format!("    {}\n", harmless(line))));
     told

@@ -29,8 +29,19 @@ pub(crate) fn one_line(text: &str) -> String {
 /// As [`one_line`], of so many characters at most.
 pub(crate) fn one_line_of(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    let line = harmless(&line);
+    cut(&words.join(" "), most)
+}
+
+/// As [`one_line`], with as many blanks as the line has: they count where it quotes another.
+pub(crate) fn line_with_blanks(line: &str) -> String {
+    cut(
+        &line.trim().replace(char::is_whitespace, " "),
+        MAX_LINE_CHARS,
+    )
+}
+
+fn cut(line: &str, most: usize) -> String {
+    let line = harmless(line);
     match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line.into_owned(),

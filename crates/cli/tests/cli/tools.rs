@@ -134,6 +134,18 @@ fn files_can_be_written_and_patched_inside_the_root_alone() {
     assert!(!machine.path("../out.txt").exists());
 }
 
+#[test]
+fn lines_that_an_error_quotes_have_all_their_blanks() {
+    let machine = Machine::new();
+    let write = r#"{"path": "a.txt", "content": "if x:\n    y\n"}"#;
+    call(&machine, "write_file", write);
+    let patch = r#"{"patch": "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1 @@\n if x:\n-  y\n"}"#;
+    let refused = machine.run(["tools", "call", "apply_patch", patch]);
+    let complaint = refused.complaint(1);
+    let expected = r#"where it expects "  y\n", in line 2, the file has "    y\n""#;
+    assert!(complaint.contains(expected), "{complaint}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_runs_confined_and_without_our_secrets() {
