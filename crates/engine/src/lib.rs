@@ -96,7 +96,8 @@ pub use questions::AnswerQuestionError;
 pub use request::{Delivery, Earlier, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
 pub use result::{
-    NoAnswer, OrchestratorResult, OrchestratorStep, PendingCall, StepType, cost as run_cost,
+    NoAnswer, OrchestratorResult, OrchestratorStep, PendingCall, StepType, asked_beside,
+    cost as run_cost,
 };
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use runs::{

@@ -207,10 +207,14 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
             };
             format!("This is not the answer that was asked for: {why}")
         }
-        FinishReason::ClientTools => match asked_beside(records) {
-            Some(question) if !outcome.content.contains(question) => question.to_owned(),
-            _ => return outcome.content.clone(),
-        },
+        FinishReason::ClientTools => {
+            let mut asked = asked_beside(records);
+            asked.retain(|question| !outcome.content.contains(question));
+            if asked.is_empty() {
+                return outcome.content.clone();
+            }
+            asked.join("\n\n")
+        }
         FinishReason::ToolError => apology::for_tool(records),
         FinishReason::UnknownTool(name) => {
             format!("I stopped because the model called a tool that does not exist: {name:?}.")
@@ -231,15 +235,18 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
     }
 }
 
-/// Returns what the agent asked the user beside the calls with which its run ends.
-fn asked_beside(records: &[Arc<Record>]) -> Option<&str> {
+/// Returns what the agent asked the user beside the calls with which its run ends, in the order in which it was asked.
+#[must_use]
+pub fn asked_beside(records: &[Arc<Record>]) -> Vec<&str> {
     let latest_first = records.iter().rev();
     let of_root = latest_first.filter(|record| record.agent == AgentId::ROOT);
     let after_the_reply =
         of_root.take_while(|record| !matches!(record.body, RecordBody::LlmCall(_)));
-    let mut questions = after_the_reply.filter_map(|record| match &record.body {
+    let questions = after_the_reply.filter_map(|record| match &record.body {
         RecordBody::ToolResult(result) => result.question(),
         _ => None,
     });
-    questions.next()
+    let mut asked: Vec<&str> = questions.collect();
+    asked.reverse();
+    asked
 }

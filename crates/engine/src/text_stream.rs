@@ -108,8 +108,8 @@ pub struct Words {
     said: String,
     /// What the calls before it said that stands, with an empty line between two.
     earlier: String,
-    /// What a tool that the last call called asks the user.
-    asked: Option<String>,
+    /// What the tools that the last call called ask the user.
+    asked: Vec<String>,
 }
 
 impl Words {
@@ -119,13 +119,11 @@ impl Words {
             Event::Live(live) if live.agent == AgentId::ROOT => self.hear_live(live),
             Event::Record(record) if record.agent == AgentId::ROOT => match &record.body {
                 RecordBody::LlmCall(_) => {
-                    self.asked = None;
+                    self.asked.clear();
                     None
                 }
                 RecordBody::ToolResult(result) => {
-                    if let Some(question) = result.question() {
-                        self.asked = Some(question.to_owned());
-                    }
+                    self.asked.extend(result.question().map(str::to_owned));
                     None
                 }
                 RecordBody::Final(end) => self.end(end),
@@ -164,10 +162,11 @@ impl Words {
     /// place of the question.
     fn end(&mut self, end: &RunOutcome) -> Option<String> {
         let rest = self.conclude(&end.content);
-        let asked = self.asked.take();
-        let asked = asked.filter(|asked| {
+        let mut asked = std::mem::take(&mut self.asked);
+        asked.retain(|asked| {
             end.finish_reason == FinishReason::ClientTools && !end.content.contains(asked.as_str())
         });
+        let asked = (!asked.is_empty()).then(|| asked.join(BREAK));
         match (rest, asked) {
             (Some(rest), Some(asked)) => Some(format!("{rest}{BREAK}{asked}")),
             (None, Some(asked)) if self.call.is_some() => Some(format!("{BREAK}{asked}")),

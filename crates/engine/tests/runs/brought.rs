@@ -121,6 +121,30 @@ async fn what_the_user_is_asked_beside_a_call_that_is_handed_over_is_said_with_i
 }
 
 #[tokio::test]
+async fn all_that_the_user_is_asked_beside_a_call_that_is_handed_over_is_said() {
+    let asking = |tool: &str, question: &str| -> Arc<dyn Tool> {
+        let mut asked = ToolOutput::new(JsonText::string("asked"));
+        let question = question.to_owned();
+        asked.signal = Some(ToolSignal::Clarify { question });
+        let spec = spec(tool).read_only();
+        Arc::new(ScriptedTool::always(spec, Act::output(asked)))
+    };
+    let calls = [("where", "{}"), ("when", "{}"), ("weather", "{}")];
+    let model = ScriptedModel::always(reply::text_and_calls("Let me see.", calls));
+    let tools = vec![asking("where", "Which town?"), asking("when", "Which day?")];
+    let orchestrator = builder(model).tools(tools).build().unwrap();
+    let (said, result) = handed_over(&orchestrator).await;
+    let both = [
+        "Let me see.\n\nWhich town?\n\nWhich day?",
+        "Let me see.\n\nWhich day?\n\nWhich town?",
+    ];
+    // What is asked at once is recorded as it comes.
+    assert!(both.contains(&said.as_str()), "{said}");
+    assert_eq!(result.finish_reason, Some(FinishReason::ClientTools));
+    assert_eq!(result.reply, said);
+}
+
+#[tokio::test]
 async fn a_call_of_a_clients_tool_is_handed_over_and_its_result_goes_on_in_the_same_session() {
     let model = ScriptedModel::new()
         .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))

@@ -53,8 +53,8 @@ pub(super) struct Mapping {
     subagents: Subagents,
     /// What a person has to decide.
     questions: Vec<(AgentId, ApprovalRequested)>,
-    /// What a tool that the last reply called asks the user.
-    asked: Option<String>,
+    /// What the tools that the last reply called ask the user.
+    asked: Vec<String>,
     usage: Vec<(ModelRef, Usage)>,
     waits: bool,
     /// Whether the client gave up what it was asked.
@@ -90,7 +90,7 @@ impl Mapping {
             answered: BTreeSet::new(),
             subagents: Subagents::default(),
             questions: Vec::new(),
-            asked: None,
+            asked: Vec::new(),
             usage: Vec::new(),
             waits: false,
             is_given_up: false,

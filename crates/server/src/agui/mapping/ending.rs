@@ -21,9 +21,8 @@ impl Mapping {
         let outcome = match reason {
             Some(FinishReason::Cancelled) => Outcome::Cancelled,
             Some(FinishReason::ClientTools) => {
-                if let Some(question) = self.asked.take() {
-                    self.add_what_is_missing(&question);
-                }
+                let asked = std::mem::take(&mut self.asked);
+                self.add_what_is_missing(&asked.join("\n\n"));
                 Outcome::Success {
                     pending_tool_call_ids: self.unanswered(),
                 }

@@ -81,7 +81,7 @@ impl Mapping {
             RecordBody::Decision(decision) => self.self_check.clone_from(&decision.self_check),
             RecordBody::LlmCall(call) => {
                 if agent == AgentId::ROOT {
-                    self.asked = None;
+                    self.asked.clear();
                 }
                 self.replied(record, call);
             }
@@ -100,9 +100,7 @@ impl Mapping {
             }
             RecordBody::ToolResult(result) => {
                 let question = result.question().filter(|_| agent == AgentId::ROOT);
-                if let Some(question) = question {
-                    self.asked = Some(question.to_owned());
-                }
+                self.asked.extend(question.map(str::to_owned));
                 self.answered(agent, result);
             }
             RecordBody::ApprovalRequested(asked) => {
