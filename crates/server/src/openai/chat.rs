@@ -307,7 +307,7 @@ struct FunctionOut {
 
 impl Completion {
     fn new(held: &Held, model: String, ended: &Ended) -> Self {
-        let Ended { result, calls } = ended;
+        let Ended { result, calls, .. } = ended;
         let records = held.handle().records();
         let Formed { content, refusal } = match run::has_form(&records) {
             true => ended.formed(),

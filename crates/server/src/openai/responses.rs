@@ -18,8 +18,8 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use neuraxis::Orchestrator;
 use neuraxis::core::{RunId, with_causes};
-use neuraxis::{FinishReason, Orchestrator};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -211,11 +211,7 @@ async fn kept(
         return Ok(Some(begun));
     };
     run::say_that_it_waits(&mut result);
-    let calls = match result.finish_reason {
-        Some(FinishReason::ClientTools) => run::handed_over(&records),
-        _ => Vec::new(),
-    };
-    let ended = Ended { result, calls };
+    let ended = Ended::new(result, &records);
     let response = ResponseEvents::whole(begun, &records, &ended);
     Ok(Some(
         response.map_err(|error| internal(&with_causes(&error)))?,

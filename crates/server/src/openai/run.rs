@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use neuraxis::core::{Message, Record, RecordBody, RunId, RunUsage, ToolCall, run_messages};
-use neuraxis::engine::{PendingCall, RequestError};
+use neuraxis::engine::{PendingCall, RequestError, asked_beside};
 use neuraxis::{
     Event, Events, FinishReason, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::thoughts::BREAK;
 use super::waits;
 use crate::access::detached;
 use crate::caller::Caller;
@@ -34,6 +35,8 @@ pub(super) struct Ended {
     pub(super) result: OrchestratorResult,
     /// The calls that are the client's to run.
     pub(super) calls: Vec<ToolCall>,
+    /// What the user is asked beside them.
+    asked: Option<String>,
 }
 
 /// Begins a run, also where the client leaves in the middle. `said_in` is the field of the conversation.
@@ -66,11 +69,7 @@ impl Held {
         let mut result =
             result.map_err(|why| no_result(orchestrator, &self.handle, &why, later))?;
         say_that_it_waits(&mut result);
-        let calls = match result.finish_reason {
-            Some(FinishReason::ClientTools) => handed_over(&self.handle.records()),
-            _ => Vec::new(),
-        };
-        Ok(Ended { result, calls })
+        Ok(Ended::new(result, &self.handle.records()))
     }
 
     pub(super) const fn handle(&self) -> &RunHandle {
@@ -154,6 +153,19 @@ impl Drop for Held {
 }
 
 impl Ended {
+    /// Puts together what a run with these records came to.
+    pub(super) fn new(result: OrchestratorResult, records: &[Arc<Record>]) -> Self {
+        let (calls, asked) = match result.finish_reason {
+            Some(FinishReason::ClientTools) => (handed_over(records), asked_beside(records)),
+            _ => (Vec::new(), Vec::new()),
+        };
+        Self {
+            result,
+            calls,
+            asked: (!asked.is_empty()).then(|| asked.join(BREAK)),
+        }
+    }
+
     /// Tells whether there is anything to tell the client, be it a sentence that says why there is no answer.
     pub(super) fn is_answered(&self) -> bool {
         let is_done = matches!(self.result.status, RunStatus::Done | RunStatus::Waiting);
@@ -161,10 +173,15 @@ impl Ended {
     }
 
     /// Returns what a client is told that asked for an answer of a form. What the model said beside calls is no answer, and is
-    /// left out.
+    /// left out, but for what it asks the user there.
     pub(super) fn formed(&self) -> Formed {
-        let reply = self.result.reply.clone();
-        let reply = Some(reply).filter(|reply| !reply.is_empty() && self.calls.is_empty());
+        if !self.calls.is_empty() {
+            return Formed {
+                content: None,
+                refusal: self.asked.clone(),
+            };
+        }
+        let reply = Some(self.result.reply.clone()).filter(|reply| !reply.is_empty());
         let why = self.result.finish_reason.as_ref();
         let is_cut_off =
             why.is_some_and(|why| *why == FinishReason::Length || why.ends_at_a_limit());
@@ -213,7 +230,7 @@ pub(super) fn ends_without_budget(event: &Event) -> bool {
 }
 
 /// Returns the calls at the end of a run that have no result.
-pub(super) fn handed_over(records: &[Arc<Record>]) -> Vec<ToolCall> {
+fn handed_over(records: &[Arc<Record>]) -> Vec<ToolCall> {
     let messages = run_messages(records);
     let is_answer = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
     let Some(last) = messages.iter().rposition(is_answer) else {

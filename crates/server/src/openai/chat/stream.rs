@@ -170,7 +170,7 @@ impl Writer for Chunks {
     }
 
     fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written {
-        let Ended { result, calls } = ended;
+        let Ended { result, calls, .. } = ended;
         if !ended.is_answered() {
             let run = self.run.clone().ended(ended);
             let code = error_code(result);

@@ -270,6 +270,47 @@ async fn a_question_in_place_of_an_answer_of_a_form_is_a_refusal_that_a_client_m
 }
 
 #[tokio::test]
+async fn a_question_beside_calls_is_a_refusal_where_an_answer_of_a_form_was_asked_for() {
+    let calls = [
+        ("ask_user", r#"{"question":"Which town?"}"#),
+        ("weather", "{}"),
+    ];
+    let model = ScriptedModel::always(reply::text_and_calls("Let me see.", calls));
+    let builder = builder(&Arc::new(model), "channels.chat.tools = ['ask_user']\n");
+    let builder = builder.tools(vec![ask_user().unwrap()]);
+    let server = InProcess::serve(builder.build().unwrap()).await;
+    let client = server.client();
+    let path = "/v1/chat/completions";
+    let form = json!({"type": "json_schema", "json_schema": {"name": "Count", "schema": schema()}});
+    let mut body =
+        json!({"messages": [user("Coat?")], "tools": [weather()], "response_format": form});
+    let (_, chat) = post(&client, path, &body).await;
+    let message = &chat["choices"][0]["message"];
+    let said = (&message["content"], &message["refusal"]);
+    assert_eq!(said, (&Value::Null, &json!("Which town?")), "{chat}");
+    assert_eq!(message["tool_calls"][0]["function"]["name"], "weather");
+    body["stream"] = json!(true);
+    let chunks = parsed(&stream(&client, path, &body).await);
+    let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+    let refused = deltas.filter_map(|delta| delta["refusal"].as_str());
+    assert_eq!(refused.collect::<String>(), "Which town?");
+
+    let tool = json!({"type": "function", "name": "weather", "parameters": {"type": "object"}});
+    let form = json!({"type": "json_schema", "name": "Count", "schema": schema()});
+    let body = json!({"input": "Coat?", "tools": [tool], "text": {"format": form}});
+    let (_, response) = post(&client, "/v1/responses", &body).await;
+    let output = &response["output"];
+    assert_eq!(
+        output[0]["content"][0]["refusal"], "Which town?",
+        "{response}"
+    );
+    assert_eq!(output[1]["name"], "weather", "{response}");
+    let id = response["id"].as_str().unwrap();
+    let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+    assert_eq!(again["output"], *output);
+}
+
+#[tokio::test]
 async fn a_question_beside_calls_of_the_client_s_tools_is_told_with_them() {
     let question = ("ask_user", r#"{"question":"Which town?"}"#);
     for calls in [[question, ("weather", "{}")], [("weather", "{}"), question]] {
