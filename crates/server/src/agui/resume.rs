@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
-use neuraxis::core::{ApprovalDecision, JsonText, Record, RunId, Seq};
+use neuraxis::core::{ApprovalDecision, JsonText, Record, RunId, Seq, ToolCallId};
 use neuraxis::engine::{DecideError, Decided, ToolCallError, WaitingApproval};
-use neuraxis::{Message, Orchestrator, RunHandle, SessionId};
+use neuraxis::ports::RunSummary;
+use neuraxis::{Message, Orchestrator, RunHandle, RunStatus, SessionId};
 use serde::Deserialize;
 
 use super::answer::Telling;
@@ -47,7 +48,7 @@ struct Payload {
 
 /// Answers the interrupts of a session's run. What was answered the same way before is not answered again. `None` if there is
 /// nothing to answer or to tell: all of it was settled in a run that is over, and since then the person said something, where it
-/// is given up, or the front end ran the calls with which that run ended.
+/// is given up, or the front end ran the calls with which that run ended, and no run gave an answer to what they found.
 pub(super) async fn resume(
     limited: &Limited,
     caller: &Caller,
@@ -95,6 +96,12 @@ async fn answer(
         let kept = kept(orchestrator, caller, session).await?;
         if is_new || input.conversation.answers_calls_of(&kept) {
             return Ok(None);
+        }
+        if let Some(taker) = taker(orchestrator, input, &kept, run).await? {
+            return match taker.status {
+                RunStatus::Failed | RunStatus::Interrupted => Ok(None),
+                _ => told_again(limited, input, taker.run_id).await.map(Some),
+            };
         }
     }
     // What is open besides is told at the end of a run that is told again.
@@ -147,6 +154,63 @@ async fn answer(
         known: Some(newest).filter(|newest| *newest > last),
         end,
     }))
+}
+
+/// Returns the last run of the session, if that took the results with which the thread ends, and another one asked.
+async fn taker(
+    orchestrator: &Orchestrator,
+    input: &Input,
+    kept: &[Arc<Message>],
+    asked: RunId,
+) -> Result<Option<RunSummary>, Problem> {
+    let Some(results) = input.conversation.results_again(kept) else {
+        return Ok(None);
+    };
+    let sessions = orchestrator.sessions();
+    let runs = sessions.runs(&input.session).await?.unwrap_or_default();
+    let last = runs.into_iter().next_back();
+    let Some(last) = last.filter(|last| last.run_id != asked) else {
+        return Ok(None);
+    };
+    let records = sessions.records(last.run_id).await?;
+    let view = RunView::of(&records);
+    let messages = view.spec().map(|spec| spec.messages.as_slice());
+    let took: BTreeSet<_> = answered(messages.unwrap_or_default()).collect();
+    let is_taker = answered(&results.before).any(|call| took.contains(call));
+    Ok(is_taker.then_some(last))
+}
+
+/// Returns the calls of which these messages are results.
+fn answered(messages: &[Arc<Message>]) -> impl Iterator<Item = &ToolCallId> {
+    messages
+        .iter()
+        .filter_map(|message| match message.as_ref() {
+            Message::Tool(result) => Some(&result.tool_call_id),
+            _ => None,
+        })
+}
+
+/// Tells a run from its start, to its end or to what it asks.
+async fn told_again(limited: &Limited, input: &Input, run: RunId) -> Result<Telling, Problem> {
+    let orchestrator = limited.orchestrator();
+    let records = orchestrator.sessions().records(run).await?;
+    let events = orchestrator.runs().attach(run, Seq(0)).await?;
+    let end = limited.followers().add(orchestrator.runs(), run);
+    let (state, messages) = (input.state.clone(), input.messages.clone());
+    let mut mapping = Mapping::new(input.named.clone(), run, state, messages);
+    if input.resume.iter().all(Resume::gives_up) {
+        mapping.give_up();
+    }
+    mapping.begin();
+    Ok(Telling {
+        orchestrator: orchestrator.clone(),
+        mapping,
+        run,
+        handle: None,
+        events,
+        known: records.last().map(|record| record.seq),
+        end,
+    })
 }
 
 /// Returns the interrupts that are answered. None may be twice: which of the two counts would be anybody's guess.

@@ -9,7 +9,7 @@ use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
 use super::interrupts::resume;
-use super::{input, kinds, named, serve, text, told, user};
+use super::{input, kinds, named, serve, text, told, told_with, user};
 use crate::support::client::answer;
 use crate::support::in_process::{InProcess, TOKEN};
 
@@ -84,6 +84,56 @@ async fn a_result_is_sent_again_after_the_connection_broke_off() {
         tokio::task::yield_now().await;
     }
     assert_answered(&server, &model, &body).await;
+}
+
+#[tokio::test]
+async fn an_answer_with_a_result_is_sent_again_after_a_model_that_failed_and_once_it_was_answered()
+{
+    let calls = [("pick", "{}"), ("refund", r#"{"order":17}"#)];
+    let model = ScriptedModel::new()
+        .then(reply::calls(calls))
+        .then(LlmError::new(LlmErrorKind::Unauthorized, "wrong key"))
+        .then(reply::text("Done."));
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let (server, orchestrator) = serve(model, &tool).await;
+    let client = server.client();
+    let tools =
+        json!([{"name": "pick", "description": "Picks.", "parameters": {"type": "object"}}]);
+    let asks = json!([user("Refund order 17.")]);
+    let first = told(&client, &input("r1", asks, json!({"tools": tools}))).await;
+    let starts = named(&first, "TOOL_CALL_START");
+    let ids: Vec<&Value> = starts.iter().map(|it| &it["toolCallId"]).collect();
+    let called = ids.iter().zip(calls).map(|(id, (name, arguments))| {
+        json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+    });
+    let thread = json!([
+        user("Refund order 17."),
+        {"id": "a", "role": "assistant", "toolCalls": called.collect::<Vec<_>>()},
+        {"id": "t", "role": "tool", "toolCallId": ids[0], "content": "red"},
+    ]);
+    let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0]["id"];
+    let approved = json!({"approved": true});
+    let answers = json!([{"interruptId": interrupt, "status": "resolved", "payload": approved}]);
+    let approve = input("r2", thread, json!({"tools": tools, "resume": answers}));
+    let send = async || told_with(&client, &approve, Some(TOKEN)).await;
+
+    let gone_on = send().await;
+    let pending = &gone_on.last().unwrap()["outcome"]["pendingToolCallIds"];
+    assert_eq!(*pending, json!([ids[0]]), "{gone_on:?}");
+    let failed = send().await;
+    assert_eq!(*kinds(&failed).last().unwrap(), "RUN_ERROR");
+    let mut answered = Vec::new();
+    for _ in 0..2 {
+        let again = send().await;
+        assert_eq!(text(&again), "Done.", "{again:?}");
+        assert_eq!(*kinds(&again).last().unwrap(), "RUN_FINISHED");
+        answered.push(again[0]["metadata"]["neuraxisRunId"].clone());
+    }
+    assert_eq!(answered[0], answered[1]);
+    let runs = orchestrator.sessions().runs(&"t1".parse().unwrap()).await;
+    assert_eq!(runs.unwrap().unwrap().len(), 3);
+    assert_eq!(tool.count(), 1);
+    server.stop().await.unwrap();
 }
 
 #[tokio::test]
