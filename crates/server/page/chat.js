@@ -208,19 +208,24 @@ export class Chat {
   get state() {
     const { runId, status, isWaiting } = this.working?.view ?? {};
     if (!runId || status !== "running") return undefined;
-    return isWaiting || (document.hidden && this.isAwaited) ? "waiting" : "running";
+    // Its view has stood still since.
+    if (document.hidden && this.peeked?.run === runId) return this.peeked.state;
+    return isWaiting ? "waiting" : "running";
   }
 
-  /** Asks whether the run at work waits for somebody while nobody sees the page, which has given its events back. */
+  /** Asks what the run at work does while nobody sees the page, which has given its events back. */
   async peek() {
     const run = this.working?.view.runId;
     if (!document.hidden || !run) return;
     const { status, questions } = await get(path`/runs/${run}`, { asks: false });
-    this.isAwaited = status === "waiting" || Boolean(questions?.length);
+    const isAwaited = status === "waiting" || questions?.length > 0;
+    this.peeked = { run, state: ENDED.has(status) ? undefined : isAwaited ? "waiting" : "running" };
   }
 
   changed(turn, node) {
     this.stick();
+    // What comes to who looks is newer.
+    if (!document.hidden) this.peeked = undefined;
     const { state } = this;
     if (state !== this.toldState) this.hooks.atWork(state);
     this.toldState = state;

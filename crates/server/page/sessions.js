@@ -12,6 +12,9 @@ const MOST_ASKED = 8;
 /** How long the list waits to look again while a run is at work, in milliseconds. */
 const AGAIN = 5_000;
 
+/** How long it waits while runs only wait for somebody, who may decide elsewhere, in milliseconds. */
+const AGAIN_WAITING = 15_000;
+
 /** Returns the first run of a session, if it has any: lists begin with the newest. */
 async function firstRun(session, asks) {
   let page = { runs: [] };
@@ -88,12 +91,13 @@ export class SessionList {
     this.lookAgain();
   }
 
-  /** Looks again before long while a run is at work: it may be one that nothing on this page follows. It does so where nobody sees
-   *  the page, too, whose title may be seen, and for which this keeps no connection. */
+  /** Looks again before long while a run is at work or waits: it may be one that nothing on this page follows. It does so where
+   *  nobody sees the page, too, whose title may be seen, and for which this keeps no connection. */
   lookAgain() {
     clearTimeout(this.soon);
-    if (![...this.states.values()].includes("running")) return;
-    this.soon = setTimeout(() => this.refresh({ asks: false }), AGAIN);
+    const states = new Set(this.states.values());
+    if (!states.has("running") && !states.has("waiting")) return;
+    this.soon = setTimeout(() => this.refresh({ asks: false }), states.has("running") ? AGAIN : AGAIN_WAITING);
   }
 
   /** A session is called by its first message, which the newest runs tell of those that were made after the oldest of them. */

@@ -1,7 +1,7 @@
 // Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; what tools ask; and keys.
 
 import assert from "node:assert/strict";
-import { ask, choose, hide, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
+import { approve, ask, choose, hide, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const question = async (page, text) => {
   await say(page, text);
@@ -430,4 +430,20 @@ export async function says_in_its_title_that_a_run_waits_while_nobody_looks(worl
     await page.waitForFunction(() => document.title === "private matters · Neuraxis");
     await page.waitForFunction(() => !document.querySelector(".turn-state:not(:empty)"));
   }
+}
+
+export async function says_in_its_title_that_a_run_waits_no_more_once_that_was_decided_elsewhere(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await question(page, "write a note");
+  await page.waitForFunction(() => document.title === "Waiting for you · write a note · Neuraxis");
+  await hide(page, true);
+  await approve(world);
+  // The page looks again at its own pace.
+  await page.waitForFunction(() => document.title === "write a note · Neuraxis", undefined, { timeout: 60_000 });
+  await page.waitForFunction(() => !document.querySelector(".session-list .tag, .session-list .spins"), undefined, { timeout: 60_000 });
+  assert.equal(await page.locator(".ask .answers").count(), 1, "its view stands still");
+  await hide(page, false);
+  await over(page, 1);
+  assert.equal(await page.title(), "write a note · Neuraxis");
 }

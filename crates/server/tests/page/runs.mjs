@@ -1,7 +1,7 @@
 // Looking at runs: the list, the waterfall, the log with its filters, the replay.
 
 import assert from "node:assert/strict";
-import { ask, choose, go, hold, over, say, sees, PHONE, WIDE } from "./world.mjs";
+import { approve, ask, choose, go, hold, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 export async function shows_what_a_run_did(world) {
   for (const [name, viewport, colorScheme] of [["wide-light", WIDE, "light"], ["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"], ["phone-dark", PHONE, "dark"]]) {
@@ -86,14 +86,6 @@ async function looks_at_one_that_waits(world, page, text) {
   await page.waitForSelector(".ask .answers");
   await go(page, `#/runs/${(await world.api("/runs")).runs[0].run_id}`);
   await sees(page, ".status", "waiting");
-}
-
-/** Approves the call that a run waits with. */
-async function approve(world) {
-  const [{ run_id: run, question, request }] = (await world.api("/approvals")).approvals;
-  const headers = { "content-type": "application/json", authorization: `Bearer ${world.token}` };
-  const answer = await fetch(`${world.server}/api/v1/runs/${run}/approvals/${request.tool_call_id}`, { method: "POST", headers, body: JSON.stringify({ decision: "approve", question }) });
-  assert.ok(answer.ok, `${answer.status}`);
 }
 
 export async function leaves_what_is_read_of_a_run_at_work(world) {

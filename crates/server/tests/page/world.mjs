@@ -283,3 +283,11 @@ export async function hide(page, isHidden) {
     document.dispatchEvent(new Event("visibilitychange"));
   }, isHidden);
 }
+
+/** Approves the call that a run waits with. */
+export async function approve(world) {
+  const [{ run_id: run, question, request }] = (await world.api("/approvals")).approvals;
+  const headers = { "content-type": "application/json", authorization: `Bearer ${world.token}` };
+  const answer = await fetch(`${world.server}/api/v1/runs/${run}/approvals/${request.tool_call_id}`, { method: "POST", headers, body: JSON.stringify({ decision: "approve", question }) });
+  assert.ok(answer.ok, `${answer.status}`);
+}
