@@ -66,8 +66,10 @@ pub(crate) fn forget_what_was_typed() {
     #[cfg(unix)]
     {
         use rustix::termios::{QueueSelector, tcflush};
-        // Where nothing can be forgotten, nothing was typed.
-        let forget = || tcflush(io::stdin(), QueueSelector::IFlush).is_ok();
+        // Where nothing can be forgotten, nothing was typed. In the background it was typed to others, and this would be stopped.
+        let forget = || {
+            !terminal::is_in_the_background() && tcflush(io::stdin(), QueueSelector::IFlush).is_ok()
+        };
         while forget() && is_more_there() {}
         // A line without its end, such as the last one of a paste, is not seen as there.
         forget();
@@ -111,6 +113,7 @@ impl Terminal {
         use rustix::io::Errno;
 
         let mut continued = continued();
+        let mut is_owed = false;
         self.show(prompt)?;
         let timeout = Timespec::try_from(LOOK_EVERY).map_err(io::Error::other)?;
         let stdin = io::stdin();
@@ -124,8 +127,17 @@ impl Terminal {
             }
             // What was shown stands above what the shell wrote while this program was stopped.
             let is_continued = continued.as_mut().and_then(|it| it.recv().now_or_never());
-            if is_continued.is_some() && !terminal::is_in_the_background() {
+            is_owed |= is_continued.is_some();
+            if is_owed && terminal::is_in_the_background() {
+                // Who brings a program that goes on to the front need not continue it once more.
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
+            if is_owed {
+                forget_what_was_typed();
+                typed.clear();
                 write(&self.shown)?;
+                is_owed = false;
             }
             let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
             match poll(&mut waiting, Some(&timeout)) {

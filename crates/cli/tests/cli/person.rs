@@ -314,6 +314,30 @@ fn a_question_is_shown_again_once_the_program_goes_on_after_it_was_stopped() {
     assert_eq!(leave(&mut person), 0);
 }
 
+/// Some shells, such as bash and not dash, bring a program that goes on to the front without continuing it once more.
+#[test]
+fn a_question_is_shown_again_once_the_program_is_brought_back_from_the_background() {
+    let machine = Machine::new();
+    let script = "exec $(command -v bash || echo sh) -c 'set -m; \
+                  \"$0\" ask --set modes.moderate.tools.read_only=ask \"What time is it?\"; \
+                  bg %1; sleep 1; echo \"to the front\"; fg %1; echo \" ended with $?\"' \"$0\"";
+    let mut shell = machine.shell(script);
+    shell.stdin(std::process::Stdio::inherit());
+    let options = Options::new()
+        .timeout_ms(Some(PATIENCE))
+        .strip_ansi_escape_codes(true);
+    let mut person = spawn_with_options(shell, options).unwrap();
+    person.exp_string("your answer:").unwrap();
+    person.send_control('z').unwrap();
+    person.exp_string("to the front").unwrap();
+    person.exp_string("asks for your approval").unwrap();
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "y");
+    person.exp_string("It is ").unwrap();
+    person.exp_string(" ended with 0").unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
 #[test]
 fn a_command_in_the_background_asks_nobody_and_is_not_stopped() {
     const CALLS: [(&str, &str); 1] = [("write_file", r#"{"path":"a.txt","content":"one\n"}"#)];
