@@ -43,7 +43,9 @@ pub enum ServerKeysError {
     },
     /// It is not there, though somebody named it.
     #[error(
-        "there is no file {}, which [server] keys names: `neuraxis-server keys create --owner NAME` makes it, with a first key",
+        "there is no file {}, which [server] keys names: put it back first if it was there, since a server that has read it \
+         still takes its keys, and a new one holds none of them; if it was not, `neuraxis-server keys create --owner NAME` \
+         makes it, with a first key",
         path.display()
     )]
     Missing {
@@ -120,6 +122,16 @@ impl ServerKeyFile {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Tells whether the file is there, or was once: what keeps two processes from changing it at once stays beside it.
+    #[must_use]
+    pub fn was_made(&self) -> bool {
+        let is_there = |path: &Path| match path.symlink_metadata() {
+            Ok(_) => true,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        is_there(&self.path) || is_there(&lock_of(&self.path))
     }
 
     /// Reads the keys; none if there is no file.
@@ -211,7 +223,7 @@ impl ServerKeyFile {
             _ => Path::new("."),
         };
         make_folder(folder).map_err(failed)?;
-        let lock = File::create(path.with_extension("lock")).map_err(failed)?;
+        let lock = File::create(lock_of(&path)).map_err(failed)?;
         lock.lock().map_err(failed)?;
         let mut keys = self.read()?;
         let changed = change(&mut keys)?;
@@ -235,6 +247,11 @@ impl ServerKeyFile {
         let path = self.path.clone();
         ServerKeysError::Malformed { path, reason }
     }
+}
+
+/// Returns the file that is locked while the keys are changed.
+fn lock_of(path: &Path) -> PathBuf {
+    path.with_extension("lock")
 }
 
 #[cfg(test)]

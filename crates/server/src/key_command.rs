@@ -4,6 +4,7 @@ mod checks;
 
 use std::io::{self, Write};
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use neuraxis::core::jiff::Timestamp;
@@ -114,6 +115,12 @@ pub enum KeyCommandError {
     /// There is no place for keys.
     #[error("there is no data folder to keep keys in: name a file as [server] keys")]
     NoPlace,
+    /// No key was made yet.
+    #[error("there are no keys yet: {} was never made", path.display())]
+    NoKeys {
+        /// The file that would hold them.
+        path: PathBuf,
+    },
     /// The file of keys cannot be used.
     #[error(transparent)]
     File(#[from] ServerKeysError),
@@ -152,6 +159,11 @@ pub(crate) fn run(
             list(&keys?, *json, now)
         }
         KeyCommand::Revoke { id } => {
+            // One that somebody named may be in a mount that is away.
+            if config.server().keys.is_none() && !file.was_made() {
+                let path = file.path().to_owned();
+                return Err(KeyCommandError::NoKeys { path });
+            }
             let before = file.revoke(id, now)?;
             let said = match before.revoked_at {
                 Some(at) => format!("the key {id} was revoked at {at:.0} before"),

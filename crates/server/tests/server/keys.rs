@@ -167,7 +167,7 @@ async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_key
     assert!(!file.exists());
     let (code, _, said) = keys(folder.path(), &["list"]).await;
     assert_eq!(code, 1, "{said}");
-    let expected = "keys.json, which [server] keys names";
+    let expected = "keys.json, which [server] keys names: put it back first";
     assert!(said.contains(expected), "{said}");
     let (code, _, said) = keys(folder.path(), &["create", "--owner", "ada"]).await;
     assert_eq!(code, 0, "{said}");
@@ -406,12 +406,18 @@ async fn a_key_that_would_make_no_sense_is_not_made() {
     }
     let (code, _, said) = keys(folder.path(), &["revoke", "0123"]).await;
     assert_eq!(code, 1);
+    assert!(said.contains("error: there are no keys yet"), "{said}");
+    assert!(!folder.path().join(FILE).exists());
+    make_key(folder.path(), &["--owner", "ada"]).await;
+    let (file, away) = (folder.path().join(FILE), folder.path().join("away"));
+    fs::rename(&file, &away).unwrap();
+    let (code, _, said) = keys(folder.path(), &["revoke", "0123"]).await;
+    assert_eq!(code, 1);
     assert!(
         said.contains("server-keys.json, so that no key in it can be revoked"),
         "{said}"
     );
-    assert!(!folder.path().join(FILE).exists());
-    make_key(folder.path(), &["--owner", "ada"]).await;
+    fs::rename(away, file).unwrap();
     let (code, _, said) = keys(folder.path(), &["revoke", "0123"]).await;
     assert_eq!(code, 1);
     assert!(
