@@ -1,5 +1,6 @@
 //! TLS: the certificate and key that the server shows, read from files, and read again once those have changed.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::with_causes;
+use neuraxis_app::TlsFiles;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -64,6 +66,15 @@ pub enum TlsError {
         /// What is wrong with it.
         #[source]
         source: pem::Error,
+    },
+    /// The key is encrypted.
+    #[error(
+        "the key {path} is encrypted, and the server takes no key that is: write it without a passphrase, as `openssl pkey` does, \
+         for its owner alone"
+    )]
+    Encrypted {
+        /// The file.
+        path: PathBuf,
     },
     /// Others than its owner's group may read the key.
     #[error("everybody can read the key {path}; make it readable for its owner alone: chmod 600")]
@@ -248,7 +259,12 @@ fn acceptor(
         return Err(TlsError::Exposed { path });
     }
     let private = PrivateKeyDer::from_pem_file(key);
-    let private = private.map_err(|source| unreadable("the key", key, source))?;
+    let private = private.map_err(|source| match is_encrypted(key) {
+        true => TlsError::Encrypted {
+            path: key.to_owned(),
+        },
+        false => unreadable("the key", key, source),
+    })?;
     let unusable = |source| TlsError::Pair {
         certificate: certificate.to_owned(),
         key: key.to_owned(),
@@ -261,6 +277,11 @@ fn acceptor(
     let mut config = config.with_single_cert(chain, private).map_err(unusable)?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Tells whether a key that cannot be read is encrypted. A pipe would be waited for.
+fn is_encrypted(key: &Path) -> bool {
+    key.is_file() && fs::read(key).is_ok_and(|pem| TlsFiles::is_encrypted(&pem))
 }
 
 /// Tells whether everybody on the machine can read a file.

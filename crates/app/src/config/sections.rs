@@ -258,6 +258,16 @@ impl ServerConfig {
 }
 
 impl TlsFiles {
+    /// Tells whether the private keys in a PEM file are encrypted, so that a server can read none of them.
+    #[must_use]
+    pub fn is_encrypted(pem: &[u8]) -> bool {
+        let pem = String::from_utf8_lossy(pem);
+        let kinds: Vec<&str> = pem.lines().filter_map(kind_of_key).collect();
+        let are_all = !kinds.is_empty() && kinds.iter().all(|kind| *kind == "ENCRYPTED ");
+        // The second is the older form, which looks like any other key but for this.
+        are_all || pem.contains("Proc-Type: 4,ENCRYPTED")
+    }
+
     /// Lets paths count from the files that name them.
     pub(super) fn resolved(self, layers: &Layers, environment: &Environment) -> Self {
         let Self { certificate, key } = self;
@@ -266,6 +276,12 @@ impl TlsFiles {
             key: layers.resolved(environment, "server.tls.key", &key),
         }
     }
+}
+
+/// Returns what stands before the kind in a line with which a private key begins, such as `RSA `.
+fn kind_of_key(line: &str) -> Option<&str> {
+    let name = line.trim_end().strip_prefix("-----BEGIN ")?;
+    name.strip_suffix("PRIVATE KEY-----")
 }
 
 /// The port that `neuraxis-server` listens on unless another is asked for.

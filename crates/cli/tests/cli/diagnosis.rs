@@ -345,6 +345,19 @@ fn the_doctor_looks_at_what_the_server_refuses_to_start_without() {
     ] {
         assert!(told.contains(expected), "{told}");
     }
+    for (key, is_encrypted) in [
+        ("-----BEGIN ENCRYPTED PRIVATE KEY-----\r\n", true),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n",
+            true,
+        ),
+        ("-----BEGIN PRIVATE KEY-----\n", false),
+    ] {
+        let told = found([("b.pem", ""), ("a.pem", certificate), ("a.key", key)]);
+        let expected = "a.key is encrypted, and the server takes no key that is";
+        assert_eq!(told.contains(expected), is_encrypted, "{told}");
+        assert_eq!(told.contains("ok TLS "), !is_encrypted, "{told}");
+    }
 }
 
 #[test]

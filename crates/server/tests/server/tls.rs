@@ -104,7 +104,7 @@ async fn a_page_is_of_the_same_origin_if_its_scheme_is_too() {
 #[tokio::test]
 async fn a_certificate_and_a_key_that_cannot_be_used_are_named_at_the_start() {
     type Spoil = fn(&Path);
-    let cases: [(Spoil, &str); 5] = [
+    let cases: [(Spoil, &str); 6] = [
         (
             |folder| fs::remove_file(folder.join("server.pem")).unwrap(),
             "the certificate ",
@@ -131,6 +131,14 @@ async fn a_certificate_and_a_key_that_cannot_be_used_are_named_at_the_start() {
         (
             |folder| fs::write(folder.join("server.key"), "").unwrap(),
             "the key ",
+        ),
+        (
+            |folder| {
+                let key = fs::read_to_string(folder.join("server.key")).unwrap();
+                let key = key.replace(" PRIVATE", " ENCRYPTED PRIVATE");
+                fs::write(folder.join("server.key"), key).unwrap();
+            },
+            "server.key is encrypted, and the server takes no key that is",
         ),
     ];
     for (spoil, expected) in cases {

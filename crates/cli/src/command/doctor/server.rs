@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use neuraxis::core::log::describe::counted;
-use neuraxis_app::{Config, Environment, ServerKeyFile};
+use neuraxis_app::{Config, Environment, ServerKeyFile, TlsFiles};
 
 use super::check::{Check, Outcome};
 use super::surroundings::failed;
@@ -56,7 +56,8 @@ fn tls(config: &Config, environment: &Environment) -> Option<Check> {
     let certificate = environment.working_dir().join(&files.certificate);
     let key = environment.working_dir().join(&files.key);
     let unusable = fault_of_pem(&certificate, b"CERTIFICATE-----")
-        .or_else(|| fault_of_pem(&key, b"PRIVATE KEY-----"));
+        .or_else(|| fault_of_pem(&key, b"PRIVATE KEY-----"))
+        .or_else(|| encryption_of(&key));
     if let Some(fault) = unusable {
         let check = Check::here(NAME, Outcome::Failed, fault);
         return Some(check.fix("name PEM files that the server can read in server.tls"));
@@ -86,6 +87,15 @@ fn fault_of_pem(path: &Path, kind: &[u8]) -> Option<String> {
         }
         Ok(_) => None,
     }
+}
+
+/// Says that a key is encrypted, if it is.
+fn encryption_of(key: &Path) -> Option<String> {
+    let pem = fs::read(key).ok()?;
+    TlsFiles::is_encrypted(&pem).then(|| {
+        let key = key.display();
+        format!("{key} is encrypted, and the server takes no key that is")
+    })
 }
 
 /// Tells whether everybody on the machine can read a key.
