@@ -226,24 +226,6 @@ async fn the_events_of_a_response_tell_its_items_without_breaks_before_and_with_
 }
 
 #[tokio::test]
-async fn messages_on_both_sides_of_a_thought_of_one_reply_have_one_empty_line_between() {
-    for after in ["Noon.", "\n\n\n\nNoon."] {
-        let thought = reply::reasoned("Hm.", "").parts.remove(0);
-        let [before, after] = ["I look.", after].map(ReplyPart::text);
-        let said = reply::of([before, thought, after], ReplyFinish::Stop);
-        let model = ScriptedModel::always(Script::from(said).split(1));
-        let server = InProcess::of(model).await;
-        let body = json!({"input": "Time?", "stream": true});
-        let events = parsed(&stream(&server.client(), "/v1/responses", &body).await);
-        let deltas = events
-            .iter()
-            .filter(|event| event["type"] == "response.output_text.delta");
-        let told: String = deltas.filter_map(|event| event["delta"].as_str()).collect();
-        assert_eq!(told, "I look.\n\nNoon.");
-    }
-}
-
-#[tokio::test]
 async fn what_a_model_said_before_it_broke_off_is_streamed_and_is_none_of_the_response() {
     let error = LlmError::new(LlmErrorKind::Connection, "reset by peer");
     let broken = Script::from(reply::text("It is false, I believe."));
