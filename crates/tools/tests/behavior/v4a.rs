@@ -203,6 +203,10 @@ async fn a_hunk_that_does_not_fit_or_has_no_file_is_refused_and_changes_nothing(
             "does_not_fit: \"a.rs\": hunk 2 of 2 only adds lines and does not say where; put `@@ LINE` with the line above",
         ),
         (
+            "*** Update File: a.rs\n@@ -8,3 +8,4 @@ fn b() {\n+    three\n",
+            "does_not_fit: \"a.rs\": hunk 1 of 1 only adds lines and does not say where",
+        ),
+        (
             "*** Update File: a.rs\n--- a/c.rs\n+++ b/c.rs\n@@ -2 +2 @@\n-    one\n",
             "invalid_patch: among the lines of \"a.rs\" stand names as a unified diff has them, `--- c.rs` and `+++ c.rs`;",
         ),

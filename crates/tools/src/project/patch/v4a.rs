@@ -1,7 +1,8 @@
 //! Patches in the form V4A, which models of OpenAI are taught (the prompting guide of GPT-4.1), as the unified diff that says the
 //! same. Hunks of that form have no numbers: lines behind `@@` say below what they are, and one that only adds goes directly below
 //! the last of them. Where there are numbers all the same, they count if the lines fit there, and the text behind them is such a
-//! line if it is one of the file and no other is the same.
+//! line if it is one of the file and no other is the same. Below that text nothing is added without lines around it: it is often
+//! one far further up.
 //!
 //! The policy reads paths from the same lines (`*** Update File: ` and so on) before a call may run.
 
@@ -404,8 +405,10 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
     };
     // Without a line of its own it would take that of each hunk behind it.
     let is_only = || (0..file.len()).filter(fits).nth(1).is_none();
-    let is_below =
-        |start: usize| !hunk.below.is_empty() || section.is_some_and(|section| section <= start);
+    let is_below = |start: usize| {
+        let is_below_section = section.is_some_and(|section| section <= start);
+        !hunk.below.is_empty() || (is_below_section && !old.is_empty())
+    };
     match (start, hunk.below.last()) {
         (None, Some(below)) => Err(format!(
             "the lines of the hunk do not stand below `@@ {below}`"
