@@ -155,6 +155,7 @@ async fn a_hunk_that_only_adds_goes_directly_below_the_line_that_it_names() {
         ("@@ c\n+x\n", "a\r\nb\r\nc\r\nx\r\n"),
         ("@@ -1,0 +2 @@\n+x\n", "a\r\nx\r\nb\r\nc\r\n"),
         ("@@ -0,0 +1 @@\n+x\n", "x\r\na\r\nb\r\nc\r\n"),
+        ("@@ b\n@@ c\n+x\n", "a\r\nb\r\nc\r\nx\r\n"),
         ("@@ a\n+x\n@@ b\n+y\n", "a\r\nx\r\nb\r\ny\r\nc\r\n"),
         ("@@\n-a\n+A\n@@ b\n+y\n@@\n-c\n", "A\r\nb\r\ny\r\n"),
     ] {
@@ -205,6 +206,11 @@ async fn a_hunk_that_does_not_fit_or_has_no_file_is_refused_and_changes_nothing(
         (
             "*** Update File: a.rs\n@@ -8,3 +8,4 @@ fn b() {\n+    three\n",
             "does_not_fit: \"a.rs\": hunk 1 of 1 only adds lines and does not say where",
+        ),
+        (
+            "*** Update File: a.rs\n@@ }\n+// b\n",
+            "does_not_fit: \"a.rs\": hunk 1 of 1 only adds lines below `@@ }`, which is in more than one place: at the lines 4, 9; \
+             put `@@ LINE` with a line above that in front",
         ),
         (
             "*** Update File: a.rs\n--- a/c.rs\n+++ b/c.rs\n@@ -2 +2 @@\n-    one\n",

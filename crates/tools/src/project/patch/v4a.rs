@@ -362,7 +362,7 @@ fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, 
         let start = start(&file, each, &mut next)
             .map_err(|why| invalid(format!("{why} in {path:?}; read the file again")))?;
         if start.is_none() {
-            check_sure(&file, &each.old()).map_err(|why| FileError::HunkMisfit {
+            check_sure(&file, each).map_err(|why| FileError::HunkMisfit {
                 path: path.to_owned(),
                 why: format!("hunk {number} of {} {why}", hunks.len()),
             })?;
@@ -390,6 +390,12 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
             found.ok_or_else(|| format!("`@@ {below}` names no line that is further down"))?;
         *next += found + 1;
     }
+    // Nothing but that line says where it adds, and another may be meant.
+    let behind = file.get(*next..).unwrap_or_default();
+    let may_be_another = match hunk.below.as_slice() {
+        [only] if old.is_empty() => behind.iter().any(|line| line.trim() == *only),
+        _ => false,
+    };
     let fits = |start: &usize| stands_at(file, &old, *start);
     let said = hunk.said_start(&old);
     let section = hunk.below_section(file);
@@ -407,7 +413,7 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
     let is_only = || (0..file.len()).filter(fits).nth(1).is_none();
     let is_below = |start: usize| {
         let is_below_section = section.is_some_and(|section| section <= start);
-        !hunk.below.is_empty() || (is_below_section && !old.is_empty())
+        (!hunk.below.is_empty() && !may_be_another) || (is_below_section && !old.is_empty())
     };
     match (start, hunk.below.last()) {
         (None, Some(below)) => Err(format!(
@@ -429,8 +435,18 @@ fn stands_at(file: &[&str], old: &[&str], start: usize) -> bool {
     here == Some(old)
 }
 
-/// Refuses lines without a place of their own that fit in more than one.
-fn check_sure(file: &[&str], old: &[&str]) -> Result<(), String> {
+/// Refuses lines without a place of their own that fit in more than one, and lines that are added where nobody can tell.
+fn check_sure(file: &[&str], hunk: &Hunk<'_>) -> Result<(), String> {
+    let old = hunk.old();
+    if let ([], [below]) = (old.as_slice(), hunk.below.as_slice()) {
+        let named =
+            (0..file.len()).filter(|at| file.get(*at).is_some_and(|line| line.trim() == *below));
+        return Err(format!(
+            "only adds lines below `@@ {below}`, which is in more than one place: at the lines {}; put `@@ LINE` with a line \
+             above that in front, or lines of the file around what it adds",
+            lines_at(named)
+        ));
+    }
     if old.is_empty() {
         return Err(
             "only adds lines and does not say where; put `@@ LINE` with the line above it in front, or lines of the file \
@@ -438,7 +454,7 @@ fn check_sure(file: &[&str], old: &[&str]) -> Result<(), String> {
                 .into(),
         );
     }
-    let places = || (0..file.len()).filter(|start| stands_at(file, old, *start));
+    let places = || (0..file.len()).filter(|start| stands_at(file, &old, *start));
     if places().nth(1).is_none() {
         return Ok(());
     }
