@@ -36,6 +36,9 @@ pub(crate) fn without_secrets(url: &str) -> String {
     if is_postgres_without_password(url) {
         return url.to_owned();
     }
+    if has_pairs(url) {
+        return HIDDEN.to_owned();
+    }
     let (url, query) = match url.find(['?', '#']) {
         // A stray question mark may be part of a password that was not escaped: then everything up to the last @ goes.
         Some(end) if !url.get(end..).is_some_and(|rest| rest.contains('@')) => {
@@ -59,14 +62,22 @@ pub(crate) fn without_secrets(url: &str) -> String {
     format!("{scheme}{HIDDEN}@{host}{query}")
 }
 
-/// Returns an address without what may be a password although it has no place for one: behind a user that has no host, or in
-/// pairs as programs of Postgres take them, `host=db password=…`.
+/// Tells whether a text has pairs, as programs of Postgres take them in place of an address: `host=db password=…`. A password
+/// among them may hold any sign.
+fn has_pairs(text: &str) -> bool {
+    let (start, is_address) = match text.split_once("://") {
+        Some((start, _)) => (start, true),
+        None => (text, false),
+    };
+    let start = start.split(['?', '#']).next().unwrap_or_default();
+    // An option of a program may stand before an address, as `--db=`.
+    start.contains('=') && (!is_address || start.contains(char::is_whitespace))
+}
+
+/// Returns an address without what may be a password although it has no place for one: behind a user that has no host.
 fn without_misplaced_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
-        return match url.contains('=') {
-            true => HIDDEN.to_owned(),
-            false => url.to_owned(),
-        };
+        return url.to_owned();
     };
     let host = rest.split('/').next().unwrap_or_default();
     match host.split_once(':') {
