@@ -324,8 +324,13 @@ impl<'a> Facts<'a> {
     /// leads nobody behind it elsewhere.
     fn add_folders(&self, parts: &[Part], begin: &PathTarget, found: &mut Vec<PathTarget>) {
         let mut at = begin.clone();
-        let mut may_be_back = false;
+        // A part without words sets variables alone.
+        let may_set = |part: &Part| {
+            part.words.is_empty() || part.words.iter().any(|word| word.starts_with("CDPATH="))
+        };
+        let (mut may_be_back, mut is_set) = (false, false);
         for part in parts {
+            is_set |= may_set(part);
             self.add_folders(&part.inner, &at, found);
             if let Some(folder) = part.folder_change() {
                 if may_be_back {
@@ -333,8 +338,8 @@ impl<'a> Facts<'a> {
                 }
                 at = lead(folder, base_of(&at), self.root);
                 found.push(at.clone());
-                // A variable before it, for example, may say where it looks for the folder.
-                found.extend(part.unclear.map(|_| PathTarget::Unclear));
+                // A variable, for example, may say where it looks for the folder.
+                found.extend((is_set || part.unclear.is_some()).then_some(PathTarget::Unclear));
             }
             // Behind parentheses, for example, all is as it was before them.
             may_be_back |= part.unclear.is_some();

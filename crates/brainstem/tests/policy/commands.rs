@@ -336,6 +336,8 @@ fn a_command_runs_in_the_folders_that_it_goes_to() {
         "cd {vendor,} && cat f",
         "cd `echo vendor` && cat f",
         "CDPATH=vendor cd x && cat f",
+        "CDPATH=vendor; cd x && cat f",
+        "export CDPATH=vendor && cd x && cat f",
     ] {
         assert_eq!(judged(&but_vendor, command), "ask", "{command}");
     }
