@@ -127,9 +127,10 @@ impl Terminal {
             }
             // What was shown stands above what the shell wrote while this program was stopped.
             let is_continued = continued.as_mut().and_then(|it| it.recv().now_or_never());
-            is_owed |= is_continued.is_some();
-            if is_owed && terminal::is_in_the_background() {
-                // Who brings a program that goes on to the front need not continue it once more.
+            let is_away = terminal::is_in_the_background();
+            is_owed |= is_away || is_continued.is_some();
+            if is_away {
+                // Who reads there is stopped, and who brings it to the front need not continue it once more.
                 std::thread::sleep(LOOK_EVERY);
                 continue;
             }
