@@ -166,7 +166,7 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
     }
     let results = model.results();
     assert!(
-        results.contains("unless untrusted content or a rule that asks is why"),
+        results.contains("a rule that allows it, where the mode alone asks,"),
         "{results}"
     );
     assert!(!done.stderr.contains("allow it with a rule"), "{done:?}");

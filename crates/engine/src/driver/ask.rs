@@ -14,13 +14,12 @@ use crate::driver::{Driver, answered};
 
 /// What is said of a call about which a person would be asked, where there is none.
 const NOBODY: &str = "it needs a person's approval, and nobody can give it here \
-                      (an approver, a rule that allows it, unless untrusted content or a rule that asks is why, or a freer mode \
-                      could)";
+                      (an approver, a rule that allows it, where the mode alone asks, or a freer mode could)";
 
 /// What is said of a call about which a person would be asked later, where the run could not go on then.
 const NOT_KEPT: &str = "it needs a person's approval, and cannot wait for it: the data policy keeps out of the log what the run \
-                        would go on with (somebody who decides at once, a rule that allows it, unless untrusted content or a rule \
-                        that asks is why, or a freer mode could)";
+                        would go on with (somebody who decides at once, a rule that allows it, where the mode alone asks, \
+                        or a freer mode could)";
 
 /// How long an embedder's hook may think before the run goes on without its advice.
 pub(super) const MAX_ADVICE_TIME: Duration = Duration::from_secs(30);

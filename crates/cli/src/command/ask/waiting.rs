@@ -25,21 +25,20 @@ pub(super) fn turned_away(put_off: &str, causes: &[AskCause]) -> CommandError {
 /// Says how to get a call allowed that was denied because nobody could be asked, and what made governance ask.
 fn how_to_allow(put_off: &str, causes: &[AskCause]) -> String {
     let asks = |cause| causes.contains(&cause);
-    if asks(AskCause::UntrustedContent) {
-        format!(
-            "ask at a terminal to be shown it, or {put_off}; no rule lifts that, since untrusted content is why: of a tool that \
-             brings none, say `open_world = false` in [trust.NAME] (`neuraxis help policy`)"
-        )
+    let why = if asks(AskCause::UntrustedContent) {
+        "no rule lifts that, since untrusted content is why: of a tool that brings none, say `open_world = false` in [trust.NAME]"
+    } else if asks(AskCause::Layer) {
+        "no rule lifts that, since a layer above the mode asks, such as a project's own file: change that one"
     } else if asks(AskCause::Rule) {
-        format!(
-            "ask at a terminal to be shown it, or {put_off}; no rule that allows it lifts that, since a rule asks: change that one \
-             (`neuraxis help policy`)"
-        )
+        "no rule that allows it lifts that, since a rule asks: change that one"
+    } else if asks(AskCause::UnclearRule) {
+        "no rule that allows it lifts that, since what the call does cannot be told for certain"
     } else {
-        format!(
+        return format!(
             "ask at a terminal to be shown it, {put_off}, or allow it with a rule (`neuraxis help policy`)"
-        )
-    }
+        );
+    };
+    format!("ask at a terminal to be shown it, or {put_off}; {why} (`neuraxis help policy`)")
 }
 
 /// How many calls are named.
@@ -88,4 +87,24 @@ pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> Comman
         format!("`neuraxis approvals approve {run} {name}` (or deny) decides about one of them")
     });
     hints.fold(error, CommandError::hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_that_allows_is_proposed_where_the_mode_alone_asks() {
+        for (causes, is_proposed) in [
+            (&[AskCause::Mode][..], true),
+            (&[AskCause::Layer], false),
+            (&[AskCause::Mode, AskCause::Layer], false),
+            (&[AskCause::Rule], false),
+            (&[AskCause::UnclearRule], false),
+            (&[AskCause::Mode, AskCause::UntrustedContent], false),
+        ] {
+            let hint = how_to_allow(WITH_OPTION, causes);
+            assert_eq!(hint.contains("allow it with a rule"), is_proposed, "{hint}");
+        }
+    }
 }
