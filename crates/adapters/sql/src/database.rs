@@ -281,7 +281,14 @@ pub(crate) fn shown(url: &str) -> String {
     }
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
     let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    format!("{scheme}://{rest}")
+    // Where the host was forgotten, a password stands in the place of the port.
+    let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let place = match place.split_once(':') {
+        Some((host, port)) if !host.starts_with('[') && !is_number(port) => host,
+        _ => place,
+    };
+    format!("{scheme}://{place}{path}")
 }
 
 #[cfg(test)]
@@ -297,6 +304,7 @@ mod tests {
             "postgresql://db/nx?user=me&password=s3cret",
             "mysql://me:s3cret@db/nx",
             "postgres:me:s3cret@db",
+            "postgres://me:s3cret/nx",
             "s3cret",
         ] {
             let config = format!("{:?}", SqlConfig::new(url));

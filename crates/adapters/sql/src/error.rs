@@ -14,7 +14,7 @@ use crate::own_file::UnsafeFile;
 pub enum OpenError {
     /// The URL names no database that this store can use.
     #[error(
-        "{url} names no database: it must be sqlite://PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+        "{url} names no database: it must be sqlite://PATH or postgres://USER@HOST:PORT/DATABASE, with a password as USER:PASSWORD"
     )]
     Url {
         /// The URL, without its password.

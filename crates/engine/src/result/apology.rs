@@ -17,15 +17,10 @@ const MAX_NAME_CHARS: usize = 64;
 /// Returns the sentence for a run that ended because of the last failure of a model call of its root agent, if that is why
 /// it ended.
 pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> {
-    let of_root = records
-        .iter()
-        .rev()
-        .filter(|record| record.agent == AgentId::ROOT);
-    let mut failures = of_root.filter_map(|record| match &record.body {
+    let error = last_of_root(records, |body| match body {
         RecordBody::LlmFailed(failed) => Some(&failed.error),
         _ => None,
-    });
-    let error = failures.next()?;
+    })?;
     (error.to_string() == why).then(|| match error.kind {
         LlmErrorKind::ContextOverflow { .. } => match room(records) {
             Some(room) => format!("{} {room}", sentence(error)),
@@ -39,17 +34,25 @@ pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> 
     })
 }
 
+/// Returns what the last record of the root agent says that says anything of the kind.
+fn last_of_root<'a, T>(
+    records: &'a [Arc<Record>],
+    says: impl Fn(&'a RecordBody) -> Option<T>,
+) -> Option<T> {
+    let mut of_root = records.iter().rev();
+    of_root.find_map(|record| match record.agent {
+        AgentId::ROOT => says(&record.body),
+        _ => None,
+    })
+}
+
 /// Returns the sentence for a run that ended because a call of its root agent failed: which tool, and what it said.
 pub(super) fn for_tool(records: &[Arc<Record>]) -> String {
-    let of_root = records
-        .iter()
-        .rev()
-        .filter(|record| record.agent == AgentId::ROOT);
-    let mut failed = of_root.filter_map(|record| match &record.body {
+    let failed = last_of_root(records, |body| match body {
         RecordBody::ToolResult(result) if result.failure.is_some() => Some(result),
         _ => None,
     });
-    let Some(result) = failed.next() else {
+    let Some(result) = failed else {
         return "I stopped because a tool failed.".to_owned();
     };
     let name: String = result.name.chars().take(MAX_NAME_CHARS).collect();
@@ -64,15 +67,11 @@ pub(super) fn for_tool(records: &[Arc<Record>]) -> String {
 
 /// Returns the sentence for a run that was cancelled, with the reason that was given.
 pub(super) fn for_cancelling(records: &[Arc<Record>]) -> String {
-    let of_root = records
-        .iter()
-        .rev()
-        .filter(|record| record.agent == AgentId::ROOT);
-    let mut reasons = of_root.filter_map(|record| match &record.body {
+    let reason = last_of_root(records, |body| match body {
         RecordBody::Cancelled(cancelled) => Some(&cancelled.reason),
         _ => None,
     });
-    let why = reasons.next().map(|why| one_line(why));
+    let why = reason.map(|why| one_line(why));
     match why.filter(|why| !why.is_empty()) {
         Some(why) => format!("Cancelled before there was an answer: {why}"),
         None => "Cancelled before there was an answer.".to_owned(),
