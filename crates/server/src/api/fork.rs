@@ -8,7 +8,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::log::RunView;
-use neuraxis::core::{AgentName, Record, RunId, Turn, last_turn, with_causes};
+use neuraxis::core::{AgentName, Decision, Record, RunId, Turn, last_turn, with_causes};
 use neuraxis::engine::{ForkError, ForkOptions, UuidV7};
 use neuraxis::ports::Ids as _;
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::run_id;
-use crate::access::detached;
+use crate::access::{detached, is_about};
 use crate::attached::{self, Attached, MAX_BODY_BYTES};
 use crate::body;
 use crate::caller::Caller;
@@ -44,9 +44,9 @@ pub(super) struct Fork {
     turn: Option<u64>,
     /// The id of the new session; the server makes one, if left out.
     session: Option<SessionId>,
-    /// Where the request comes from; `chat` if left out, or the only one that the caller may use.
+    /// Where the request comes from; that of the run, if left out.
     channel: Option<Channel>,
-    /// How much freedom it has; `moderate` if left out, or the freest that is no freer and that the caller may choose.
+    /// How much freedom it has; that of the run, if left out.
     mode: Option<Mode>,
     /// The agent that answers; that of the run, if left out.
     agent: Option<AgentName>,
@@ -83,16 +83,21 @@ impl Fork {
         }
     }
 
+    /// Returns how the run goes on. What is not said is as it was decided for the run: what was kept from the log or from a model
+    /// there is kept from them here.
     fn options(
         &self,
         session: SessionId,
-        caller: &Caller,
-        limited: &Limited,
+        decided: Option<&Decision>,
+        (caller, limited): (&Caller, &Limited),
     ) -> Result<ForkOptions, Problem> {
         let mut options = ForkOptions::new(session);
-        let (channel, mode) = (self.channel.clone(), self.mode.clone());
-        (options.channel, options.mode) = caller.chosen(limited, channel, mode);
-        options.agent.clone_from(&self.agent);
+        let channel = self.channel.as_ref().or(decided.map(|it| &it.channel));
+        let mode = self.mode.as_ref().or(decided.map(|it| &it.mode));
+        (options.channel, options.mode) = caller.chosen(limited, channel.cloned(), mode.cloned());
+        let agent = self.agent.as_ref();
+        let agent = agent.or(decided.and_then(|it| it.agent.as_ref()));
+        options.agent = agent.cloned();
         options.message.clone_from(&self.message);
         options.attachments = attached::parts(&self.attachments)?;
         Ok(options)
@@ -134,11 +139,12 @@ pub(crate) async fn fork(
     caller.run(&orchestrator, id).await?;
     let records = orchestrator.sessions().records(id).await?;
     let at = said.turn_of(&records)?;
-    let mut options = said.options(session, &caller, &limited)?;
-    if options.agent.is_none() {
-        let view = RunView::of(&records);
-        options.agent = view.decision().and_then(|decision| decision.agent.clone());
-    }
+    let view = RunView::of(&records);
+    let mut options = said.options(
+        session,
+        view.decision().map(Arc::as_ref),
+        (&caller, &limited),
+    )?;
     // What the caller may not choose for a turn, it may not choose here.
     let mut turn = UserRequest::new(options.session_id.clone(), "");
     turn.channel.clone_from(&options.channel);
@@ -150,6 +156,7 @@ pub(crate) async fn fork(
     let begun = detached(async move {
         let handle = orchestrator.runs().fork(id, at, options).await?;
         drop(beginning);
+        is_about(handle.run_id());
         let run = handle.clone();
         tokio::spawn(async move {
             // However it ended, it needs its slot no longer.

@@ -150,10 +150,32 @@ async fn a_fork_is_held_to_what_the_key_allows_a_turn() {
             "{problem}"
         );
     }
-    // What it leaves out is chosen among what its key allows.
-    for key in &keys[..3] {
+    // What it leaves out is as it was for the run, and held to the same.
+    for (key, expected) in keys.iter().zip([202, 403, 403, 403]) {
         let client = Client::with_key(program.url(), key);
-        let (status, forked) = fork(&client, run, json!({"message": "and now?"})).await;
-        assert_eq!(status, 202, "{forked}");
+        let (status, told) = fork(&client, run, json!({"message": "and now?"})).await;
+        assert_eq!(status, expected, "{told}");
     }
+}
+
+#[tokio::test]
+async fn a_fork_that_names_neither_has_the_channel_and_the_mode_of_its_run() {
+    let program = Program::start().await;
+    let client = program.client();
+    let asked = json!({
+        "message": "What time is it?", "channel": "system_health", "mode": "conservative"
+    });
+    let (_, first) = client.ask("s", &asked).await;
+    let run = first["run_id"].as_str().unwrap();
+    let (status, forked) = fork(&client, run, json!({"message": "and now?"})).await;
+    assert_eq!(status, 202, "{forked}");
+    let run = forked["run_id"].as_str().unwrap();
+    let events = client.get(&format!("/api/v1/runs/{run}/events"));
+    let frames = client.events(events).await.rest().await;
+    let decision = frames.iter().find(|frame| frame.event == "decision");
+    let decision = &decision.unwrap().data;
+    assert_eq!(
+        (&decision["channel"], &decision["mode"]),
+        (&json!("system_health"), &json!("conservative"))
+    );
 }
