@@ -1,12 +1,13 @@
 //! What is noted of every request: its id, which every answer and every line of the log carries, a line of the access log,
 //! and the figures of `/metrics`.
 //!
-//! Of what a client wrote only the id and the method get into the log, and of the address only the route that it matched: no
-//! text of a client can pass for a line of ours.
+//! Of what a client wrote only the id and the method get into the log, and of the address only the route that it matched and the
+//! run that it names: no text of a client can pass for a line of ours.
 
 mod traced;
 
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
-use neuraxis::core::with_causes;
+use neuraxis::core::{RunId, with_causes};
 use neuraxis_app::AccessLog;
 use tracing::{Instrument, Span};
 
@@ -44,18 +45,19 @@ pub(crate) struct Access {
     pub(crate) metrics: Metrics,
 }
 
-/// The spans of a request: the one that lines of the log are in, and the one that is exported.
+/// What a request carries along: the span that lines of the log are in, the one that is exported, and the run that it is about.
 #[derive(Debug, Clone)]
-struct Spans {
+struct Carried {
     logged: Span,
     exported: Span,
+    run: Arc<OnceLock<RunId>>,
 }
 
 tokio::task_local! {
-    static SPANS: Spans;
+    static CARRIED: Carried;
 }
 
-impl Spans {
+impl Carried {
     fn around<F: Future>(self, work: F) -> impl Future<Output = F::Output> {
         work.instrument(self.logged).instrument(self.exported)
     }
@@ -72,12 +74,19 @@ pub(crate) async fn detached<T: Send + 'static>(
 
 /// Keeps what is done for a request in its spans, also in a task of its own.
 fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
-    let spans = SPANS.try_with(Clone::clone);
-    let spans = spans.unwrap_or_else(|_| Spans {
+    let carried = CARRIED.try_with(Clone::clone);
+    let carried = carried.unwrap_or_else(|_| Carried {
         logged: Span::current(),
         exported: Span::none(),
+        run: Arc::default(),
     });
-    spans.around(work)
+    CARRIED.scope(carried.clone(), carried.around(work))
+}
+
+/// Notes the run that the request at hand is about, for the access log.
+pub(crate) fn is_about(run: RunId) {
+    // Whatever is not done for a request has no line there.
+    let _ = CARRIED.try_with(|carried| carried.run.set(run));
 }
 
 /// Gives a request its id, and notes how it was answered.
@@ -87,18 +96,22 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let method = known(request.method());
     let is_head = request.method() == Method::HEAD;
     let route = request.extensions().get::<MatchedPath>().cloned();
+    let named = route.as_ref().map(MatchedPath::as_str);
+    let named = named.and_then(|route| run_in(route, request.uri().path()));
     // A span of the highest level is there for every line that is logged at all.
     let span = tracing::error_span!("request", id = %id);
     let traced = Traced::begin(method, route.as_ref(), &id);
     let trace = traced.join(trace_parent::of(request.headers()));
     let answering = trace_parent::scope(trace, next.run(request));
     let answering = id.clone().scope(answering);
-    let spans = Spans {
+    let carried = Carried {
         logged: span.clone(),
         exported: traced.0.clone(),
+        run: Arc::default(),
     };
-    let answering = SPANS.scope(spans.clone(), answering);
-    let mut response = spans.around(answering).await;
+    let answering = CARRIED.scope(carried.clone(), answering);
+    let about = Arc::clone(&carried.run);
+    let mut response = carried.around(answering).await;
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.header().clone());
     let status = response.status();
@@ -118,6 +131,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         id,
         method,
         route,
+        run: named.or_else(|| about.get().copied()),
         status,
         problem,
         caller,
@@ -128,6 +142,14 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         _open: is_stream(&response).then(|| http.open_stream()),
     };
     response.map(|body| Body::new(Noted { body, line, span }))
+}
+
+/// Returns the run that an address names, where its route has one.
+fn run_in(route: &str, path: &str) -> Option<RunId> {
+    let rest = route.strip_prefix("/api/v1/runs/{id}")?;
+    let of_run = rest.is_empty() || rest.starts_with('/');
+    let id = path.strip_prefix("/api/v1/runs/")?.split('/').next()?;
+    of_run.then(|| id.parse().ok().map(RunId)).flatten()
 }
 
 /// Returns the name of a method, or that it is none of those there are routes for.
@@ -151,6 +173,8 @@ struct Line {
     id: RequestId,
     method: &'static str,
     route: Option<MatchedPath>,
+    /// The run that the address names, or that began with the request.
+    run: Option<RunId>,
     status: StatusCode,
     problem: Option<&'static str>,
     /// Who asked, once that is known.
@@ -170,16 +194,20 @@ impl Drop for Line {
         let route = self.route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
         let (method, status) = (self.method, self.status.as_u16());
         let problem = self.problem;
+        let run = self.run.map(|run| run.to_string());
+        let run = run.as_deref();
         let key = self.caller.as_ref().and_then(Caller::key);
         let (owner, key) = (key.map(|key| &*key.owner), key.map(|key| &*key.id));
         let (bytes, complete) = (self.bytes, self.is_whole);
         let ms = millis(self.began.elapsed());
         match self.log {
             Some(_) => tracing::info!(
-                target: TARGET, id, method, route, status, ms, bytes, complete, problem, owner, key, "answered"
+                target: TARGET, id, method, route, run, status, ms, bytes, complete, problem, owner, key,
+                "answered"
             ),
             None => tracing::debug!(
-                id, method, route, status, ms, bytes, complete, problem, owner, key, "answered"
+                id, method, route, run, status, ms, bytes, complete, problem, owner, key,
+                "answered"
             ),
         }
     }
@@ -247,6 +275,7 @@ mod tests {
             id: RequestId::of(&HeaderMap::new()),
             method: "GET",
             route: None,
+            run: None,
             status: StatusCode::OK,
             problem: None,
             caller: None,

@@ -98,6 +98,18 @@ impl Caller {
         self.key().map(|key| key.owner.as_str())
     }
 
+    /// Returns who decides, as records of decisions name people; `None` where nobody can tell.
+    pub(crate) fn by(&self) -> Option<String> {
+        match self {
+            Self::Anyone => None,
+            Self::Local => Some("the user of this machine, over HTTP".to_owned()),
+            Self::Key(key) => {
+                let (owner, id) = (&key.said.owner, &key.said.id);
+                Some(format!("{owner}, over HTTP with key {id}"))
+            }
+        }
+    }
+
     /// Returns whose sessions alone the caller sees; `None` for those of everybody.
     fn sees(&self) -> Option<&str> {
         let is_admin = |key: &&ServerKey| key.scopes.contains(&Scope::Admin);

@@ -17,7 +17,7 @@ use neuraxis::core::Seq;
 use neuraxis::engine::{NoResult, RequestError};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, UserRequest};
 
-use crate::access::detached;
+use crate::access::{self, detached};
 use crate::api::session_id;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
@@ -102,9 +102,10 @@ pub(crate) async fn start(
         request.context = std::mem::take(&mut request.context).with(held);
         beginning
     });
-    let begun = orchestrator.stream(request).await;
+    let (handle, events) = orchestrator.stream(request).await?;
     drop(beginning);
-    begun
+    access::is_about(handle.run_id());
+    Ok((handle, events))
 }
 
 /// How a client comes by the answer of a run that has no result yet.

@@ -360,6 +360,7 @@ async fn go_on(
     let orchestrator = limited.orchestrator();
     let approvals = orchestrator.approvals().with_context(context);
     let (runs, followers) = (orchestrator.runs(), limited.followers().clone());
+    let by = caller.by();
     let gone_on = detached(async move {
         for (waiting, _, status) in &decided {
             // To give it up is never too late: the run takes it for the expiry.
@@ -370,7 +371,7 @@ async fn go_on(
         }
         let decisions = decided.iter();
         let decisions = decisions.map(|(waiting, decision, _)| (waiting, decision.clone()));
-        let decided = approvals.decide_all_and_resume(decisions.collect(), None);
+        let decided = approvals.decide_all_and_resume(decisions.collect(), by);
         Ok::<_, DecideError>(match decided.await? {
             Decided::GoesOn(handle) => {
                 followers.go_on(run);

@@ -151,13 +151,14 @@ pub(crate) async fn decide(
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
     let decision = said.decision(&waiting)?;
+    let by = caller.by();
     let context = caller.going_on(&limited, &summary.session).await?;
     // A client that leaves in the middle must not leave a run that nobody drives.
     let decided = detached(async move {
         let approvals = orchestrator.approvals().with_context(context);
         let in_time = approvals.check_time(&waiting).await;
         in_time.map_err(DecideError::Resume)?;
-        approvals.decide_and_resume(&waiting, decision, None).await
+        approvals.decide_and_resume(&waiting, decision, by).await
     });
     let (Decided::GoesOn(_) | Decided::LeftToHolder) = decided.await??;
     let run_id = run;

@@ -279,14 +279,13 @@ async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question(
     let decision = json!({"decision": "approve", "question": open["question"]});
     let (status, kept) = decide(&program, &path, decision.clone()).await;
     assert_eq!((status, &kept["run_id"]), (202, &json!(run)));
-    let names: Vec<String> = frames
-        .rest()
-        .await
-        .into_iter()
-        .map(|frame| frame.event)
-        .collect();
-    assert!(names.contains(&"approval_decided".to_owned()), "{names:?}");
-    assert_eq!(names.last().unwrap(), "final");
+    let frames = frames.rest().await;
+    let decided = frames
+        .iter()
+        .find(|frame| frame.event == "approval_decided");
+    let by = &decided.unwrap().data["by"];
+    assert_eq!(by, "the user of this machine, over HTTP");
+    assert_eq!(frames.last().unwrap().event, "final");
     let (status, problem) = decide(&program, &path, decision).await;
     assert_eq!(
         (status, &problem["type"]),

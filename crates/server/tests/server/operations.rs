@@ -92,7 +92,8 @@ async fn as_json_each_answer_is_a_line_of_its_own_that_says_nothing_of_what_the_
     let program = with_log("json", "warn").await;
     let client = program.client();
     let turn = client.turn("secret-session", &json!({"message": "secret words"}));
-    assert_eq!(answer(turn.header(ID, "turn-1")).await.0, 200);
+    let (status, answered) = answer(turn.header(ID, "turn-1")).await;
+    assert_eq!(status, 200);
     let forged = "/api/v1/sessions/%0a%7b%22status%22:200%7d";
     let (status, _) = answer(client.get(forged).header(ID, "show-1")).await;
     assert!(status >= 400);
@@ -123,7 +124,10 @@ async fn as_json_each_answer_is_a_line_of_its_own_that_says_nothing_of_what_the_
     assert_eq!(turn["level"], "INFO");
     assert_eq!(turn["method"], "POST");
     assert_eq!(turn["route"], "/api/v1/sessions/{id}/turns");
-    assert_eq!(turn["status"], 200);
+    assert_eq!(
+        (&turn["status"], &turn["run"]),
+        (&json!(200), &answered["run_id"])
+    );
     assert_eq!(turn["complete"], true);
     assert!(turn["bytes"].as_u64().unwrap() > 100 && turn["ms"].is_u64());
     assert!(turn["timestamp"].is_string() && turn.get("problem").is_none());
@@ -132,6 +136,7 @@ async fn as_json_each_answer_is_a_line_of_its_own_that_says_nothing_of_what_the_
     assert_eq!(of("none-1")["problem"], "not-found");
     let stream = of("sse-1");
     assert!(stream["bytes"].as_u64().unwrap() > 1_000, "{stream}");
+    assert!(stream["run"].is_string(), "{stream}");
     assert_eq!(stream["complete"], true);
     assert!(!log.contains("secret"), "{log}");
 }
@@ -182,6 +187,9 @@ async fn the_access_log_says_whose_key_was_shown_and_no_key() {
         let list = client.get("/api/v1/sessions").header(ID, id);
         assert_eq!(answer(list).await.0, expected);
     }
+    let about = "0199f3a1-0000-7000-8000-000000000001";
+    let show = ada.get(&format!("/api/v1/runs/{about}"));
+    assert_eq!(answer(show.header(ID, "of-a-run")).await.0, 404);
     let refused = ada.turn("s", &json!({"message": "hello"}));
     assert_eq!(answer(refused.header(ID, "refused")).await.0, 403);
     let log = logged(program).await;
@@ -195,6 +203,8 @@ async fn the_access_log_says_whose_key_was_shown_and_no_key() {
         assert_eq!(of(id)["key"], id_of(&key));
     }
     assert!(of("nobodys").get("owner").is_none());
+    assert_eq!(of("of-a-run")["run"], about);
+    assert!(of("hers").get("run").is_none());
     assert!(!log.contains(&key), "{log}");
 }
 
