@@ -330,12 +330,14 @@ impl<'a> AppBuilder<'a> {
     }
 }
 
-/// Returns the file that a tape is recorded to.
+/// Returns the file of a tape. File tools see it neither while it is recorded nor in a replay, so that they find the same.
 fn recording_of(tape: &Tape, environment: &Environment) -> Option<PathBuf> {
-    match tape {
-        Tape::Record(file) => Some(environment.working_dir().join(file)),
-        Tape::Off | Tape::Replay(_) => None,
-    }
+    let file = match tape {
+        Tape::Record(file) => file,
+        Tape::Replay(recorded) => &recorded.file,
+        Tape::Off => return None,
+    };
+    Some(environment.working_dir().join(file))
 }
 
 /// Checks the names of tools and agents that the configuration has against those there are; returns what is to be told.

@@ -193,6 +193,31 @@ async fn commands_read_no_key_and_write_to_no_store() {
 }
 
 #[tokio::test]
+async fn a_recording_changes_nothing_that_models_are_told_and_no_file_tool_gets_at_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = Environment::new(folder.path());
+    let sources = Sources::default()
+        .with_flag("--set", "store.url", "memory:")
+        .with_flag("--set", "models.reasoning.provider", "offline");
+    let config = Config::load(&environment, &sources).unwrap();
+    let build = async |tape: Tape| {
+        let app = App::builder(&config, &environment).tape(tape);
+        app.build().await.unwrap()
+    };
+    let told = |app: &App| -> Vec<String> {
+        let tools = app.orchestrator.tools();
+        let told = tools.specs().map(|spec| spec.description.to_string());
+        told.collect()
+    };
+    let without = told(&build(Tape::Off).await);
+    let recording = build(Tape::Record(folder.path().join("it.cassette"))).await;
+    assert_eq!(told(&recording), without);
+    is_refused(&recording, "read_file", json!({ "path": "it.cassette" })).await;
+    let write = json!({ "path": "it.cassette", "content": "x" });
+    is_refused(&recording, "write_file", write).await;
+}
+
+#[tokio::test]
 async fn what_the_program_remembers_of_its_user_is_out_of_reach_too() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

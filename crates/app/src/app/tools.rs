@@ -93,7 +93,7 @@ pub(super) fn tools(
         return Ok(tools);
     }
     let own = config.own_files(environment);
-    let own = recording.into_iter().fold(own, OwnFiles::store);
+    let own = recording.into_iter().fold(own, OwnFiles::recording);
     let (root, settings) = (config.project_root(), config.tools());
     let (commands, variables) = (settings.commands, &settings.environment);
     let files = neuraxis_tools::project_files_without(root, &own, commands, variables);

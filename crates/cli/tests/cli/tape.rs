@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::machine::Machine;
+use crate::machine::{Done, Machine};
 use crate::provider::{ANSWER, Behavior, Provider};
 use crate::providers::machine;
 use crate::scripted::{Scripted, Turn};
@@ -72,6 +72,35 @@ fn a_run_with_readings_that_never_repeat_is_replayed_too() {
     let compared = [&replay[..], &["--tool-results", "compare"]].concat();
     let done = machine.run(compared);
     assert_eq!(done.code, Some(1), "{done:?}");
+}
+
+#[test]
+fn a_recording_in_the_project_answers_there_and_closes_nothing_to_commands() {
+    let turns = [
+        Turn::Calls(&[(
+            "run_command",
+            r#"{"command": "echo hi > made.txt; echo x > it.cassette"}"#,
+        )]),
+        Turn::Says(&["Done."]),
+    ];
+    let model = Scripted::start(turns);
+    let machine = model.machine();
+    let case = "[[case]]\nname = 'a'\nmessage = 'Make it'\nchannel = 'code_task'\n\
+        approve = ['run_command']\ncheck = [{ exact = 'Done.' }]\n";
+    let machine = machine.with_file("evals.toml", case);
+    let eval = ["eval", "--approve", "evals.toml"];
+    let mut command = machine.command(eval);
+    let recording = command.args(["--record", "it.cassette"]);
+    let done: Done = recording.env("MY_KEY", "k").output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    // As without a recording: not everywhere is a command run.
+    let other = r#"{"command": "echo hi > other.txt"}"#;
+    machine.run(["tools", "call", "run_command", other]);
+    let is_made = |name: &str| machine.path(name).exists();
+    assert_eq!(is_made("made.txt"), is_made("other.txt"));
+    let replay = [&eval[..], &["--replay", "it.cassette"]].concat();
+    let done = machine.run(replay);
+    assert_eq!(done.code, Some(0), "{done:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use cap_std::fs::Metadata;
 
 use super::secret::is_spelling;
 
-/// The files of the program that offers the tools: its keys, its store and its configuration.
+/// The files of the program that offers the tools: its keys, its store, its configuration and its recordings.
 ///
 /// ```
 /// use neuraxis_tools::OwnFiles;
@@ -37,6 +37,9 @@ pub(super) enum Own {
     Store,
     /// It decides what may run: nobody writes it.
     Governing,
+    /// It answers in place of models, or is made to do so: no file tool reads it, and nobody writes it. The folder that it is
+    /// in stays open to commands, so that models are told the same of them wherever it lies: otherwise it would not answer.
+    Recording,
 }
 
 impl OwnFiles {
@@ -56,6 +59,12 @@ impl OwnFiles {
     #[must_use]
     pub fn governing(self, path: impl AsRef<Path>) -> Self {
         self.with(path.as_ref(), Own::Governing)
+    }
+
+    /// Adds a file that holds a recording of models, or that one is written to.
+    #[must_use]
+    pub fn recording(self, path: impl AsRef<Path>) -> Self {
+        self.with(path.as_ref(), Own::Recording)
     }
 
     fn with(mut self, path: &Path, kind: Own) -> Self {
@@ -140,16 +149,16 @@ impl OwnInside {
     #[cfg(feature = "commands")]
     pub(super) fn unchangeable(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
-        let kept = inside.filter(|(_, kind)| *kind != Own::Governing);
+        let kept = inside.filter(|(_, kind)| matches!(kind, Own::Secret | Own::Store));
         kept.map(|(path, _)| path.as_path())
     }
 
-    /// The files in the project that commands must not change, by their paths from its top.
+    /// The files in the project that commands must not change, by their paths from its top, though their folders are open.
     #[cfg(all(feature = "commands", target_os = "linux"))]
-    pub(super) fn governing(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn sealed(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
-        let governing = inside.filter(|(_, kind)| *kind == Own::Governing);
-        governing.map(|(path, _)| path.as_path())
+        let sealed = inside.filter(|(_, kind)| matches!(kind, Own::Governing | Own::Recording));
+        sealed.map(|(path, _)| path.as_path())
     }
 
     /// The folders of the project that commands cannot change because of what is in them or beneath.
@@ -223,6 +232,21 @@ mod tests {
         ] {
             assert_eq!(own.by_path(Path::new(path)), kind, "{path}");
         }
+    }
+
+    #[cfg(feature = "commands")]
+    #[test]
+    fn a_recording_is_kept_from_tools_and_closes_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let recording = top.join("recorded/it.cassette");
+        let own = OwnFiles::default().recording(recording);
+        let own = own.beneath(&[top]);
+        let path = Path::new("recorded/it.cassette");
+        assert_eq!(own.by_path(path), Some(Own::Recording));
+        assert!(own.closed_folders().is_empty());
+        #[cfg(target_os = "linux")]
+        assert_eq!(own.sealed().collect::<Vec<_>>(), [path]);
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn sandboxed(
         access,
         unreadable: own.unreadable(),
         unreachable: own.unchangeable().map(owned).collect(),
-        governing: own.governing().map(owned).collect(),
+        governing: own.sealed().map(owned).collect(),
     });
     running.map(Running::Sandboxed)
 }
