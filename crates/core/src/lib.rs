@@ -143,7 +143,7 @@ pub use record::{
 pub use reply::{Reply, ReplyAdvice, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{
     CallStage, FittedRequest, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, has_answered,
-    is_last_answer,
+    is_last_answer, last_reply,
 };
 pub use secret_files::{SECRET_FILES, is_secret_name};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};

@@ -54,7 +54,7 @@ use last_answer::Limit;
 use turn::{AgentTurn, Counters, StepBuilder, place};
 
 pub use context::FittedRequest;
-pub use last_answer::{MAX_TURNS_PROMPT, has_answered, is_last_answer};
+pub use last_answer::{MAX_TURNS_PROMPT, has_answered, is_last_answer, last_reply};
 pub use queries::{CallStage, OpenCall};
 pub use room::RequestSize;
 pub(crate) use self_check::checked;

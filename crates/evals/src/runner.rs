@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
+use neuraxis_core::Reply;
 use neuraxis_engine::{Orchestrator, Sessions, SystemClock};
 use neuraxis_ports::{CancellationToken, Clock};
 use tokio::time::MissedTickBehavior;
@@ -39,6 +40,7 @@ pub struct Evals {
     repeat: Option<u32>,
     stop: CancellationToken,
     redact: Redact,
+    is_no_answer: fn(&Reply) -> bool,
 }
 
 impl Evals {
@@ -64,6 +66,7 @@ impl Evals {
             repeat: None,
             stop: CancellationToken::new(),
             redact: Redact::default(),
+            is_no_answer: |_| false,
         }
     }
 
@@ -99,6 +102,14 @@ impl Evals {
     #[must_use]
     pub fn stop_on(mut self, stop: CancellationToken) -> Self {
         self.stop = stop;
+        self
+    }
+
+    /// Takes a run for one that no model was there to answer, and so for an error whatever its checks want, if this finds what
+    /// was said last in it to be no answer, as `OfflineModel::is_no_answer` does.
+    #[must_use]
+    pub const fn no_answer_is(mut self, is_no_answer: fn(&Reply) -> bool) -> Self {
+        self.is_no_answer = is_no_answer;
         self
     }
 

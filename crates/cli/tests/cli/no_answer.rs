@@ -57,6 +57,25 @@ fn a_recording_and_its_replay_agree_that_there_is_no_answer() {
 }
 
 #[test]
+fn without_a_model_a_case_is_an_error_though_all_that_it_wants_is_true() {
+    let case = "[[case]]\nname = 'a'\nmessage = 'Write me a poem.'\n\
+        check = [{ not_contains = 'sk-' }, { tool_not_called = '*' }, { finish_reason = 'stop' }]\n";
+    let machine = Machine::new().with_file("evals.toml", case);
+    let done = machine.run(["eval", "evals.toml"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stdout.contains("no model was there"), "{done:?}");
+    machine
+        .run(["eval", "evals.toml", "--record", "a.cassette"])
+        .stdout_of(1);
+    let replayed = machine.run(["eval", "evals.toml", "--replay", "a.cassette"]);
+    assert!(
+        replayed.stdout.contains("no model was there"),
+        "{replayed:?}"
+    );
+    assert_eq!(replayed.code, Some(1), "{replayed:?}");
+}
+
+#[test]
 fn in_a_conversation_a_message_without_an_answer_is_counted_and_told_on_standard_error() {
     let machine = Machine::new();
     let done = machine.run_with_input(["chat"], "Write me a poem.\nWhat time is it?\n");

@@ -211,6 +211,21 @@ pub fn has_answered(records: &[Arc<Record>]) -> bool {
         })
 }
 
+/// Returns what the agent that answers the user said last, in a turn or as its last answer.
+#[must_use]
+pub fn last_reply(records: &[Arc<Record>]) -> Option<&Reply> {
+    let of_root = records.iter().rev();
+    let mut of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
+    of_root.find_map(|record| match &record.body {
+        RecordBody::LlmCall(call)
+            if matches!(call.purpose, Purpose::Turn | Purpose::LastAnswer) =>
+        {
+            Some(&*call.reply)
+        }
+        _ => None,
+    })
+}
+
 /// Tells whether a text is, or contains at the start of a line, a tool call written out.
 pub(super) fn is_tool_call_markup(text: &str) -> bool {
     text.lines().any(|line| {

@@ -5,7 +5,9 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use neuraxis_core::{Record, RunId, SessionId, with_causes};
+use neuraxis_core::{
+    LlmErrorKind, NextAttempt, Record, RecordBody, RunId, SessionId, last_reply, with_causes,
+};
 use neuraxis_engine::{
     Orchestrator, OrchestratorResult, RunHandle, UserRequest, UuidV7, read_log_file,
 };
@@ -43,9 +45,9 @@ impl Evals {
         let mut attempt = Attempt::of(number, &seen);
         let mut checks = case.checks.iter();
         let is_wanted = |end| checks.any(|check| check.wants_the_end(end));
-        if !seen.view.finish().is_some_and(is_wanted)
-            && let Some(trouble) = seen.trouble()
-        {
+        let is_wanted = seen.view.finish().is_some_and(is_wanted);
+        let trouble = self.unserved(&records, &seen);
+        if let Some(trouble) = trouble.or_else(|| seen.trouble().filter(|_| !is_wanted)) {
             attempt.verdict = Verdict::Error;
             attempt.error = Some(trouble);
             return attempt;
@@ -63,6 +65,24 @@ impl Evals {
             attempt.add(found);
         }
         attempt
+    }
+
+    /// Says why the run tells nothing, whatever end it is to come to: no model was there to answer, or a recording that
+    /// stands for one does not hold what was asked.
+    fn unserved(&self, records: &[Arc<Record>], seen: &Seen) -> Option<String> {
+        if last_reply(records).is_some_and(self.is_no_answer) {
+            let told = seen.answer().trim();
+            return Some(seen.reason(&format!("no model was there to answer: {told}")));
+        }
+        let mut failed = records.iter().filter_map(|record| match &record.body {
+            RecordBody::LlmFailed(failed) if failed.next == NextAttempt::None => {
+                Some(&failed.error)
+            }
+            _ => None,
+        });
+        let missing = failed.find(|error| error.kind == LlmErrorKind::NotRecorded)?;
+        let why = || seen.reason(&format!("a model call failed: {}", missing.message));
+        Some(seen.trouble().unwrap_or_else(why))
     }
 
     /// Finds the records of the run that a case is about.

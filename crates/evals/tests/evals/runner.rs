@@ -121,6 +121,37 @@ async fn a_failing_provider_is_an_error_where_a_check_wants_the_run_to_end_other
 }
 
 #[tokio::test]
+async fn what_was_not_recorded_is_an_error_though_a_check_wants_the_run_to_fail() {
+    let stale = ScriptedModel::new().then(LlmError::new(LlmErrorKind::NotRecorded, "not there"));
+    let wanted = neuraxis_core::FinishReason::Failed(String::new());
+    let case = Case::new("a", "Hello").check(Check::finish_reason(&wanted));
+    let report = run(stale, case).await;
+    assert_eq!(report.cases[0].status, CaseStatus::Error, "{report}");
+    let error = report.cases[0].attempts[0].error.as_deref().unwrap();
+    assert!(error.contains("not there"), "{error}");
+}
+
+#[tokio::test]
+async fn a_reply_that_answers_nothing_is_an_error_whatever_checks_want() {
+    let model = ScriptedModel::answering(|request| reply::text(asked(request)));
+    let orchestrator = builder(model).build().unwrap();
+    let cases = ["I am no model.", "yes"].map(|said| {
+        Case::new(said, said)
+            .check(Check::not_contains("secret"))
+            .check(Check::finish_reason(&neuraxis_core::FinishReason::Stop))
+    });
+    let evals = Evals::new(&orchestrator);
+    let evals = evals.no_answer_is(|reply| reply.text() == "I am no model.");
+    let report = evals.run(&cases).await;
+    let statuses: Vec<_> = report.cases.iter().map(|case| case.status).collect();
+    assert_eq!(statuses, [CaseStatus::Error, CaseStatus::Passed]);
+    assert_eq!(
+        report.cases[0].attempts[0].error.as_deref(),
+        Some("no model was there to answer: I am no model.")
+    );
+}
+
+#[tokio::test]
 async fn why_a_run_failed_is_without_what_is_taken_out_of_reports() {
     let ends = [
         neuraxis_core::FinishReason::Failed(String::new()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
 use neuraxis::core::{
-    AgentId, FinishReason, LlmCall, LlmErrorKind, Purpose, Record, RecordBody, has_answered,
+    AgentId, FinishReason, LlmCall, LlmErrorKind, Record, RecordBody, has_answered, last_reply,
 };
 use neuraxis::offline::OfflineModel;
 use neuraxis::{OrchestratorResult, RunStatus};
@@ -84,10 +84,7 @@ pub(in crate::command) fn root_calls(
 
 /// Tells whether what the agent said last is that no rule fitted, and no model was there.
 fn is_no_answer(records: &[Arc<Record>]) -> bool {
-    let mut said = root_calls(records)
-        .filter(|call| matches!(call.purpose, Purpose::Turn | Purpose::LastAnswer));
-    said.next_back()
-        .is_some_and(|call| OfflineModel::is_no_answer(&call.reply))
+    last_reply(records).is_some_and(OfflineModel::is_no_answer)
 }
 
 /// Says what to do about a run that failed.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use neuraxis::cassette::{CassetteConfig, CassetteError, ToolResults};
 use neuraxis::evals::{Case, CaseFault, EvalFile, Evals, Source, judge};
+use neuraxis::offline::OfflineModel;
 use neuraxis_app::{App, BuildError, OpenStore, Tape, Telemetry, may_be_tool};
 
 use crate::error::CommandError;
@@ -93,6 +94,7 @@ impl Engines {
             Some(app) => Evals::new(&app.orchestrator),
             None => Evals::of_stored_runs(self.store.sessions()),
         };
+        let evals = evals.no_answer_is(OfflineModel::is_no_answer);
         let cassettes = self.cassettes.iter();
         cassettes.fold(evals, |evals, (file, app)| {
             evals.cassette(file.clone(), app.orchestrator.clone())
