@@ -15,9 +15,9 @@ pub struct Comparison {
     pub worse: Vec<Shift>,
     /// Cases that pass and did not, or pass more often than they did without passing yet.
     pub better: Vec<Shift>,
-    /// New cases that pass.
+    /// Cases that pass and are new, or were not run before.
     pub new: Vec<String>,
-    /// New cases that do not pass.
+    /// Cases that do not pass and are new, or were not run before, or were an error before and are none now.
     pub new_failures: Vec<String>,
     /// Cases that did not pass and do not, as often as before.
     pub still_failing: Vec<String>,
@@ -54,7 +54,9 @@ impl Report {
             let passes = case.status == CaseStatus::Passed;
             let mut left = before.iter_mut();
             let same = left.find(|was| was.is_some_and(|was| was.name == case.name));
-            match same.and_then(Option::take) {
+            let was = same.and_then(Option::take);
+            // Of one that was not run nothing is known.
+            match was.filter(|was| was.status != CaseStatus::NotRun) {
                 None if passes => comparison.new.push(case.name.clone()),
                 None => comparison.new_failures.push(case.name.clone()),
                 Some(was) => comparison.place(was, case),
@@ -81,6 +83,12 @@ impl Comparison {
             (true, false) => self.worse.push(shift()),
             (false, true) => self.better.push(shift()),
             (false, false) if now.rate() < was.rate() => self.worse.push(shift()),
+            // Nobody could tell then: it may have passed.
+            (false, false)
+                if was.status == CaseStatus::Error && now.status == CaseStatus::Failed =>
+            {
+                self.new_failures.push(now.name.clone());
+            }
             (false, false) if now.rate() > was.rate() => self.better.push(shift()),
             (false, false) => self.still_failing.push(now.name.clone()),
         }

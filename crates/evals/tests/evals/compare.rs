@@ -49,6 +49,29 @@ async fn cases_are_compared_by_their_names() {
 }
 
 #[tokio::test]
+async fn what_nobody_could_tell_of_before_is_no_failure_to_be_as_bad_as() {
+    let now = report(&[("a", "yes"), ("b", "no"), ("c", "no"), ("d", "yes")]).await;
+    let mut before = now.clone();
+    for (case, status) in before.cases.iter_mut().zip([
+        CaseStatus::NotRun,
+        CaseStatus::NotRun,
+        CaseStatus::Error,
+        CaseStatus::Error,
+    ]) {
+        case.status = status;
+        case.attempts.clear();
+    }
+    let comparison = now.compare(&before);
+    assert_eq!(comparison.new, ["a"]);
+    assert_eq!(comparison.new_failures, ["b", "c"]);
+    assert_eq!(comparison.better[0].name, "d");
+    assert!(comparison.gone.is_empty() && comparison.still_failing.is_empty());
+    assert!(!comparison.is_fine());
+    let both = before.compare(&before);
+    assert_eq!(both.still_failing, ["c", "d"], "an error still is one");
+}
+
+#[tokio::test]
 async fn cases_of_one_name_are_compared_in_their_order() {
     let report = report(&[("a", "yes"), ("a", "no")]).await;
     let comparison = report.compare(&report);
