@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use neuraxis_core::{FinishReason, Message, Part, Record, RunId, Transcript};
+use neuraxis_core::{FINAL_ANSWER, FinishReason, Message, Part, Record, RunId, Transcript};
 
 use crate::case::{Case, Said, Source};
 use crate::check::Check;
@@ -90,7 +90,8 @@ impl Case {
         }
         let mut called: BTreeSet<&str> = BTreeSet::new();
         for call in &seen.calls {
-            if called.insert(&call.name) {
+            // By that a model answers.
+            if *call.name != *FINAL_ANSWER && called.insert(&call.name) {
                 case.checks.push(Check::tool_called(&*call.name));
             }
         }

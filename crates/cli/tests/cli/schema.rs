@@ -1,5 +1,7 @@
 //! `neuraxis ask --schema` end to end, with a model behind a real adapter.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::machine::{Done, Machine};
@@ -85,4 +87,45 @@ fn a_file_that_is_no_schema_is_wrong_usage_that_says_what_is_wrong_with_which_fi
     }
     let told = Machine::new().run(ASK).complaint(2);
     assert!(told.contains("place.json"), "{told}");
+}
+
+#[test]
+fn a_case_has_the_form_of_its_agent_and_says_that_it_has_none_that_came_with_the_question() {
+    let model = Scripted::start([DELFT, DELFT]);
+    let machine = machine(&model);
+    let run = |arguments: &[&str]| -> Done {
+        let mut command = machine.command(arguments);
+        command.env("MY_KEY", "k").output().unwrap().into()
+    };
+    run(&ASK).stdout_of(0);
+    let add = ["eval", "add", "made.toml", "last"];
+    let told = run(&[&add[..], &["--cassette", "it.cassette"]].concat()).complaint(1);
+    assert!(
+        told.contains("--schema") && told.contains("--stored"),
+        "{told}"
+    );
+    assert!(!machine.path("it.cassette").exists());
+    run(&add).stdout_of(0);
+    let text = fs::read_to_string(machine.path("made.toml")).unwrap();
+    let note = text.lines().find(|line| line.contains("--schema"));
+    assert!(note.is_some_and(|note| note.starts_with("# ")), "{text}");
+    assert!(!text.contains("final_answer"), "{text}");
+
+    let config = fs::read_to_string(machine.path("neuraxis.toml")).unwrap();
+    let place = "[agents.place]\ninstructions = 'You know places.'\n[agents.place.answer]\nschema = { type = 'object', required = ['city'], \
+        properties = { city = { type = 'string' } } }\n";
+    fs::write(machine.path("place.toml"), format!("{config}{place}")).unwrap();
+    let place = |arguments: &[&str]| run(&[&["--config", "place.toml"][..], arguments].concat());
+    place(&["ask", "--agent", "place", "Where?"]).stdout_of(0);
+    let add = [
+        "eval",
+        "add",
+        "its.toml",
+        "last",
+        "--cassette",
+        "it.cassette",
+    ];
+    place(&add).stdout_of(0);
+    place(&["eval", "its.toml"]).stdout_of(0);
+    assert_eq!(model.asked(), 2);
 }

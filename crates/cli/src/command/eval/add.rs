@@ -14,7 +14,7 @@ use neuraxis::brainstem::Request;
 use neuraxis::cassette::{Cassette, Redactor};
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{Decision, Record, Role, RunId, Transcript};
+use neuraxis::core::{Decision, JsonText, Record, Role, RunId, Transcript};
 use neuraxis::engine::Sessions;
 use neuraxis::evals::{Case, EvalFile, FileFault, Source};
 use neuraxis_app::{Config, OpenStore, holds_instructions, secrets_of};
@@ -152,7 +152,7 @@ impl Add {
         }
         let decision = view.decision();
         case.role = decision.and_then(|it| named_role(&case, it, &loaded.config));
-        let left_out = left_out(&history, &records, &view);
+        let left_out = left_out(&history, &records, &view, &loaded.config);
         if let Some(left_out) = &left_out {
             notes.push(format!(
                 "Models read more in it, which a case does not hold: {left_out}"
@@ -162,6 +162,9 @@ impl Add {
         if let Some(file) = &self.cassette {
             if let Some(left_out) = left_out {
                 return Err(unlike(run, &left_out));
+            }
+            if view.finish().is_none() {
+                return Err(unended(run));
             }
             let made = Cassette::from_records(history, &records, redactor);
             let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
@@ -208,6 +211,9 @@ impl Add {
 /// Says what a person should know who edits a case.
 fn notes(run: RunId, view: &RunView) -> Vec<String> {
     let mut notes = vec![format!("Made of run {run}.")];
+    if view.finish().is_none() {
+        notes.push("It had not ended".to_owned());
+    }
     if let Some(outcome) = view.outcome() {
         if outcome.finish_reason != FinishReason::Stop {
             let reason = &outcome.finish_reason;
@@ -288,14 +294,33 @@ fn named_role(case: &Case, decision: &Decision, config: &Config) -> Option<Role>
 }
 
 /// Names what models read in the run that the case does not hold, for a person; nothing if it asks the very same.
-fn left_out(history: &Transcript, records: &[Arc<Record>], view: &RunView) -> Option<String> {
+fn left_out(
+    history: &Transcript,
+    records: &[Arc<Record>],
+    view: &RunView,
+    config: &Config,
+) -> Option<String> {
     let parts = Case::left_out(history, records);
     let mut parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
     let told = view.spec().and_then(|spec| spec.root.system_prompt.clone());
     if told.is_some_and(|prompt| holds_instructions(&prompt)) {
         parts.push("what the project's own files told the agent (AGENTS.md)".to_owned());
     }
+    if brought_a_form(view, config) {
+        parts.push("the form that the answer was to have (--schema)".to_owned());
+    }
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Tells whether the answer was to have a form that came with the question: a case has that of its agent alone.
+fn brought_a_form(view: &RunView, config: &Config) -> bool {
+    let policy = config.policy();
+    let form = view.spec().and_then(|spec| spec.root.answer_schema());
+    let agent = view.decision().and_then(|it| policy.agent_of(it));
+    let agent = agent.and_then(|name| policy.agent(name));
+    let own = agent.and_then(|agent| agent.answer.schema.as_ref());
+    let read = |schema: &JsonText| schema.decode::<serde_json::Value>().ok();
+    form.is_some() && form.and_then(read) != own.and_then(read)
 }
 
 /// A recording answers what was asked in the run, to the letter.
@@ -306,6 +331,13 @@ fn unlike(run: RunId, left_out: &str) -> CommandError {
     CommandError::failed(error).hint(
         "`--stored` makes a case about the run as it is; without `--cassette` the case asks a model",
     )
+}
+
+/// A recording of a run that goes on ends before its answer.
+fn unended(run: RunId) -> CommandError {
+    let error = anyhow!("run {run} has not ended: a recording of it would end before its answer");
+    CommandError::failed(error)
+        .hint("add it once it has ended; without `--cassette` the case asks a model")
 }
 
 fn no_case(run: RunId, error: neuraxis::evals::NoCase) -> CommandError {
