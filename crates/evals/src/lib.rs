@@ -59,4 +59,4 @@ pub use report::{
     Attempt, CaseReport, CaseStatus, CheckReport, JudgeUsage, REPORT_FORMAT, Report, ReportFault,
     Totals, Verdict,
 };
-pub use runner::{CaseFault, Evals};
+pub use runner::{CaseFault, Evals, is_session_of_eval};

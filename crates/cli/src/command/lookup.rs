@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 use neuraxis::SessionId;
 use neuraxis::engine::{FindError, Sessions, UuidV7};
+use neuraxis::evals::is_session_of_eval;
 use neuraxis::ports::{Ids, RunFilter, RunSummary, SessionFilter};
 
 use super::chat::nearest;
@@ -11,7 +12,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress;
 
-/// What stands for the newest run, and for the session of it.
+/// What stands for the newest run that is none of an eval, and for the session of it.
 const LAST: &str = "last";
 
 /// The shortest end of an id, and beginning with a digit in it, that is taken for one.
@@ -169,10 +170,19 @@ pub(crate) async fn begun(sessions: &Sessions, id: SessionId) -> Result<SessionI
     }
 }
 
-/// Returns the run that began last.
+/// Returns the run that began last, but for those of evals: they are nobody's conversation, and many may have run meanwhile.
 pub(crate) async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
-    let filter = RunFilter::default().limited_to(1);
-    Ok(sessions.each_run(filter).next().await?)
+    let mut each = sessions.each_run(RunFilter::default());
+    let mut count = 0;
+    while count < MAX_LOOKED_THROUGH
+        && let Some(run) = each.next().await?
+    {
+        count += 1;
+        if !is_session_of_eval(&run.session) {
+            return Ok(Some(run));
+        }
+    }
+    Ok(None)
 }
 
 async fn existing(sessions: &Sessions, text: &str) -> Result<Option<SessionId>, CommandError> {

@@ -56,3 +56,22 @@ fn results_are_clean_and_can_be_compared_with_whatever_a_pattern_matches() {
         serde_json::json!(["of [redacted]", "of [redacted]"])
     );
 }
+
+#[test]
+fn what_goes_on_is_what_a_person_asked_last_though_an_eval_ran_since() {
+    let case =
+        "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ contains = 'It is' }]\n";
+    let machine = Machine::new().with_file("evals.toml", case);
+    let ask = ["ask", "--session", "mine", "What time is it in Asia/Tokyo?"];
+    machine.run(ask).stdout_of(0);
+    machine.run(["eval", "evals.toml"]).stdout_of(0);
+    let said = machine.run(["-c", "And in Asia/Kathmandu?"]).stdout_of(0);
+    assert!(said.contains("Asia/Kathmandu"), "{said}");
+    machine.run(["eval", "evals.toml"]).stdout_of(0);
+    let last = ["ask", "--session", "last", "And in Europe/Berlin?"];
+    machine.run(last).stdout_of(0);
+    assert_eq!(machine.runs("mine").len(), 3);
+    machine.run(["eval", "evals.toml"]).stdout_of(0);
+    let shown = machine.run(["runs", "show", "last"]).stdout_of(0);
+    assert!(shown.contains("Europe/Berlin"), "{shown}");
+}

@@ -23,6 +23,9 @@ use crate::seen::Seen;
 /// Why a run was cancelled, as it stands on record.
 const STOPPED: &str = "the eval was stopped";
 
+/// How the ids of sessions begin that runs of evals are in.
+const SESSION: &str = "eval-";
+
 /// A run that is cancelled when nobody waits for its end any more.
 #[derive(Debug)]
 struct Held(RunHandle);
@@ -223,6 +226,13 @@ fn log(file: &Path) -> Result<Vec<Arc<Record>>, String> {
 
 /// Makes the id of a session for one run.
 pub(super) fn new_session() -> Result<SessionId, String> {
-    let id = format!("eval-{}", UuidV7.new_id()).parse();
+    let id = format!("{SESSION}{}", UuidV7.new_id()).parse();
     id.map_err(|error: neuraxis_core::InvalidId| error.to_string())
+}
+
+/// Tells by its id whether a session is one that a run of an eval was begun in: of a case, or of a judge.
+#[must_use]
+pub fn is_session_of_eval(session: &SessionId) -> bool {
+    let id = session.as_str().strip_prefix(SESSION);
+    id.is_some_and(|id| id.parse::<neuraxis_core::uuid::Uuid>().is_ok())
 }

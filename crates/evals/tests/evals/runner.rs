@@ -7,6 +7,7 @@ use neuraxis_core::{BudgetKind, LlmError, LlmErrorKind, Role, SessionId};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use neuraxis_evals::{
     CallPattern, Case, CaseStatus, Check, EvalFile, Evals, Said, Source, Verdict,
+    is_session_of_eval,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::CancellationToken;
@@ -149,6 +150,19 @@ async fn a_reply_that_answers_nothing_is_an_error_whatever_checks_want() {
         report.cases[0].attempts[0].error.as_deref(),
         Some("no model was there to answer: I am no model.")
     );
+}
+
+#[test]
+fn a_session_of_an_eval_is_known_by_its_id_and_a_name_that_begins_so_is_none() {
+    let is_of_eval = |id: &str| is_session_of_eval(&id.parse().unwrap());
+    assert!(is_of_eval("eval-0199f3a1-0000-7000-8000-000000000001"));
+    for other in [
+        "eval-notes",
+        "0199f3a1-0000-7000-8000-000000000001",
+        "eval-",
+    ] {
+        assert!(!is_of_eval(other), "{other}");
+    }
 }
 
 #[tokio::test]
