@@ -9,7 +9,7 @@ mod runs;
 mod telemetry;
 
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Extension, State};
 use axum::http::header;
@@ -28,6 +28,7 @@ use crate::connection::Connection;
 use crate::openapi::{Operation, Tag, operation};
 use crate::problem::{NOT_LOCAL, Problem};
 use crate::refusal::internal;
+use crate::tls::Tls;
 
 pub(crate) use http::{HttpMetrics, OpenStream};
 pub(crate) use runs::RunMetrics;
@@ -59,6 +60,9 @@ struct Figures {
     runs_allowed: Gauge,
     approvals_waiting: Gauge,
     telemetry: TelemetryMetrics,
+    /// By its file.
+    certificate_expires: Family<Vec<(String, String)>, Gauge>,
+    tls: OnceLock<Tls>,
 }
 
 impl Metrics {
@@ -80,6 +84,11 @@ impl Metrics {
             "approvals_waiting",
             "Calls in the store that wait for a person, counted every 30 seconds",
         );
+        let certificate_expires = counted(
+            &mut registry,
+            "tls_certificate_expires_timestamp_seconds",
+            "When the certificate that the server shows expires, in seconds since 1970",
+        );
         let telemetry = TelemetryMetrics::register(&mut registry);
         Self(Arc::new(Figures {
             telemetry,
@@ -88,6 +97,8 @@ impl Metrics {
             runs,
             runs_allowed,
             approvals_waiting,
+            certificate_expires,
+            tls: OnceLock::new(),
         }))
     }
 
@@ -120,8 +131,24 @@ impl Metrics {
         self.0.telemetry.watch(telemetry);
     }
 
+    /// Tells which certificate is shown, so that its end is. Only the first time counts.
+    pub(crate) fn show_end_of(&self, tls: Tls) {
+        let _ = self.0.tls.set(tls);
+    }
+
     pub(crate) fn text(&self) -> Result<String, std::fmt::Error> {
         self.0.telemetry.count();
+        if let Some((tls, end)) = self
+            .0
+            .tls
+            .get()
+            .and_then(|tls| Some((tls, tls.expires_at()?)))
+        {
+            let file = tls.certificate().display().to_string();
+            let of_file = vec![("certificate".to_owned(), file)];
+            let shown = self.0.certificate_expires.get_or_create(&of_file);
+            shown.set(end.as_second());
+        }
         let mut text = String::new();
         encode(&mut text, &self.0.registry)?;
         Ok(text)
@@ -209,6 +236,8 @@ mod tests {
         http.refused("internal");
         runs.count_each();
         metrics.0.telemetry.count_each();
+        let of_file = vec![("certificate".to_owned(), "server.pem".to_owned())];
+        metrics.0.certificate_expires.get_or_create(&of_file).set(1);
         let text = metrics.text().unwrap();
         let after = |mark: &str| {
             let mut lines = text.lines();

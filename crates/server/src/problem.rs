@@ -15,7 +15,7 @@ use crate::secrecy::{clean_members, without_secrets};
 /// A kind of problem. Clients tell problems apart by its name, which never changes.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    name: &'static str,
+    pub(crate) name: &'static str,
     status: StatusCode,
     title: &'static str,
 }

@@ -222,7 +222,7 @@ fn altered(session: &SessionId, why: &str) -> Problem {
 fn not_stored(error: &StoreError) -> Problem {
     tracing::error!(%error, "the store did not do what a request needs");
     if error.is_retryable() {
-        let detail = "the request could not be carried out: the store cannot be reached now; try again later";
+        let detail = "the request could not be carried out: the store cannot be used now; try again later, the server's log says why";
         return Problem::new(&STORE_UNAVAILABLE, detail).retry_after(RETRY_AFTER);
     }
     if let StoreError::Refused(_) = error {

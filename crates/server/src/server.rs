@@ -163,6 +163,9 @@ impl Server {
             replacing: (_replacing, mut replacements),
             ..
         } = self;
+        if let Some(tls) = &tls {
+            metrics.show_end_of(tls.clone());
+        }
         let access = Access {
             log: access_log,
             metrics,

@@ -11,12 +11,10 @@ use neuraxis::core::with_causes;
 use neuraxis_app::TlsFiles;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use tokio_rustls::rustls::server::ParsedCertificate;
-use tokio_rustls::rustls::{self, CertificateError, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::file_stamp::FileStamp;
 
@@ -41,6 +39,27 @@ struct State {
     looked: Instant,
     stamps: Stamps,
     acceptor: TlsAcceptor,
+    /// When the certificate in use expires, if that can be read.
+    expires_at: Option<Timestamp>,
+    /// Whether the log was told that it has.
+    has_complained: bool,
+}
+
+impl State {
+    /// Tells the log once that clients refuse the certificate, also of one that expires while it is in use.
+    fn complain_if_expired(&mut self, certificate: &Path) {
+        let Some(at) = self.expires_at.filter(is_over) else {
+            return;
+        };
+        if !std::mem::replace(&mut self.has_complained, true) {
+            let certificate = certificate.display();
+            tracing::error!(%certificate, "the certificate expired on {at}, and clients refuse it: renew it");
+        }
+    }
+}
+
+fn is_over(end: &Timestamp) -> bool {
+    *end <= Timestamp::now()
 }
 
 impl std::fmt::Debug for State {
@@ -117,15 +136,14 @@ impl Tls {
         let (certificate, key) = (certificate.into(), key.into());
         let stamps = stamps(&certificate, &key);
         let pair = Pair::read(&certificate, &key)?;
-        if let Some(at) = pair.expired_at {
-            let certificate = certificate.display();
-            tracing::warn!(%certificate, "the certificate expired on {at}, and clients will refuse it: renew it");
-        }
-        let state = State {
+        let mut state = State {
             looked: Instant::now(),
             stamps,
             acceptor: pair.acceptor,
+            expires_at: pair.expires_at,
+            has_complained: false,
         };
+        state.complain_if_expired(&certificate);
         Ok(Self(Arc::new(Inner {
             certificate,
             key,
@@ -143,6 +161,7 @@ impl Tls {
             if stamps != state.stamps {
                 self.renew(&mut state, stamps);
             }
+            state.complain_if_expired(&self.0.certificate);
         }
         state.acceptor.clone()
     }
@@ -159,8 +178,9 @@ impl Tls {
         } = &*self.0;
         state.stamps = stamps;
         match Pair::read(certificate, key).and_then(|pair| pair.unless_expired(certificate)) {
-            Ok(acceptor) => {
-                state.acceptor = acceptor;
+            Ok(pair) => {
+                state.acceptor = pair.acceptor;
+                (state.expires_at, state.has_complained) = (pair.expires_at, false);
                 tracing::info!(certificate = %certificate.display(), "the certificate was read again");
             }
             Err(error) => {
@@ -168,6 +188,16 @@ impl Tls {
                 tracing::error!(%error, "the certificate is not renewed: the former one goes on being used");
             }
         }
+    }
+
+    /// Returns the file of the certificate.
+    pub(crate) fn certificate(&self) -> &Path {
+        &self.0.certificate
+    }
+
+    /// Returns when the certificate in use expires, if that can be read.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        self.lock().expires_at
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -183,24 +213,24 @@ fn stamps(certificate: &Path, key: &Path) -> Stamps {
 /// A certificate with its key, as they were read.
 struct Pair {
     acceptor: TlsAcceptor,
-    /// When the certificate expired, if it has.
-    expired_at: Option<Timestamp>,
+    /// When the certificate expires, if that can be read.
+    expires_at: Option<Timestamp>,
 }
 
 impl Pair {
     fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain = chain(certificate)?;
-        let expired_at = chain.first().and_then(expired_at);
         let acceptor = acceptor(chain, certificate, key)?;
+        let pem = fs::read(certificate).unwrap_or_default();
         Ok(Self {
             acceptor,
-            expired_at,
+            expires_at: TlsFiles::expires_at(&pem),
         })
     }
 
-    fn unless_expired(self, certificate: &Path) -> Result<TlsAcceptor, TlsError> {
-        match self.expired_at {
-            None => Ok(self.acceptor),
+    fn unless_expired(self, certificate: &Path) -> Result<Self, TlsError> {
+        match self.expires_at.filter(is_over) {
+            None => Ok(self),
             Some(at) => Err(TlsError::Expired {
                 certificate: certificate.to_owned(),
                 at,
@@ -226,24 +256,6 @@ fn chain(certificate: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         false => Ok(chain),
     });
     chain.map_err(|source| unreadable("the certificate", certificate, source))
-}
-
-/// Returns when a certificate expired, if it has.
-fn expired_at(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
-    let parsed = ParsedCertificate::try_from(certificate).ok()?;
-    // Whom it is signed by is of no interest: its time is looked at before that.
-    let (nobody, now) = (RootCertStore::empty(), UnixTime::now());
-    let verified = verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], now, &[]);
-    match verified {
-        Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
-            not_after,
-            ..
-        })) => {
-            let seconds = i64::try_from(not_after.as_secs()).ok()?;
-            Timestamp::from_second(seconds).ok()
-        }
-        _ => None,
-    }
 }
 
 fn acceptor(

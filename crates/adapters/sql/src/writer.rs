@@ -159,8 +159,8 @@ struct Task {
     runs: HashMap<RunId, RunState>,
     /// Set when the disk failed: nothing more is promised.
     stopped: Option<StoreError>,
-    /// Whether something found no room, and no probe has found any since.
-    lacks_room: bool,
+    /// Whether there may be no room: nothing was tried yet, or found none, and no probe has found any since.
+    may_lack_room: bool,
     /// Whether what is written may have been committed already, by an attempt whose answer was lost.
     repeats: bool,
     /// Whether the file may still have room of what was deleted, to be given back to the disk.
@@ -187,7 +187,7 @@ impl Task {
             runs: HashMap::new(),
             stopped: None,
             repeats: false,
-            lacks_room: false,
+            may_lack_room: true,
             has_free_pages: false,
             copier,
         }
@@ -244,7 +244,7 @@ impl Task {
             Ok(outcomes) => return outcomes,
             Err(error) => error,
         };
-        self.lacks_room |= error::is_full(&error);
+        self.may_lack_room |= error::is_full(&error);
         match error::kind(&error) {
             // It may be the fault of one of them.
             Kind::Lasting | Kind::Refused if works.len() > 1 => {
@@ -321,7 +321,7 @@ impl Task {
                     self.histories.add(run);
                 }
                 let is_probe = |work: &Work| matches!(work, Work::Act(Act::Probe));
-                self.lacks_room &= !works.iter().any(is_probe);
+                self.may_lack_room &= !works.iter().any(is_probe);
                 self.copy(works, &outcomes);
                 self.tidy(&mut link, works).await;
                 self.link = Some(link);

@@ -4,15 +4,22 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use neuraxis_brainstem::{
     AgentConfig, ChannelConfig, HealthConfig, ModeConfig, PlanConfig, Policy, PolicyConfig,
     PriceConfig, RuleConfig, TaintConfig, TrustConfig,
 };
+use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
 use neuraxis_engine::{OrchestratorBuilder, ResultBounds};
 use neuraxis_tools::Commands;
 use neuraxis_web::WebConfig;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, RootCertStore};
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
@@ -268,6 +275,25 @@ impl TlsFiles {
         are_all || pem.contains("Proc-Type: 4,ENCRYPTED")
     }
 
+    /// Returns when the first certificate of a PEM file expires; `None` if there is none that can be read.
+    #[must_use]
+    pub fn expires_at(pem: &[u8]) -> Option<Timestamp> {
+        let certificate = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
+        let parsed = ParsedCertificate::try_from(&certificate).ok()?;
+        // Whom it is signed by is of no interest: its time is looked at before that.
+        let (nobody, later) = (RootCertStore::empty(), UnixTime::since_unix_epoch(NEVER));
+        match verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], later, &[]) {
+            Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
+                not_after,
+                ..
+            })) => {
+                let seconds = i64::try_from(not_after.as_secs()).ok()?;
+                Timestamp::from_second(seconds).ok()
+            }
+            _ => None,
+        }
+    }
+
     /// Lets paths count from the files that name them.
     pub(super) fn resolved(self, layers: &Layers, environment: &Environment) -> Self {
         let Self { certificate, key } = self;
@@ -277,6 +303,9 @@ impl TlsFiles {
         }
     }
 }
+
+/// The year 10000, after which no certificate can be valid (RFC 5280, section 4.1.2.5).
+const NEVER: Duration = Duration::from_secs(253_402_300_800);
 
 /// Returns what stands before the kind in a line with which a private key begins, such as `RSA `.
 fn kind_of_key(line: &str) -> Option<&str> {

@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::{counted, timed};
+use crate::problem::{STORE_FAILED, STORE_UNAVAILABLE, TOO_MANY_RUNS};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
@@ -42,7 +43,7 @@ pub(crate) struct HttpMetrics {
 
 impl HttpMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        Self {
+        let metrics = Self {
             requests: counted(registry, "http_requests", "Answered requests"),
             seconds: timed(
                 registry,
@@ -64,7 +65,13 @@ impl HttpMetrics {
                 "listeners_dropped",
                 "Streams that were ended because their client took nothing for too long",
             ),
+        };
+        // What begins with the first burst has no rate by which an alert could tell of that one.
+        for kind in [&STORE_FAILED, &STORE_UNAVAILABLE, &TOO_MANY_RUNS] {
+            let kind = kind.name;
+            let _ = metrics.problems.get_or_create(&Refused { kind });
         }
+        metrics
     }
 
     /// Counts a request with the time it took to the head of its answer.

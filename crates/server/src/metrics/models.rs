@@ -92,6 +92,13 @@ impl ModelMetrics {
     fn replied(&self, call: &LlmCall) {
         let role = &call.served_by;
         self.called(role, "done");
+        // From the first call on, so that the first that fails has a rate.
+        let Of { role: name } = of(role);
+        let outcome = "failed";
+        let _ = self.calls.get_or_create(&Called {
+            role: name,
+            outcome,
+        });
         self.seconds
             .get_or_create_owned(&of(role))
             .observe(call.duration.as_secs_f64());

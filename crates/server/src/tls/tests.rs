@@ -123,7 +123,7 @@ async fn a_certificate_that_has_expired_begins_and_never_takes_the_place_of_anot
     params.not_after = date_time_ymd(2020, 1, 2);
     let signing_key = KeyPair::generate().unwrap();
     let expired = params.self_signed(&signing_key).unwrap();
-    let at = expired_at(expired.der()).unwrap();
+    let at = TlsFiles::expires_at(expired.pem().as_bytes()).unwrap();
     assert_eq!(at.to_string(), "2020-01-02T00:00:00Z");
     let write_expired = |seconds| {
         write(&certificate, &expired.pem(), seconds);
@@ -133,6 +133,7 @@ async fn a_certificate_that_has_expired_begins_and_never_takes_the_place_of_anot
     write_expired(0);
     let tls = Tls::read(&certificate, &key).unwrap();
     let current = || Arc::clone(tls.acceptor().config());
+    assert_eq!(tls.expires_at(), Some(at));
     let begun = current();
     let valid = pair();
     write(&certificate, &valid.0, 1);
@@ -143,4 +144,5 @@ async fn a_certificate_that_has_expired_begins_and_never_takes_the_place_of_anot
     write_expired(2);
     tokio::time::advance(LOOK_EVERY).await;
     assert!(Arc::ptr_eq(&renewed, &current()), "the former goes on");
+    assert!(tls.expires_at().unwrap() > at, "and its time is told");
 }

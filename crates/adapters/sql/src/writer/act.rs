@@ -9,7 +9,7 @@ use crate::error::Failure;
 use crate::link::{Link, values};
 use crate::step::Step;
 
-/// How many hashes a probe writes once there was no room: as many bytes as a turn takes, 64 KiB.
+/// How many hashes a probe writes where there may be no room: as many bytes as a turn takes, 64 KiB.
 const HASHES: u64 = 2_048;
 
 /// Something to do.
@@ -33,7 +33,7 @@ pub(crate) enum Act {
     Settle(RunLease, Vec<InputId>),
     KeepOutput(RunLease, LongOutput),
     Revoke(SessionId, u32),
-    /// Writes the number of a lease that nobody gets; as much as a turn does if there was no room.
+    /// Writes the number of a lease that nobody gets; the first time, and after there was no room, as much as a turn does.
     Probe,
 }
 
@@ -98,7 +98,7 @@ impl Task {
             Act::Probe => {
                 self.next_tokens(link, 1).await?;
                 // A number goes into a page that is there, for which there is room where there is none for a turn.
-                if self.lacks_room {
+                if self.may_lack_room {
                     write_much(link).await?;
                 }
             }

@@ -6,7 +6,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use neuraxis::core::jiff::SignedDuration;
 use neuraxis::core::log::describe::counted;
+use neuraxis::engine::SystemClock;
+use neuraxis::ports::Clock as _;
 use neuraxis_app::{Config, Environment, ServerKeyFile, TlsFiles};
 
 use super::check::{Check, Outcome};
@@ -62,13 +65,33 @@ fn tls(config: &Config, environment: &Environment) -> Option<Check> {
         let check = Check::here(NAME, Outcome::Failed, fault);
         return Some(check.fix("name PEM files that the server can read in server.tls"));
     }
-    let (certificate, shown) = (certificate.display(), key.display());
-    Some(match is_exposed(&key) {
-        true => Check::here(NAME, Outcome::Failed, format!("everybody can read {shown}"))
-            .fix("make it readable for its owner alone (chmod 600)"),
-        false => Check::here(NAME, Outcome::Ok, format!("{certificate} and {shown}")),
+    let (shown, shown_key) = (certificate.display(), key.display());
+    if is_exposed(&key) {
+        let check = Check::here(
+            NAME,
+            Outcome::Failed,
+            format!("everybody can read {shown_key}"),
+        );
+        return Some(check.fix("make it readable for its owner alone (chmod 600)"));
+    }
+    let end = fs::read(&certificate).ok();
+    let end = end.and_then(|pem| TlsFiles::expires_at(&pem));
+    let left = end.map(|end| end.duration_since(SystemClock.now()));
+    Some(match (end, left) {
+        (Some(end), Some(left)) if left < RENEW_WITHIN => {
+            let (outcome, how) = match left.is_positive() {
+                true => (Outcome::Warning, "expires"),
+                false => (Outcome::Failed, "expired, so that clients refuse it,"),
+            };
+            Check::here(NAME, outcome, format!("{shown} {how} on {end}"))
+                .fix("renew it: a server at work takes the new one by itself")
+        }
+        _ => Check::here(NAME, Outcome::Ok, format!("{shown} and {shown_key}")),
     })
 }
+
+/// So long before its end a certificate should have been renewed: what renews them by itself does it a month before.
+const RENEW_WITHIN: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Says why a file holds nothing of a kind in PEM, if it does not.
 fn fault_of_pem(path: &Path, kind: &[u8]) -> Option<String> {

@@ -282,6 +282,12 @@ fn fix_of_store(config: &Config, error: &StoreError) -> &'static str {
         StoreError::Unavailable(_) if config.store().url().starts_with("sqlite:") => {
             "see whether the disk is full or read-only, the file belongs to somebody else or another program has it locked"
         }
+        StoreError::Unavailable(why) if why.contains(READ_ONLY) => {
+            "name the primary in store.url: this server takes no writes, as a standby does, or has default_transaction_read_only on"
+        }
+        StoreError::Unavailable(why) if why.contains(DISK_FULL) => {
+            "make room on the disk of the Postgres server"
+        }
         StoreError::Unavailable(_) => {
             "see whether the server is up and can be reached, has connections left, and has the database and the user that \
              store.url names"
@@ -292,6 +298,11 @@ fn fix_of_store(config: &Config, error: &StoreError) -> &'static str {
         _ => "name another place in store.url",
     }
 }
+
+/// What Postgres says in read-only transactions, and where its disk is full
+/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+const READ_ONLY: &str = "(code 25006)";
+const DISK_FULL: &str = "(code 53100)";
 
 /// Tells where the key is by which approvals count. Makes none.
 fn approvals(config: &Config, environment: &Environment) -> Check {
