@@ -88,9 +88,8 @@ impl ServerErrors {
                 "cannot connect to {server}: {cause}, of the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY); one that begins with http: or https: is needed, there or as proxy"
             )
         } else if error.is_connect() || error.is_timeout() {
-            format!(
-                "cannot connect to {server}: {cause}; check that the server runs and that base_url is right"
-            )
+            let next = next_step(&cause);
+            format!("cannot connect to {server}: {cause}; {next}")
         } else {
             format!("{server} closed the connection before it answered: {cause}")
         };
@@ -110,5 +109,32 @@ impl ServerErrors {
             self.server
         );
         LlmError::new(LlmErrorKind::Timeout, said)
+    }
+}
+
+/// Says what to look at where no connection came about, by what the HTTP client says of it.
+fn next_step(cause: &str) -> &'static str {
+    if cause.contains("peer certificate") {
+        "check this machine's clock, whether the certificate has to be renewed, and whether this machine trusts who signed it"
+    } else if cause.contains("Too many open files") {
+        "this process may open too few files: raise its limit (`ulimit -n`, LimitNOFILE)"
+    } else {
+        "check that the server runs and that base_url is right"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_step_is_about_what_stands_in_the_way() {
+        for (cause, expected) in [
+            ("invalid peer certificate: certificate expired", "clock"),
+            ("Too many open files (os error 24)", "LimitNOFILE"),
+            ("Connection refused (os error 111)", "base_url"),
+        ] {
+            assert!(next_step(cause).contains(expected), "{cause}");
+        }
     }
 }

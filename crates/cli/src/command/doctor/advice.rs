@@ -10,6 +10,10 @@ pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
         return advice;
     }
     match &error.kind {
+        LlmErrorKind::Connection if error.message.contains("peer certificate") => {
+            "see what the error says of the certificate: where it is this machine's clock or trust, mend that; otherwise whoever runs the server has to renew it"
+                .to_owned()
+        }
         LlmErrorKind::Connection => unreachable(endpoint),
         LlmErrorKind::Timeout => format!(
             "see whether the server is busy; if it is only slow, set models.{role}.timeouts"
