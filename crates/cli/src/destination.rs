@@ -11,14 +11,15 @@ use tempfile::NamedTempFile;
 pub(crate) enum Destination {
     /// A file, or what is to be one, by its path without links: it is replaced as a whole, and nobody ever reads half of it.
     File(PathBuf),
-    /// Something else, such as a device or a pipe: it stays what it is, and the text goes into it.
+    /// Something else, such as a device, a pipe or the file that standard output goes to: it stays what it is, and the text
+    /// goes into it.
     Other(PathBuf),
 }
 
 /// Who may read a file that was not there before. Of one that was, nothing changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
-    /// Whoever comes to its folder.
+    /// Whoever the umask lets.
     All,
     /// Its owner alone.
     Owner,
@@ -28,7 +29,9 @@ impl Destination {
     /// Finds what a path leads to, also by links at whose end nothing is yet.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
-            Ok(there) if there.is_file() => Ok(Self::File(fs::canonicalize(path)?)),
+            Ok(there) if there.is_file() && own_stream(&there).is_none() => {
+                Ok(Self::File(fs::canonicalize(path)?))
+            }
             Ok(_) => Ok(Self::Other(path.to_owned())),
             Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(path) {
                 Ok(target) => Self::of(&folder(path).join(target)),
@@ -62,38 +65,70 @@ impl Destination {
         let path = match self {
             Self::File(path) => path,
             Self::Other(path) => {
-                let mut open = OpenOptions::new().write(true).open(path)?;
+                let there = fs::metadata(path)?;
+                let mut open = match own_stream(&there) {
+                    Some(stream) => stream,
+                    None => OpenOptions::new().write(true).open(path)?,
+                };
                 return open.write_all(text.as_bytes());
             }
         };
-        let mut draft = NamedTempFile::new_in(folder(path))?;
+        let before = fs::metadata(path).ok();
+        let mut draft = match before {
+            Some(_) => NamedTempFile::new_in(folder(path))?,
+            None => readers.draft(folder(path))?,
+        };
         draft.write_all(text.as_bytes())?;
-        match fs::metadata(path) {
-            Ok(before) => draft.as_file().set_permissions(before.permissions())?,
-            Err(_) => readers.let_in(draft.as_file())?,
+        if let Some(before) = before {
+            draft.as_file().set_permissions(before.permissions())?;
         }
         draft.as_file().sync_all()?;
-        draft.persist(path)?;
-        Ok(())
+        match draft.persist(path) {
+            Ok(_) => Ok(()),
+            // A file that is mounted by itself, as into a container, cannot be replaced.
+            Err(failed) if failed.error.kind() == ErrorKind::ResourceBusy => fs::write(path, text),
+            Err(failed) => Err(failed.error),
+        }
     }
 }
 
 impl Readers {
-    /// Lets them read a draft, which its owner alone may read at first.
-    #[cfg(unix)]
-    fn let_in(self, draft: &fs::File) -> io::Result<()> {
-        use std::os::unix::fs::PermissionsExt;
+    /// Begins a file that was not there before, for them to read.
+    fn draft(self, folder: &Path) -> io::Result<NamedTempFile> {
+        #[cfg(unix)]
+        if self == Self::All {
+            use std::os::unix::fs::PermissionsExt;
 
-        match self {
-            Self::All => draft.set_permissions(fs::Permissions::from_mode(0o644)),
-            Self::Owner => Ok(()),
+            // As of any file that a program makes; the umask takes away from that.
+            let all = fs::Permissions::from_mode(0o666);
+            let mut builder = tempfile::Builder::new();
+            return builder.permissions(all).tempfile_in(folder);
         }
+        NamedTempFile::new_in(folder)
     }
+}
 
-    #[cfg(not(unix))]
-    fn let_in(self, _draft: &fs::File) -> io::Result<()> {
-        Ok(())
-    }
+/// Returns standard output or error, if it goes to what is there. What is written to it stands behind what was, which is not so
+/// of a file that is opened by its name once more.
+#[cfg(unix)]
+fn own_stream(there: &fs::Metadata) -> Option<fs::File> {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+
+    let streams = [
+        io::stdout().as_fd().try_clone_to_owned(),
+        io::stderr().as_fd().try_clone_to_owned(),
+    ];
+    let mut streams = streams.into_iter().flatten().map(fs::File::from);
+    streams.find(|stream| {
+        let stream = stream.metadata();
+        stream.is_ok_and(|stream| (stream.dev(), stream.ino()) == (there.dev(), there.ino()))
+    })
+}
+
+#[cfg(not(unix))]
+fn own_stream(_there: &fs::Metadata) -> Option<fs::File> {
+    None
 }
 
 /// Makes a file that has to be new, and that its owner alone may read.
@@ -135,10 +170,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         symlink("file", &link).unwrap();
+        let usual = folder.path().join("usual");
+        fs::write(&usual, "").unwrap();
         write(&link, "new");
         assert_eq!(
             (fs::read_to_string(&file).unwrap(), mode(&file)),
-            ("new".into(), 0o644)
+            ("new".into(), mode(&usual))
         );
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         write(&link, "again");

@@ -75,3 +75,90 @@ fn what_goes_on_is_what_a_person_asked_last_though_an_eval_ran_since() {
     let shown = machine.run(["runs", "show", "last"]).stdout_of(0);
     assert!(shown.contains("Europe/Berlin"), "{shown}");
 }
+
+#[test]
+fn results_replace_nothing_that_is_read_or_recorded_to() {
+    let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ max_turns = 1 }]\n";
+    let recorded = "[[case]]\nname = 'b'\nmessage = 'Hello'\ncassette = 'b.cassette'\ncheck = [{ max_turns = 1 }]\n";
+    let stored = "[[case]]\nname = 'c'\nlog = 'c.jsonl'\ncheck = [{ max_turns = 1 }]\n";
+    let machine = Machine::new()
+        .with_file(
+            "neuraxis.toml",
+            "[models.reasoning]\nprovider = 'offline'\n",
+        )
+        .with_file("evals.toml", case)
+        .with_file("files.toml", [case, recorded, stored].concat());
+    let eval = ["eval", "evals.toml", "--out", "base.json"];
+    let done = machine.run(eval);
+    assert_ne!(done.code, Some(2), "{done:?}");
+    let read = |name: &str| fs::read_to_string(machine.path(name)).ok();
+    for name in ["r.cassette", "b.cassette", "c.jsonl"] {
+        fs::write(machine.path(name), "mine").unwrap();
+    }
+    for (arguments, file) in [
+        (&["evals.toml", "--replay", "r.cassette"][..], "r.cassette"),
+        (
+            &["evals.toml", "--record", "new.cassette"][..],
+            "new.cassette",
+        ),
+        (&["evals.toml", "--compare", "base.json"][..], "base.json"),
+        (&["files.toml", "--case", "a"][..], "b.cassette"),
+        (&["files.toml"][..], "c.jsonl"),
+    ] {
+        for option in ["--out", "--junit"] {
+            let before = read(file);
+            let complaint = machine
+                .run([&["eval"][..], arguments, &[option, file]].concat())
+                .complaint(2);
+            assert!(complaint.contains("would replace"), "{complaint}");
+            assert_eq!(read(file), before, "{arguments:?}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn results_go_behind_what_stands_in_the_log_of_standard_output() {
+    let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ tool_called = 'current_time' }]\n";
+    let machine = Machine::new()
+        .with_file(
+            "neuraxis.toml",
+            "[models.reasoning]\nprovider = 'offline'\n",
+        )
+        .with_file("evals.toml", case);
+    for (name, link) in [("out.log", "/dev/stdout"), ("err.log", "/dev/stderr")] {
+        let log = fs::File::create(machine.path(name)).unwrap();
+        std::io::Write::write_all(&mut &log, b"before\n").unwrap();
+        let mut eval = machine.command(["eval", "evals.toml", "--junit", link]);
+        eval.stdout(log.try_clone().unwrap())
+            .stderr(log.try_clone().unwrap());
+        assert!(eval.status().unwrap().success());
+        std::io::Write::write_all(&mut &log, b"after\n").unwrap();
+        let text = fs::read_to_string(machine.path(name)).unwrap();
+        assert!(text.starts_with("before\n<?xml"), "{text}");
+        assert!(text.contains("1 passed, 0 failed"), "{text}");
+        assert!(text.ends_with("after\n"), "{text}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn who_may_read_new_results_is_for_the_umask_to_say() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ tool_called = 'current_time' }]\n";
+    let machine = Machine::new()
+        .with_file(
+            "neuraxis.toml",
+            "[models.reasoning]\nprovider = 'offline'\n",
+        )
+        .with_file("evals.toml", case);
+    for (umask, mode) in [("077", 0o600), ("002", 0o664)] {
+        let file = format!("{umask}.json");
+        let script = format!("umask {umask}; exec \"$0\" eval evals.toml --out {file}");
+        let done: Done = machine.shell(&script).output().unwrap().into();
+        done.stdout_of(0);
+        let permissions = fs::metadata(machine.path(&file)).unwrap().permissions();
+        assert_eq!(permissions.mode() & 0o777, mode, "{umask}");
+    }
+}

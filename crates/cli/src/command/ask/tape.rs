@@ -1,6 +1,6 @@
 //! Flags that record what models say, or replay it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use neuraxis::cassette::{self, CassetteConfig};
@@ -50,6 +50,11 @@ enum ToolResults {
 }
 
 impl TapeArguments {
+    /// Returns the file of the recording, if there is or is to be one.
+    pub(in crate::command) fn file(&self) -> Option<&Path> {
+        self.record.as_deref().or(self.replay.as_deref())
+    }
+
     pub(in crate::command) fn tape(&self) -> Tape {
         if let Some(file) = &self.record {
             return Tape::Record(file.clone());

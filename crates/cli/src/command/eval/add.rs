@@ -24,6 +24,7 @@ use super::results::{destination, write};
 use crate::command::lookup;
 use crate::command::runs::save_recording;
 use crate::completion;
+use crate::destination::Destination;
 use crate::error::CommandError;
 use crate::harmless::{one_line, one_line_of};
 use crate::invocation::neuraxis;
@@ -82,6 +83,12 @@ impl Add {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let before = read_if_there(&self.file)?;
         let destination = destination(&self.file)?;
+        let cassette = self.cassette_file();
+        let recording = cassette.as_deref().map(Destination::of);
+        if recording.is_some_and(|file| file.is_ok_and(|file| file == destination)) {
+            let error = anyhow!("--cassette names the file of the cases");
+            return Err(CommandError::usage(error).hint("name another file"));
+        }
         let names = self.names()?;
         let loaded = setup.load()?;
         loaded.say_what_is_ignored();
@@ -108,9 +115,8 @@ impl Add {
             CommandError::usage(error).hint("write its cases as [[case]], not as one list")
         })?;
         // Not before the case can be added: what is there is not replaced by another attempt.
-        if let (Some(recording), Some(its_file)) = (&made.recording, &self.cassette) {
-            let folder = self.file.parent().unwrap_or_else(|| Path::new(""));
-            save_recording(recording, &folder.join(its_file), secrets.clone())?;
+        if let (Some(recording), Some(its_file)) = (&made.recording, &cassette) {
+            save_recording(recording, its_file, secrets.clone())?;
         }
         write(&destination, &secrets.without_patterns().text(&text))?;
         let (name, checks) = (one_line(&case.name), case.checks.len() as u64);
@@ -119,6 +125,12 @@ impl Add {
         let again = neuraxis();
         progress::done(&format!("to run it: {again} eval {file}"));
         Ok(())
+    }
+
+    /// Returns the file of the recording, which stands in the file by its path from there.
+    fn cassette_file(&self) -> Option<PathBuf> {
+        let folder = self.file.parent().unwrap_or_else(|| Path::new(""));
+        self.cassette.as_ref().map(|file| folder.join(file))
     }
 
     /// Makes the case, and its recording if it is to have one. Nothing is written.

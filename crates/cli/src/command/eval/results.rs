@@ -30,22 +30,26 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Looks whether the files can be written, before anything is run. The file of the cases is none of them.
+    /// Looks whether the files can be written, before anything is run. None of them is one that is read, or recorded to: those
+    /// are given with what they are.
     pub(super) fn begin(
         secrets: Redactor,
-        cases: &Path,
+        others: &[(&Path, &str)],
         (out, junit): (Option<&Path>, Option<&Path>),
     ) -> Result<Self, CommandError> {
         let out = out.map(destination).transpose()?;
         let junit = junit.map(destination).transpose()?;
-        let cases = Destination::of(cases).ok();
-        let is_of_cases = |file: &Option<Destination>| file.is_some() && *file == cases;
-        let wrong = if is_of_cases(&out) || is_of_cases(&junit) {
-            Some("the results would replace the file of the cases")
-        } else if out.is_some() && out == junit {
-            Some("--out and --junit name the same file")
-        } else {
-            None
+        let is_replaced = |path: &Path| {
+            let file = Destination::of(path).ok();
+            file.is_some() && (file == out || file == junit)
+        };
+        let replaced = others.iter().find(|(path, _)| is_replaced(path));
+        let wrong = match replaced {
+            Some((_, what)) => Some(format!("the results would replace {what}")),
+            None if out.is_some() && out == junit => {
+                Some("--out and --junit name the same file".to_owned())
+            }
+            None => None,
         };
         match wrong {
             Some(wrong) => Err(CommandError::usage(anyhow!(wrong)).hint("name another file")),
@@ -150,7 +154,7 @@ pub(super) fn destination(file: &Path) -> Result<Destination, CommandError> {
         .map_err(|error| CommandError::usage(error).hint("name a file in a folder that is there"))
 }
 
-/// Writes a file, which others may read: what collects results may be somebody else.
+/// Writes a file, which others may read as far as the umask lets them: what collects results may be somebody else.
 pub(super) fn write(file: &Destination, text: &str) -> Result<(), CommandError> {
     let written = file.write(text, Readers::All);
     let written = written.with_context(|| format!("cannot write {}", file.path().display()));

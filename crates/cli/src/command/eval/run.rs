@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::log::describe::counted;
-use neuraxis::evals::{Case, CaseFault, CaseReport, Comparison, EvalFile, FileFault, Report};
+use neuraxis::evals::{
+    Case, CaseFault, CaseReport, Comparison, EvalFile, FileFault, Report, Source,
+};
 use neuraxis::ports::CancellationToken;
 use neuraxis_app::secrets_of;
 
@@ -73,6 +75,7 @@ impl Run {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let path = self.file.clone().unwrap_or_default();
         let mut file = EvalFile::read(&path).map_err(|fault| unreadable(&path, fault))?;
+        let named = named(&file.cases);
         let left_out = self.choose(&path, &mut file.cases)?;
         self.refuse_approvals(&file.cases)?;
         let mut before = self.compare.as_deref().map(earlier).transpose()?;
@@ -87,7 +90,7 @@ impl Run {
         }
         let redactor = secrets.clone();
         let files = (self.out.as_deref(), self.junit.as_deref());
-        let mut results = Results::begin(secrets, &path, files)?;
+        let mut results = Results::begin(secrets, &self.others(&path, &named), files)?;
         let engines = Engines::open(&loaded, &file, self.tape.tape()).await?;
         if let Err(fault) = engines.check(&file) {
             // That a recording was not played is no wonder then.
@@ -143,6 +146,18 @@ impl Run {
         }
     }
 
+    /// Returns the files that are read, or recorded to, with what they are.
+    fn others<'a>(&'a self, cases: &'a Path, named: &'a [PathBuf]) -> Vec<(&'a Path, &'a str)> {
+        let mut others = vec![(cases, "the file of the cases")];
+        let recording = self.tape.file().map(|file| (file, "the recording"));
+        let earlier = self.compare.as_deref();
+        let earlier = earlier.map(|file| (file, "those that they are compared with"));
+        others.extend(recording.into_iter().chain(earlier));
+        let named = named.iter().map(PathBuf::as_path);
+        others.extend(named.map(|file| (file, "a file that a case names")));
+        others
+    }
+
     /// Leaves out what is not asked for. Returns the names of those cases.
     fn choose(&self, path: &Path, cases: &mut Vec<Case>) -> Result<Vec<String>, CommandError> {
         let is_meant = |case: &Case| {
@@ -195,6 +210,15 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Returns the recordings and logs that cases name.
+fn named(cases: &[Case]) -> Vec<PathBuf> {
+    let files = cases.iter().filter_map(|case| match &case.source {
+        Source::Cassette(file) | Source::Log(file) => Some(file.clone()),
+        _ => None,
+    });
+    files.collect()
 }
 
 /// Says why a file of cases cannot be used, and what to do.
