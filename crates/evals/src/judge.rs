@@ -3,7 +3,7 @@
 //! It is an agent without tools, run by the same orchestrator under the same policy, in a session of its own. What it reads of
 //! the run is data in one JSON object, and what it answers has to fit a schema: anything else is no judgment.
 
-use neuraxis_core::{AgentName, Mode, Offer, Role, RunStatus, SessionId};
+use neuraxis_core::{AgentName, FinishReason, Mode, Offer, Role, RunStatus, SessionId};
 use neuraxis_engine::{Agent, AnswerSchema, Brought, BuildError, OrchestratorResult, UserRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -91,12 +91,14 @@ impl Judge {
             Some(answer) => answer
                 .decode::<Judgment>()
                 .map_err(|error| error.to_string()),
-            None => Err(match (&result.answer_fault, result.status) {
-                (Some(fault), RunStatus::Done) => fault.to_string(),
+            None => Err(match (&result.finish_reason, &result.answer_fault) {
+                // What it told a user says nothing of why.
+                (Some(FinishReason::Failed(why)), _) => format!("its run failed: {why}"),
+                (_, Some(fault)) if result.status == RunStatus::Done => fault.to_string(),
                 (_, _) => result.reply.clone(),
             }),
         };
-        judged.map_err(|why| format!("the judge gave no judgment: {}", clip(&why, 300)))
+        judged.map_err(|why| format!("the judge gave no judgment: {why}"))
     }
 }
 

@@ -77,6 +77,75 @@ fn what_goes_on_is_what_a_person_asked_last_though_an_eval_ran_since() {
 }
 
 #[test]
+fn no_run_is_named_where_none_is_kept() {
+    let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ exact = 'no' }]\n";
+    let stored = "[[case]]\nname = 'b'\nlog = 'b.jsonl'\ncheck = [{ exact = 'no' }]\n";
+    let machine = Machine::new()
+        .with_file(
+            "neuraxis.toml",
+            "[models.reasoning]\nprovider = 'offline'\n",
+        )
+        .with_file("evals.toml", case)
+        .with_file("stored.toml", stored);
+    let told = machine.run(["eval", "evals.toml"]).stdout_of(1);
+    let (_, run) = told.split_once("runs show ").unwrap();
+    let run = run.split_whitespace().next().unwrap();
+    let events = machine.run(["runs", "show", run, "--format", "events"]);
+    fs::write(machine.path("b.jsonl"), events.stdout_of(0)).unwrap();
+    for arguments in [
+        &["eval", "evals.toml", "--set", "store.url=memory:"][..],
+        &["eval", "stored.toml"],
+    ] {
+        let told = machine.run(arguments).stdout_of(1);
+        assert!(told.contains("FAILED"), "{told}");
+        assert!(!told.contains("runs show "), "{told}");
+    }
+}
+
+#[test]
+fn of_a_judge_that_was_not_recorded_is_told_what_differs_and_its_run() {
+    let case = |rubric: &str| {
+        format!(
+            "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{{ judge = '{rubric}' }}]\n[judge]\nrole = 'reasoning'\n"
+        )
+    };
+    let model = Scripted::start([
+        Turn::Says(&["Hello you."]),
+        Turn::Says(&["{\"reason\":\"It does.\",\"passed\":true}"]),
+    ]);
+    let machine = model.machine().with_file("evals.toml", case("It greets."));
+    let mut record = machine.command(["eval", "evals.toml", "--record", "../a.cassette"]);
+    let done: Done = record
+        .env("MY_KEY", "canary-key-1234")
+        .output()
+        .unwrap()
+        .into();
+    done.stdout_of(0);
+    let machine = machine.with_file("evals.toml", case("It is polite."));
+    let replay = [
+        "eval",
+        "evals.toml",
+        "--replay",
+        "../a.cassette",
+        "--out",
+        "now.json",
+    ];
+    let told = machine.run(replay).stdout_of(1);
+    let report = fs::read_to_string(machine.path("now.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let check = &report["cases"][0]["attempts"][0]["checks"][0];
+    let judge = check["judge_run"].as_str().unwrap();
+    assert!(told.contains(&format!("runs show {judge}\n")), "{told}");
+    for expected in [
+        "no recording of this request",
+        "It greets.",
+        "It is polite.",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+}
+
+#[test]
 fn results_replace_nothing_that_is_read_or_recorded_to() {
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ max_turns = 1 }]\n";
     let recorded = "[[case]]\nname = 'b'\nmessage = 'Hello'\ncassette = 'b.cassette'\ncheck = [{ max_turns = 1 }]\n";

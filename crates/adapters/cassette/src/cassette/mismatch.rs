@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Role};
-use similar::{ChangeTag, TextDiff};
+use similar::{Change, ChangeTag, DiffOp, TextDiff};
 
 use super::Cassette;
 use super::recordings::Missing;
@@ -16,6 +16,9 @@ const MAX_LINES_SHOWN: usize = 40;
 
 /// The most characters of a line that are shown.
 const MAX_LINE_CHARS: usize = 160;
+
+/// How many characters of a long line are shown before those that differ.
+const CONTEXT_CHARS: usize = 40;
 
 /// How many equal lines are shown around each difference.
 const CONTEXT: usize = 2;
@@ -115,19 +118,23 @@ fn compare(recorded: &[String], asked: &[String]) -> String {
         if number > 0 {
             shown.push_str("  …\n");
         }
-        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
-            lines += 1;
-            if lines > MAX_LINES_SHOWN {
-                shown.push_str("  … and more");
-                return shown;
+        for op in group {
+            for change in diff.iter_changes(op) {
+                lines += 1;
+                if lines > MAX_LINES_SHOWN {
+                    shown.push_str("  … and more");
+                    return shown;
+                }
+                let sign = match change.tag() {
+                    ChangeTag::Delete => '-',
+                    ChangeTag::Insert => '+',
+                    ChangeTag::Equal => ' ',
+                };
+                let other = opposite(op, &change, &recorded, &asked);
+                let line = cut(change.value(), other.unwrap_or_default());
+                // Writing to a string cannot fail.
+                let _ = writeln!(shown, "{sign} {line}");
             }
-            let sign = match change.tag() {
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-                ChangeTag::Equal => ' ',
-            };
-            // Writing to a string cannot fail.
-            let _ = writeln!(shown, "{sign} {}", cut(change.value()));
         }
     }
     shown.truncate(shown.trim_end().len());
@@ -140,17 +147,49 @@ fn middle(lines: &[String], end: usize) -> Vec<&str> {
     lines.iter().take(kept).map(String::as_str).collect()
 }
 
-/// Returns a line as far as it is shown; what could steer a terminal is escaped.
-fn cut(line: &str) -> String {
-    let mut shown: String = line
-        .chars()
-        .take(MAX_LINE_CHARS)
-        .flat_map(|char| match char.is_control() {
-            true => char.escape_default().collect::<Vec<_>>(),
-            false => vec![char],
-        })
-        .collect();
-    if line.chars().nth(MAX_LINE_CHARS).is_some() {
+/// Returns the line of the other request that stands where a changed one does, if there is one.
+fn opposite<'a>(
+    op: &DiffOp,
+    change: &Change<&str>,
+    recorded: &[&'a str],
+    asked: &[&'a str],
+) -> Option<&'a str> {
+    let (of_recorded, of_asked) = (op.old_range(), op.new_range());
+    let (lines, number) = match change.tag() {
+        ChangeTag::Equal => return None,
+        ChangeTag::Delete => (
+            asked.get(of_asked)?,
+            change.old_index()?.checked_sub(of_recorded.start)?,
+        ),
+        ChangeTag::Insert => (
+            recorded.get(of_recorded)?,
+            change.new_index()?.checked_sub(of_asked.start)?,
+        ),
+    };
+    lines.get(number).copied()
+}
+
+/// Returns a line as far as it is shown, a long one around where it begins to differ from another; what could steer a terminal
+/// is escaped.
+fn cut(line: &str, other: &str) -> String {
+    let pairs = line.chars().zip(other.chars());
+    let same = pairs.take_while(|(ours, theirs)| ours == theirs).count();
+    let start = match same < MAX_LINE_CHARS - CONTEXT_CHARS {
+        true => 0,
+        false => same - CONTEXT_CHARS,
+    };
+    let mut shown = String::new();
+    if start > 0 {
+        shown.push('…');
+    }
+    let mut chars = line.chars().skip(start);
+    for char in chars.by_ref().take(MAX_LINE_CHARS) {
+        match char.is_control() {
+            true => shown.extend(char.escape_default()),
+            false => shown.push(char),
+        }
+    }
+    if chars.next().is_some() {
         shown.push('…');
     }
     shown
@@ -171,6 +210,21 @@ mod tests {
     }
 
     #[test]
+    fn of_long_lines_is_shown_where_they_begin_to_differ() {
+        let line = |word: &str| vec![format!("{}{word}{}", "x".repeat(500), "y".repeat(500))];
+        let shown = compare(&line("one"), &line("two"));
+        let shown: Vec<&str> = shown.lines().collect();
+        let (before, after) = ("x".repeat(CONTEXT_CHARS), "y".repeat(117));
+        assert_eq!(
+            shown,
+            [
+                format!("- …{before}one{after}…"),
+                format!("+ …{before}two{after}…"),
+            ]
+        );
+    }
+
+    #[test]
     fn a_comparison_stays_small_whatever_is_compared() {
         let long = "x".repeat(100_000);
         let many: Vec<String> = (0..100_000)
@@ -183,6 +237,6 @@ mod tests {
 
     #[test]
     fn a_comparison_cannot_steer_a_terminal() {
-        assert_eq!(cut("a\u{1b}[2J"), "a\\u{1b}[2J");
+        assert_eq!(cut("a\u{1b}[2J", ""), "a\\u{1b}[2J");
     }
 }

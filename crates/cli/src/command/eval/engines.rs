@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use neuraxis::cassette::{CassetteConfig, CassetteError, ToolResults};
 use neuraxis::evals::{Case, CaseFault, EvalFile, Evals, Source, judge};
 use neuraxis::offline::OfflineModel;
-use neuraxis_app::{App, BuildError, OpenStore, Tape, Telemetry, may_be_tool};
+use neuraxis_app::{App, BuildError, OpenStore, Tape, Telemetry, may_be_tool, nowhere_to_keep};
 
 use crate::error::CommandError;
 use crate::progress;
@@ -43,6 +43,9 @@ impl Engines {
             telemetry,
             is_replay,
         };
+        if let Some(notice) = nowhere_to_keep(&loaded.config, &loaded.environment) {
+            progress::notice(&notice);
+        }
         if let Err(error) = engines.build(loaded, file, tape).await {
             // What is wrong with the recordings follows from it.
             let _ = engines.end().await;
@@ -81,6 +84,11 @@ impl Engines {
             self.cassettes.push((file, app));
         }
         Ok(())
+    }
+
+    /// Tells whether runs are still there when the command has ended.
+    pub(super) const fn keep_runs(&self) -> bool {
+        self.store.outlives_the_process()
     }
 
     /// Tells whether all models are replaced by one recording.

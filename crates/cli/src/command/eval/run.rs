@@ -14,7 +14,7 @@ use neuraxis_app::secrets_of;
 
 use super::engines::Engines;
 use super::results::{Results, earlier};
-use super::table;
+use super::table::{self, Kept};
 use crate::command::ask::TapeArguments;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
@@ -137,7 +137,12 @@ impl Run {
         let finished = kept.and_then(|()| results.finish(&path, &report));
 
         let comparison = before.map(|before| report.compare(&before));
-        self.show(&results, &report, comparison.as_ref())?;
+        let kept = |number: usize| match file.cases.get(number).map(|case| &case.source) {
+            _ if !engines.keep_runs() => Kept::None,
+            Some(Source::Log(_)) => Kept::Judges,
+            _ => Kept::All,
+        };
+        self.show(&results, &report, comparison.as_ref(), kept)?;
         finished?;
         closed?;
         match interrupt.happened() {
@@ -199,11 +204,12 @@ impl Run {
         results: &Results,
         report: &Report,
         comparison: Option<&Comparison>,
+        kept: impl Fn(usize) -> Kept,
     ) -> Result<(), CommandError> {
         let mut output = Output::new();
         match self.format {
             ObjectFormat::Text => {
-                let text = table::in_text(report, comparison);
+                let text = table::in_text(report, comparison, kept);
                 output.painted(&results.without_keys(&text))?;
             }
             ObjectFormat::Json => output.line(&results.in_json(report, comparison))?,

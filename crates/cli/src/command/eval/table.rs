@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use neuraxis::core::MicroUsd;
 use neuraxis::core::log::describe::counted;
+use neuraxis::core::{MicroUsd, RunId};
 use neuraxis::evals::{CaseReport, CaseStatus, Comparison, Report, Shift, Verdict};
 use unicode_width::UnicodeWidthStr;
 
@@ -14,6 +14,17 @@ use crate::quantities::{brief, dollars};
 
 /// The most columns of a case's name before the next column begins.
 const MAX_NAME: usize = 40;
+
+/// Which runs of a case are in the store when the command has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// None: the store ends with the command.
+    None,
+    /// Those of judges: what the case is about came from elsewhere.
+    Judges,
+    /// All.
+    All,
+}
 
 /// Says how far it is.
 pub(super) fn progress(report: &Report, case: usize) -> String {
@@ -32,21 +43,22 @@ pub(super) fn progress(report: &Report, case: usize) -> String {
     format!("{done} of {planned} · {passed} passed, {bad} did not · last: {name}")
 }
 
-/// Shows results.
-pub(super) fn in_text(report: &Report, comparison: Option<&Comparison>) -> String {
+/// Shows results. A run is named where it is kept: those that `kept` holds of a case.
+pub(super) fn in_text(
+    report: &Report,
+    comparison: Option<&Comparison>,
+    kept: impl Fn(usize) -> Kept,
+) -> String {
     let names = report.cases.iter().map(|case| one_line(&case.name).width());
     let width = names.max().unwrap_or_default().min(MAX_NAME);
     let mut text = String::new();
-    for case in &report.cases {
+    for (number, case) in report.cases.iter().enumerate() {
         text.push_str(&line(case, width));
         for reason in case.reasons() {
             text.push_str(&format!("        {}\n", one_line(&reason)));
         }
-        // Those of attempts that passed show nothing of why.
-        let mut bad = case.attempts.iter();
-        let bad = bad.find(|attempt| attempt.verdict != Verdict::Passed);
         if case.status != CaseStatus::Passed
-            && let Some(run) = bad.and_then(|attempt| attempt.run_id)
+            && let Some(run) = worth_a_look(case, kept(number))
         {
             text.push_str(&format!("        {} runs show {run}\n", neuraxis()));
         }
@@ -56,6 +68,26 @@ pub(super) fn in_text(report: &Report, comparison: Option<&Comparison>) -> Strin
     }
     text.push_str(&format!("{}\n", summary(report)));
     text
+}
+
+/// Returns the run that shows why a case did not pass, if it is kept: of the judge, if that is what failed.
+fn worth_a_look(case: &CaseReport, kept: Kept) -> Option<RunId> {
+    // Those of attempts that passed show nothing of why.
+    let mut bad = case.attempts.iter();
+    let bad = bad.find(|attempt| attempt.verdict != Verdict::Passed)?;
+    let mut checks = bad.checks.iter();
+    let unjudged = checks.find(|check| check.verdict == Verdict::Error);
+    let is_failed = bad
+        .checks
+        .iter()
+        .any(|check| check.verdict == Verdict::Failed);
+    let judge = unjudged.and_then(|check| check.judge_run);
+    match kept {
+        Kept::None => None,
+        Kept::Judges => judge,
+        Kept::All if is_failed => bad.run_id,
+        Kept::All => judge.or(bad.run_id),
+    }
 }
 
 fn line(case: &CaseReport, width: usize) -> String {
