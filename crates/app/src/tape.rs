@@ -1,11 +1,12 @@
 //! Recording what models say, and replaying it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use neuraxis_cassette::{
-    Cassette, CassetteConfig, CassetteError, Recording, RecordingOptions, Redactor,
+    Cassette, CassetteConfig, CassetteError, Recording, RecordingOptions, RecordingSummary,
+    Redactor,
 };
 use neuraxis_core::Role;
 use neuraxis_core::jiff::Timestamp;
@@ -79,6 +80,7 @@ impl Tapes {
                 let file = file.display();
                 notices.push(format!("no model was asked: {file} was not kept"));
             }
+            notices.extend(secrets_notice(&summary, file));
         }
         for cassette in &self.cassettes {
             cassette.finish()?;
@@ -92,4 +94,16 @@ impl Tapes {
         }
         Ok(notices)
     }
+}
+
+/// Says that a recording answers only where the same secrets are configured, if so.
+#[must_use]
+pub fn secrets_notice(summary: &RecordingSummary, file: &Path) -> Option<String> {
+    summary.depends_on_secrets.then(|| {
+        format!(
+            "a key or another secret stands in what models were asked, as an ordinary word may, and was taken out: {} \
+             answers only where the same one is configured",
+            file.display()
+        )
+    })
 }

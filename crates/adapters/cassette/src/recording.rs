@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::Role;
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{Message, ModelRequest, Role};
 use neuraxis_ports::LlmClient;
 use tokio::time::Instant;
 
@@ -111,8 +111,10 @@ pub struct Recording {
 struct State {
     file: File,
     writer: Writer,
+    redactor: Redactor,
     bytes: u64,
     exchanges: u32,
+    depends_on_secrets: bool,
     failure: Option<CassetteError>,
     /// Nothing more is written, since the recording failed or was finished.
     is_over: bool,
@@ -126,6 +128,9 @@ pub struct RecordingSummary {
     pub exchanges: u32,
     /// How many bytes the file has.
     pub bytes: u64,
+    /// Whether a secret that is known by its value stands in what agents or users say to models, or in what tools are described
+    /// with: a replay that does not know it asks something else. A value that is an ordinary word does so.
+    pub depends_on_secrets: bool,
 }
 
 impl Recording {
@@ -157,7 +162,7 @@ impl Recording {
         header: &Header,
     ) -> Result<Arc<Self>, CassetteError> {
         let mut file = create(&path, options.existing)?;
-        let writer = Writer::new(options.redactor, options.provider_state);
+        let writer = Writer::new(options.redactor.clone(), options.provider_state);
         let first = writer.header(header);
         if let Err(source) = file.write_all(first.as_bytes()) {
             remove_new(&path, options.existing);
@@ -166,8 +171,10 @@ impl Recording {
         let state = State {
             file,
             writer,
+            redactor: options.redactor,
             bytes: first.len() as u64,
             exchanges: 0,
+            depends_on_secrets: false,
             failure: None,
             is_over: false,
         };
@@ -206,6 +213,7 @@ impl Recording {
         Ok(RecordingSummary {
             exchanges: state.exchanges,
             bytes: state.bytes,
+            depends_on_secrets: state.depends_on_secrets,
         })
     }
 
@@ -221,6 +229,8 @@ impl Recording {
         if state.is_over {
             return;
         }
+        state.depends_on_secrets =
+            state.depends_on_secrets || says_a_secret(&state.redactor, &exchange.request);
         let lines = state.writer.exchange(exchange);
         if let Err(failure) = self.append(&mut state, &lines) {
             self.fail(&mut state, failure);
@@ -273,6 +283,20 @@ impl Recording {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Tells whether a request holds a known secret in what has to be the same in a replay.
+fn says_a_secret(redactor: &Redactor, request: &ModelRequest) -> bool {
+    let mut messages = request.messages.messages().iter();
+    let is_said = |message: &Message| match message {
+        Message::System { .. } | Message::User { .. } => redactor.knows(&message.text()),
+        _ => false,
+    };
+    let mut tools = request.tools.iter();
+    messages.any(|message| is_said(message))
+        || tools.any(|tool| {
+            redactor.knows(&tool.description) || redactor.knows(tool.parameters.as_str())
+        })
 }
 
 /// Returns the whole milliseconds since then.

@@ -121,6 +121,12 @@ impl Redactor {
         Cow::Owned(edited(clean.as_deref().unwrap_or(text), &matches))
     }
 
+    /// Tells whether a text holds a value that is known.
+    pub(crate) fn knows(&self, text: &str) -> bool {
+        let mut values = self.values.iter();
+        values.any(|value| text.contains(value.as_str()))
+    }
+
     /// Returns a clean text without what is found in its lines alone, as a recording holds it, which has each on a line of its
     /// own: patterns search a part of JSON as prose.
     pub(crate) fn each_line<'a>(&self, text: &'a str) -> Cow<'a, str> {

@@ -172,6 +172,22 @@ fn what_was_not_replayed_is_a_warning_and_with_strict_an_error() {
 }
 
 #[test]
+fn that_a_key_is_a_word_of_the_request_is_told_where_it_is_recorded() {
+    let model = Scripted::start([Turn::Says(&["Yes."]), Turn::Says(&["Yes."])]);
+    let machine = model.machine();
+    for (key, file, is_told) in [
+        ("nothing", "word.cassette", true),
+        ("canary-key-1234", "key.cassette", false),
+    ] {
+        let mut ask = machine.command(["ask", "--record", file, "All or nothing?"]);
+        let done: Done = ask.env("MY_KEY", key).output().unwrap().into();
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let told = "answers only where the same one is configured";
+        assert_eq!(done.stderr.contains(told), is_told, "{done:?}");
+    }
+}
+
+#[test]
 fn a_recording_that_cannot_be_made_or_read_is_told_with_what_to_do() {
     let machine = offline()
         .with_file("there.cassette", "mine")

@@ -180,13 +180,30 @@ async fn a_secret_that_is_a_word_of_the_format_leaves_a_file_that_is_read() {
         let request = request_of([Message::user(format!("say {word}, hm"))]);
         client.respond(&request, &call_context()).await.unwrap();
         stream(&client, &request).await.unwrap();
-        recording.finish().unwrap();
+        assert!(recording.finish().unwrap().depends_on_secrets, "{word}");
         assert!(!tape.text().contains(&format!("{word}, hm")), "{word}");
 
         let cassette = Cassette::open(&tape.config(), Redactor::new([word])).unwrap();
         let player = cassette.client(Role::REASONING);
         let replayed = player.respond(&request, &call_context()).await.unwrap();
         assert_eq!(replayed.text(), "yes", "{word}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_only_a_tool_repeats_is_none_that_a_replay_depends_on() {
+    for (said, expected) in [("hello", false), ("canary-value-1", true)] {
+        let tape = Tape::new();
+        let (recording, client) =
+            tape.record_with(ScriptedModel::always(reply::text("yes")), options());
+        let request = request_of([
+            Message::user(said),
+            messages::calls([("call_1", "look", "{}")]),
+            messages::result("call_1", "look", "\"canary-value-1\""),
+        ]);
+        client.respond(&request, &call_context()).await.unwrap();
+        let summary = recording.finish().unwrap();
+        assert_eq!(summary.depends_on_secrets, expected, "{said}");
     }
 }
 

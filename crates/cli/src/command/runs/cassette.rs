@@ -8,12 +8,13 @@ use clap_complete::ArgValueCompleter;
 use neuraxis::cassette::{self, CassetteError, RecordingOptions};
 use neuraxis::engine::{Sessions, SystemClock};
 use neuraxis::ports::Clock;
-use neuraxis_app::{OpenStore, secrets_of};
+use neuraxis_app::{OpenStore, secrets_notice, secrets_of};
 
 use crate::command::lookup;
 use crate::completion;
 use crate::error::CommandError;
 use crate::output::Output;
+use crate::progress;
 use crate::setup::{Loaded, Setup, with_store};
 
 const EXAMPLES: &str = "\
@@ -78,10 +79,14 @@ pub(in crate::command) fn save(
     redactor: cassette::Redactor,
 ) -> Result<cassette::RecordingSummary, CommandError> {
     let options = RecordingOptions::new(SystemClock.now()).redactor(redactor);
-    recording.save(file, options).map_err(|error| match error {
+    let saved = recording.save(file, options).map_err(|error| match error {
         CassetteError::Exists { .. } | CassetteError::Io { .. } => {
             CommandError::usage(error).hint("name a new file in a folder that is there")
         }
         error => CommandError::failed(error),
-    })
+    })?;
+    if let Some(notice) = secrets_notice(&saved, file) {
+        progress::warn(&notice);
+    }
+    Ok(saved)
 }
