@@ -260,9 +260,9 @@ impl From<BuildError> for CommandError {
                 Self::usage(error).hint(format!("{removing}record to another file"))
             }
             BuildError::Tape(CassetteError::Io { .. }) => Self::usage(error).hint("check the path"),
-            BuildError::Tape(_) | BuildError::EmptyTape { .. } => {
-                Self::failed(error).hint("make another recording with `neuraxis ask --record FILE`")
-            }
+            BuildError::Tape(_) | BuildError::EmptyTape { .. } => Self::usage(error).hint(
+                "record it anew with --record FILE; `neuraxis runs cassette RUN FILE` makes one of a run",
+            ),
             BuildError::DatabaseBusy { source, .. } => {
                 let hint = match source {
                     OpenError::Full { .. } => "make room on the disk, and try again",

@@ -214,7 +214,7 @@ fn a_recording_that_cannot_be_made_or_read_is_told_with_what_to_do() {
         (
             "--replay",
             "wrong.cassette",
-            1,
+            2,
             "wrong.cassette, line 1: not a cassette",
         ),
     ] {

@@ -19,6 +19,12 @@ use crate::redact::Redactor;
 /// What is wrong with a line that belongs to an exchange where there is none.
 const NO_EXCHANGE: &str = "an exchange must begin before this";
 
+/// What begins the lines that version control leaves where two versions of a file contradict each other.
+const CONFLICT_MARKS: [&[u8]; 4] = [b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"];
+
+/// What is wrong with such a line.
+const CONFLICT: &str = "a merge conflict that was not resolved";
+
 /// The most characters of a parser's complaint that an error repeats.
 const MAX_REASON_CHARS: usize = 200;
 
@@ -97,6 +103,9 @@ struct Reader {
 impl Reader {
     fn header(&mut self, line: &[u8]) -> Result<Header, CassetteError> {
         self.line = 1;
+        if is_conflict(line) {
+            return Err(self.malformed(CONFLICT));
+        }
         let file = self.file.clone();
         let any: AnyVersion =
             serde_json::from_slice(line).map_err(|_| CassetteError::NotACassette { file })?;
@@ -108,7 +117,7 @@ impl Reader {
                 ours: VERSION,
             });
         }
-        match serde_json::from_slice(line).map_err(|error| self.malformed(&error.to_string()))? {
+        match serde_json::from_slice(line).map_err(|error| self.unreadable(&error))? {
             Line::Cassette {
                 recorded_at,
                 recorded_by,
@@ -133,9 +142,10 @@ impl Reader {
             }
             let line = match serde_json::from_slice(text) {
                 Ok(line) => line,
+                Err(_) if is_conflict(text) => return Err(self.malformed(CONFLICT)),
                 // Only the last line has no line break, and only in a file that was cut or edited by hand.
                 Err(_) if !text.ends_with(b"\n") => return Err(self.truncated()),
-                Err(error) => return Err(self.malformed(&error.to_string())),
+                Err(error) => return Err(self.unreadable(&error)),
             };
             self.take(line, text.len())?;
         }
@@ -226,6 +236,12 @@ impl Reader {
         }
     }
 
+    /// Says why a line is no JSON of the format. Its number stands in front of that, and the parser was given it alone.
+    fn unreadable(&self, error: &serde_json::Error) -> CassetteError {
+        let reason = error.to_string();
+        self.malformed(&reason.replace(" at line 1 column ", " at column "))
+    }
+
     fn malformed(&self, reason: &str) -> CassetteError {
         self.malformed_in(self.block.as_ref().map(Block::number), reason)
     }
@@ -240,4 +256,8 @@ impl Reader {
             reason: reason.chars().take(MAX_REASON_CHARS).collect(),
         }
     }
+}
+
+fn is_conflict(line: &[u8]) -> bool {
+    CONFLICT_MARKS.iter().any(|mark| line.starts_with(mark))
 }

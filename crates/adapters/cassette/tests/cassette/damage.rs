@@ -126,6 +126,23 @@ async fn what_is_no_cassette_is_told_from_one() {
 }
 
 #[tokio::test]
+async fn a_merge_conflict_is_called_one_wherever_it_stands() {
+    let tape = tape().await;
+    let text = tape.text();
+    let lines: Vec<&str> = text.lines().collect();
+    for place in 0..=lines.len() {
+        for mark in ["<<<<<<< HEAD", "=======", ">>>>>>> theirs"] {
+            let mut lines = lines.clone();
+            lines.insert(place, mark);
+            let error = fails(&tape, lines.join("\n")).to_string();
+            let at = format!("test.cassette, line {}", place + 1);
+            assert!(error.contains(&at), "{mark}: {error}");
+            assert!(error.ends_with("a merge conflict that was not resolved"));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_line_that_cannot_be_there_is_named() {
     let tape = tape().await;
     let text = tape.text();
@@ -160,7 +177,7 @@ async fn a_line_that_cannot_be_there_is_named() {
         ),
         (delta, "{\"noise\":{}}", "unknown variant"),
         (delta, "{\"open\":{\"ms\":1,\"more\":2}}", "unknown field"),
-        (delta, "not json", "expected"),
+        (delta, "not json", " at column "),
         (
             delta,
             "{\"more\":\"x\"}",
