@@ -34,6 +34,8 @@ const HEADING: &str = "The project that you work in says about itself:";
 pub struct InstructionFile {
     /// Its real path, by which what was said about it is remembered.
     pub path: PathBuf,
+    /// Its path from the root of the project, by which an agent is told of it: the same wherever the project is.
+    pub within: PathBuf,
     /// Its text; empty where it cannot be used.
     pub text: String,
     /// The hash of its content.
@@ -65,10 +67,11 @@ pub fn instruction_files(environment: &Environment) -> Vec<InstructionFile> {
         .iter()
         .position(|folder| folder.join(REPOSITORY).exists());
     let project = upwards.get(..=root.unwrap_or(0)).unwrap_or_default();
+    let root = project.last().copied().unwrap_or(&here);
     let project = project.iter().rev();
     let project = project.filter(|folder| home.as_deref() != Some(**folder));
     let mut files: Vec<_> = project
-        .filter_map(|folder| in_folder(folder, environment))
+        .filter_map(|folder| in_folder(folder, root, environment))
         .collect();
     let mut room = MAX_BYTES_IN_ALL;
     // What is nearest counts most.
@@ -90,7 +93,7 @@ pub fn instruction_files(environment: &Environment) -> Vec<InstructionFile> {
 pub fn instructions_of(files: &[InstructionFile]) -> Option<String> {
     let counting = files.iter().filter(|file| file.counts());
     let texts = counting.map(|file| {
-        let path = file.path.display();
+        let path = file.within.display();
         format!("[{path}]\n{}\n[end of {path}]", file.text.trim())
     });
     let texts: Vec<String> = texts.collect();
@@ -106,15 +109,17 @@ pub fn holds_instructions(system_prompt: &str) -> bool {
     system_prompt.contains(HEADING)
 }
 
-fn in_folder(folder: &Path, environment: &Environment) -> Option<InstructionFile> {
+fn in_folder(folder: &Path, root: &Path, environment: &Environment) -> Option<InstructionFile> {
     let mut names = NAMES.iter().map(|name| folder.join(name));
     let path = names.find(|path| path.symlink_metadata().is_ok())?;
+    let within = path.strip_prefix(root).unwrap_or(&path).to_owned();
     let mut file = InstructionFile {
         content: ContentHash::of(b""),
         text: String::new(),
         trust: Trust::Unknown,
         fault: None,
         path,
+        within,
     };
     // A link could lead to what is none of the project's.
     match read_regular(&file.path, Links::Refused, MAX_BYTES) {
@@ -192,6 +197,24 @@ mod tests {
         assert!(told.find("Use tabs.") < told.find("Use spaces."), "{told}");
         assert!(holds_instructions(&format!("You help.\n\n{told}")));
         assert!(!holds_instructions("You help."));
+    }
+
+    #[test]
+    fn what_is_told_is_the_same_wherever_the_project_is() {
+        let told = || {
+            let project = Project::new();
+            project.write("repo/AGENTS.md", "Use tabs.");
+            project.write("repo/src/deep/CLAUDE.md", "Use spaces.");
+            project.trust(&instruction_files(&project.at("repo/src/deep")));
+            instructions_of(&instruction_files(&project.at("repo/src/deep"))).unwrap()
+        };
+        let first = told();
+        assert_eq!(first, told());
+        let deep = Path::new("src").join("deep").join("CLAUDE.md");
+        for name in [Path::new("AGENTS.md"), &deep] {
+            let begin = format!("\n[{}]\n", name.display());
+            assert!(first.contains(&begin), "{first}");
+        }
     }
 
     #[test]
