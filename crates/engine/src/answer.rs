@@ -12,14 +12,15 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::AnswerConfig;
 use neuraxis_core::{
-    AgentSpec, AnswerRule, JsonText, Offer, Opening, Record, ReplyFormat, RunOutcome, RunStatus,
-    ToolAnnotations, ToolChoice, ToolClass, ToolKind, ToolName, ToolSpec, bounded_schema,
-    without_fence,
+    AgentSpec, AnswerRule, BudgetKind, FINAL_ANSWER, FinishReason, JsonText, Offer, Opening,
+    Record, ReplyFormat, RunOutcome, RunStatus, ToolAnnotations, ToolChoice, ToolClass, ToolKind,
+    ToolName, ToolSpec, bounded_schema, without_fence,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::agent::tool_calls;
 use crate::catalog::faults;
 
 pub use fault::{AnswerFault, AnswerSchemaError};
@@ -226,11 +227,29 @@ pub(crate) fn of_run(
     };
     match read(schema, &outcome.content) {
         Ok(answer) if outcome.status() == RunStatus::Done => (Some(answer), None),
-        found => (
-            None,
-            Some(AnswerFault::of(&outcome.finish_reason, found.err())),
-        ),
+        found => {
+            let reason = &outcome.finish_reason;
+            let fault = delivered_again(reason, schema, records);
+            let fault = fault.unwrap_or_else(|| AnswerFault::of(reason, found.err()));
+            (None, Some(fault))
+        }
     }
+}
+
+/// Says what is wrong with an answer that was delivered again and again, if that ended the run: more than that it was.
+fn delivered_again(
+    reason: &FinishReason,
+    schema: &JsonText,
+    records: &[Arc<Record>],
+) -> Option<AnswerFault> {
+    // Without its arguments a call that is on record tells nothing.
+    let are_stored = root_of(records)?.profile.data.tool_calls;
+    if !are_stored || *reason != FinishReason::Budget(BudgetKind::RepeatedCalls) {
+        return None;
+    }
+    let calls = tool_calls(records);
+    let last = calls.last().filter(|call| *call.name == *FINAL_ANSWER)?;
+    read(schema, last.arguments.as_str()).err()
 }
 
 /// Returns how the agent was started that answers the user.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    Advice, FinishReason, Hook, JsonText, Mode, ModelRequest, PromptReason, RecordBody,
+    Advice, BudgetKind, FinishReason, Hook, JsonText, Mode, ModelRequest, PromptReason, RecordBody,
     ReplyFinish, ReplyFormat, RunStatus, ToolChoice, ToolFailure, Transcript,
 };
 use neuraxis_engine::{
@@ -203,6 +203,25 @@ async fn a_model_that_delivers_nothing_that_fits_is_asked_no_more_often_than_one
     assert_eq!(asked.requests().len(), 3);
     asked.heard.assert_valid(RunStatus::Failed);
     assert!(matches!(fault(&asked.heard), AnswerFault::NotSchema(_)));
+}
+
+#[tokio::test]
+async fn a_model_that_delivers_the_same_again_and_again_is_stopped_and_what_is_wrong_is_told() {
+    let wrong = || deliver(r#"{"city":"Delft"}"#);
+    let model = ScriptedModel::new()
+        .then(wrong())
+        .then(wrong())
+        .then(wrong())
+        .then(reply::text("I cannot say."));
+    let asked = ask(model, &[look()], asked()).await;
+    let result = &asked.heard.result;
+    let repeated = FinishReason::Budget(BudgetKind::RepeatedCalls);
+    assert_eq!(result.finish_reason, Some(repeated), "{result:?}");
+    let fault = fault(&asked.heard);
+    assert!(
+        matches!(fault, AnswerFault::NotSchema(why) if why.contains("people")),
+        "{fault:?}"
+    );
 }
 
 #[tokio::test]
