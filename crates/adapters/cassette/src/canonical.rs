@@ -14,6 +14,7 @@ use neuraxis_core::{
     AssistantMessage, ContentHash, MediaPart, MediaSource, Message, ModelRequest, Part,
     ReplyFormat, Role, ToolCallId, ToolChoice,
 };
+use serde_json::Value;
 
 use self::volatile::Volatile;
 use crate::config::ToolResults;
@@ -57,6 +58,19 @@ impl Comparison {
             let known = self.contents.entry(content.as_ptr().addr());
             known.or_insert_with(hashed);
         }
+    }
+
+    /// Returns what a judge of an eval is asked, one JSON object, without the results of tools in it, where those may differ.
+    fn without_results(&self, text: &str) -> Option<String> {
+        if self.tool_results == ToolResults::Compare || !text.starts_with('{') {
+            return None;
+        }
+        let mut asked: Value = serde_json::from_str(text).ok()?;
+        asked.get("rubric")?;
+        for call in asked.get_mut("tool_calls")?.as_array_mut()? {
+            call.as_object_mut()?.remove("result");
+        }
+        Some(asked.to_string())
     }
 
     fn content_hash(&self, content: &str) -> ContentHash {
@@ -156,7 +170,8 @@ impl LineBuilder<'_> {
             match part {
                 Part::Text(part) => {
                     self.line("text".to_owned());
-                    self.text(&part.text);
+                    let judged = self.comparison.without_results(&part.text);
+                    self.text(judged.as_deref().unwrap_or(&part.text));
                 }
                 Part::Reasoning(part) => {
                     self.line("reasoning".to_owned());
@@ -268,6 +283,23 @@ mod tests {
             hash(&history("c", "12"), Closeness::Loose),
             hash(&history("c", "13"), Closeness::Loose)
         );
+    }
+
+    #[test]
+    fn results_that_may_differ_may_do_so_in_what_a_judge_is_asked() {
+        let judged = |city: &str, result: &str| {
+            let call = format!(r#"{{"tool":"t","arguments":"{city}","result":"{result}"}}"#);
+            request(format!(r#"{{"rubric":"r","tool_calls":[{call}]}}"#))
+        };
+        let same = |tool_results, one: &ModelRequest, other: &ModelRequest| {
+            let comparison = Comparison::new(Redactor::default(), tool_results);
+            let hash = |request| comparison.hash(&Role::REASONING, request, Closeness::Loose);
+            hash(one) == hash(other)
+        };
+        let (one, elsewhere) = (judged("Delft", "UTC"), judged("Delft", "Etc/UTC"));
+        assert!(same(ToolResults::Ignore, &one, &elsewhere));
+        assert!(!same(ToolResults::Compare, &one, &elsewhere));
+        assert!(!same(ToolResults::Ignore, &one, &judged("Paris", "UTC")));
     }
 
     #[test]

@@ -146,6 +146,27 @@ fn of_a_judge_that_was_not_recorded_is_told_what_differs_and_its_run() {
 }
 
 #[test]
+fn a_judged_case_is_replayed_where_its_tools_return_something_else() {
+    let case = "[judge]\nrole = 'reasoning'\n[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ judge = 'It says it.' }]\n";
+    let model = Scripted::start([
+        Turn::Calls(&[("current_time", "{}")]),
+        Turn::Says(&["It is late."]),
+        Turn::Says(&["{\"reason\":\"It does.\",\"passed\":true}"]),
+    ]);
+    let machine = model.machine().with_file("evals.toml", case);
+    let mut record = machine.command(["eval", "evals.toml", "--record", "../a.cassette"]);
+    let record = record.env("MY_KEY", "canary-key-1234").env("TZ", "Etc/UTC");
+    let done: Done = record.output().unwrap().into();
+    done.stdout_of(0);
+    for (results, code) in [("ignore", 0), ("compare", 1)] {
+        let mut replay = machine.command(["eval", "evals.toml", "--replay", "../a.cassette"]);
+        let replay = replay.args(["--tool-results", results]);
+        let done: Done = replay.env("TZ", "Europe/Berlin").output().unwrap().into();
+        done.stdout_of(code);
+    }
+}
+
+#[test]
 fn results_replace_nothing_that_is_read_or_recorded_to() {
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ max_turns = 1 }]\n";
     let recorded = "[[case]]\nname = 'b'\nmessage = 'Hello'\ncassette = 'b.cassette'\ncheck = [{ max_turns = 1 }]\n";
