@@ -35,7 +35,8 @@ A case in the file:
 
 Exit codes: 0 every case passed, or with --compare none got worse; 1 not so;
 2 wrong usage, configuration or file, and nothing was run;
-130 interrupted, with what there is of the results.";
+130, 143, 129 ended by Ctrl-C, SIGTERM, SIGHUP, with what there is of the
+results; 141 whoever read standard output was gone.";
 
 /// Check what agents do: run the cases of a file, and compare with earlier results
 ///
