@@ -56,7 +56,7 @@ export class ApprovalView extends Card {
   memory({ choices, name }) {
     if (!choices?.length) return null;
     this.remember = el("select", { class: "field", id: `${this.id}-remember` }, el("option", { value: "", text: "This time only" }),
-      choices.map((choice, at) => el("option", { value: String(at), text: describe(choice, name) })));
+      choices.map((choice, at) => appendVisible(el("option", { value: String(at) }), describe(choice, name))));
     return el("div", { class: "row remember" }, el("label", { for: `${this.id}-remember`, text: "If approved, allow" }), this.remember);
   }
 

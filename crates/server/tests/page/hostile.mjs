@@ -55,6 +55,18 @@ export async function runs_nothing_of_what_models_say(world) {
   await page.goto(`${world.url}/`);
 }
 
+export async function shows_what_an_approval_would_allow_with_signs_that_cannot_be_seen(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await say(page, "turned please");
+  await page.waitForSelector(".ask .answers");
+  const options = await page.locator(".ask .remember option").allTextContents();
+  assert.ok(options.some((text) => text.includes("srcU+200B/")), options.join("\n"));
+  assert.ok(options.every((text) => !/[\u200b\u202e]/.test(text)), options.join("\n"));
+  await page.click(".ask .danger");
+  await over(page, 1);
+}
+
 export async function shows_what_a_person_wrote_as_it_is(world) {
   const page = await world.open();
   // Joiners and marks that cannot be seen by themselves, and one sign that turns the others around.

@@ -105,6 +105,7 @@ scenarios! {
     fn another_key_takes_the_place_of_one_that_does_not_do() = "takes_another_key_in_the_place_of_one";
     fn a_key_is_offered_the_agents_that_it_may_use() = "offers_a_key_what_it_may_choose";
     fn nothing_of_what_models_and_tools_say_runs_on_the_page() = "runs_nothing_of_what_models_say";
+    fn what_an_approval_would_allow_is_shown_with_signs_that_cannot_be_seen() = "shows_what_an_approval_would_allow_with_signs_that_cannot_be_seen";
     fn what_a_person_wrote_is_shown_as_it_is_but_for_signs_that_turn_others_around() = "shows_what_a_person_wrote_as_it_is";
     fn a_page_of_another_origin_reaches_nothing_and_frames_nothing() = "keeps_pages_of_other_origins_out";
     fn a_front_end_of_an_origin_that_is_named_asks_from_a_browser() = "lets_a_front_end_of_a_named_origin_ask";
