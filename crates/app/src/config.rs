@@ -332,13 +332,25 @@ impl Config {
         if let Some(file) = ServerKeyFile::of(self, environment) {
             own = own.secret(file.path());
         }
+        own = self
+            .store
+            .key_files(environment)
+            .into_iter()
+            .fold(own, OwnFiles::secret);
         let database = self.store.database();
         if let Some(file) = database.file() {
-            for ending in DATABASE_FILES {
-                let mut name = file.clone().into_os_string();
-                name.push(ending);
-                own = own.store(PathBuf::from(name));
+            // SQLite keeps what belongs to a database beside the file itself, and not beside a symlink to it.
+            let real = file.canonicalize().ok();
+            for file in std::iter::once(file).chain(real) {
+                for ending in DATABASE_FILES {
+                    let mut name = file.clone().into_os_string();
+                    name.push(ending);
+                    own = own.store(PathBuf::from(name));
+                }
             }
+        }
+        if let Some(archive) = &self.store.archive {
+            own = own.store(environment.working_dir().join(archive));
         }
         if let Some(log) = database.log {
             own = own.store(log.folder);

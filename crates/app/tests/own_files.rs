@@ -14,6 +14,8 @@ use tempfile::TempDir;
 
 const CONFIG: &str = "store.url = 'sqlite://sessions.db'
 store.log.folder = 'logs'
+store.keep = '90d'
+store.archive = 'archive'
 discovery.local_servers = false
 models.coding.provider = 'openai'
 models.coding.model = 'm'
@@ -33,6 +35,8 @@ async fn project_with(set: impl FnOnce(Environment) -> Environment) -> (App, Tem
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("logs")).unwrap();
     fs::create_dir(at("src")).unwrap();
+    fs::create_dir(at("archive")).unwrap();
+    fs::write(at("archive/session.jsonl"), "sk-hunter2").unwrap();
     fs::write(at("src/a.txt"), "free").unwrap();
     fs::write(at("key"), "sk-hunter2").unwrap();
     fs::write(at("tls-key"), "sk-hunter2").unwrap();
@@ -90,6 +94,7 @@ async fn no_file_tool_writes_to_the_store_the_log_a_key_or_a_configuration() {
         "sessions.db-journal",
         "logs/records.jsonl",
         "logs/new/x",
+        "archive/new.jsonl",
         "key",
         "own.toml",
     ] {
@@ -117,7 +122,14 @@ async fn no_file_tool_reads_a_key_or_the_store_by_whatever_name() {
         }
     }
     let absolute = folder.path().join("key").display().to_string();
-    for path in ["key", "src/../key", &absolute, "sessions.db", "tls-key"] {
+    for path in [
+        "key",
+        "src/../key",
+        &absolute,
+        "sessions.db",
+        "tls-key",
+        "archive/session.jsonl",
+    ] {
         is_refused(&app, "read_file", json!({ "path": path })).await;
         is_refused(
             &app,
@@ -133,17 +145,25 @@ async fn no_file_tool_reads_a_key_or_the_store_by_whatever_name() {
     assert_eq!(found.get("total_hits"), Some(&json!(1)));
 }
 
+/// Lets commands be confined. Tells whether they can be: the helper is built with the tools' own tests, beside which this is.
 #[cfg(target_os = "linux")]
-#[tokio::test]
-async fn commands_read_no_key_and_write_to_no_store() {
-    // Built with the tools' own tests, beside which this test is.
+fn has_sandbox() -> bool {
     let tests = std::env::current_exe().unwrap();
     let helper = tests.ancestors().nth(2).unwrap().join("neuraxis-sandbox");
     if !helper.exists() {
         eprintln!("skipped: {} is not there", helper.display());
-        return;
+        return false;
     }
     neuraxis_tools::use_sandbox_helper(helper);
+    true
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn commands_read_no_key_and_write_to_no_store() {
+    if !has_sandbox() {
+        return;
+    }
     let data = tempfile::tempdir().unwrap();
     for name in ["server.token", "sessions.db"] {
         fs::write(data.path().join(name), "sk-hunter2").unwrap();
@@ -163,6 +183,7 @@ async fn commands_read_no_key_and_write_to_no_store() {
         "sh -c 'cat key'",
         "dd if=key",
         "cat tls-key",
+        "cat archive/session.jsonl",
         "cat \"$DATA\"/server.token",
         "cat \"$DATA\"/sessions.db",
     ] {
@@ -181,6 +202,7 @@ async fn commands_read_no_key_and_write_to_no_store() {
         "touch sessions.db-journal",
         "echo x > logs/records.jsonl",
         "rm logs/*",
+        "echo x >> archive/session.jsonl",
     ] {
         let ran = run(command).await;
         assert_ne!(ran.get("exit_code"), Some(&json!(0)), "{command}: {ran}");

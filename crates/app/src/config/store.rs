@@ -8,6 +8,7 @@ use neuraxis_sql::{Durability, LogCopy, SqlConfig};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use toml::{Table, Value};
+use url::Url;
 
 use crate::environment::Environment;
 
@@ -115,6 +116,26 @@ impl StoreConfig {
         database
     }
 
+    /// Returns the files that let this process into a Postgres, where its driver looks for them: the key of its certificate,
+    /// and passwords.
+    pub(crate) fn key_files(&self, environment: &Environment) -> Vec<PathBuf> {
+        let url = Url::parse(self.url()).ok();
+        let Some(url) = url.filter(|url| matches!(url.scheme(), "postgres" | "postgresql")) else {
+            return Vec::new();
+        };
+        let in_url = url.query_pairs();
+        let in_url = in_url.filter(|(name, _)| matches!(&**name, "sslkey" | "ssl-key"));
+        let in_url = in_url.map(|(_, file)| file.into_owned());
+        let variables = ["PGSSLKEY", "PGPASSFILE"].into_iter();
+        let variables = variables.filter_map(|name| environment.text(name));
+        let named = in_url.chain(variables.map(str::to_owned));
+        // The key itself may stand in place of its file.
+        let named = named.filter(|file| !file.is_empty() && !file.starts_with("-----BEGIN"));
+        let named = named.map(|file| environment.working_dir().join(file));
+        let usual = environment.home_dir().map(|home| home.join(".pgpass"));
+        named.chain(usual).collect()
+    }
+
     /// Returns the section as it is written, but for the file of the approval key.
     pub(super) fn table(&self) -> Table {
         let durability = match self.durability {
@@ -192,6 +213,26 @@ mod tests {
 
         let read_only = StoreConfig::default().in_place(&user.with_read_only_data());
         assert!(read_only.is_in_memory());
+    }
+
+    #[test]
+    fn what_lets_the_program_into_a_postgres_is_known() {
+        let files = |url: &str, environment: &Environment| {
+            let url = Some(url.to_owned());
+            let store = StoreConfig {
+                url,
+                ..StoreConfig::default()
+            };
+            store.key_files(environment)
+        };
+        let user = Environment::new("/work")
+            .with_home_dir("/home/me")
+            .with_variable("PGSSLKEY", "-----BEGIN PRIVATE KEY-----")
+            .with_variable("PGPASSFILE", "/run/secrets/pgpass");
+        let expected = ["/work/db.key", "/run/secrets/pgpass", "/home/me/.pgpass"];
+        let found = files("postgres://me@db/it?sslmode=require&sslkey=db.key", &user);
+        assert_eq!(found, expected.map(PathBuf::from));
+        assert_eq!(files("sqlite://it.db", &user), Vec::<PathBuf>::new());
     }
 
     #[test]
