@@ -214,6 +214,60 @@ async fn commands_read_no_key_and_write_to_no_store() {
     assert_eq!(ran.get("exit_code"), Some(&json!(0)), "{ran}");
 }
 
+/// Makes a key as a secret of Kubernetes is mounted, and lets it lead to another version.
+#[cfg(unix)]
+fn mount(folder: &Path, version: &str) {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let at = |name: &str| folder.join("mounted").join(name);
+    fs::create_dir_all(at(version)).unwrap();
+    let file = at(version).join("key");
+    fs::write(&file, format!("sk-hunter2 of {version}")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    symlink(version, at("..new")).unwrap();
+    fs::rename(at("..new"), at("..data")).unwrap();
+    if !at("key").exists() {
+        symlink("..data/key", at("key")).unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_key_that_is_replaced_behind_its_symlink_is_out_of_reach_at_once() {
+    #[cfg(target_os = "linux")]
+    has_sandbox();
+    let folder = tempfile::tempdir().unwrap();
+    mount(folder.path(), "..1");
+    let environment = Environment::new(folder.path());
+    let sources = Sources::default()
+        .with_flag("--set", "store.url", "memory:")
+        .with_flag("--set", "discovery.local_servers", "false")
+        .with_flag("--set", "models.coding.provider", "openai")
+        .with_flag("--set", "models.coding.model", "m")
+        .with_flag("--set", "models.coding.base_url", "http://127.0.0.1:9")
+        .with_flag("--set", "models.coding.api_key_file", "mounted/key");
+    let config = Config::load(&environment, &sources).unwrap();
+    let app = App::builder(&config, &environment).build().await.unwrap();
+    mount(folder.path(), "..2");
+
+    for path in ["mounted/key", "mounted/..1/key", "mounted/..2/key"] {
+        is_refused(&app, "read_file", json!({ "path": path })).await;
+        let write = json!({ "path": path, "content": "x" });
+        is_refused(&app, "write_file", write).await;
+    }
+    let found = call(&app, "search_files", json!({ "pattern": "hunter2" })).await;
+    assert!(!found.unwrap().contains("sk-hunter2"));
+    let tools = app.orchestrator.tools();
+    // Not everywhere can commands be confined.
+    if tools.tool(&"run_command".parse().unwrap()).is_some() {
+        for command in ["cat mounted/key", "cat mounted/..1/key mounted/..2/key"] {
+            let ran = call(&app, "run_command", json!({ "command": command })).await;
+            let ran = ran.unwrap();
+            assert!(!ran.contains("sk-hunter2"), "{command}: {ran}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_recording_changes_nothing_that_models_are_told_and_no_file_tool_gets_at_it() {
     let folder = tempfile::tempdir().unwrap();

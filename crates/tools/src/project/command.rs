@@ -109,7 +109,8 @@ pub(super) fn tool(
 }
 
 fn description(root: &ProjectRoot) -> String {
-    let closed = root.own().closed_folders();
+    let own = root.own();
+    let closed = own.closed_folders();
     let closed: Vec<String> = closed.into_iter().map(shown).collect();
     let mut description = DESCRIPTION.to_owned();
     if !closed.is_empty() {

@@ -3,12 +3,19 @@
 #[cfg(feature = "commands")]
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cap_std::fs::Metadata;
 
 use super::secret::is_spelling;
 
+/// How many symlinks are followed on the way to a file: as many as Linux follows.
+const MAX_SYMLINKS: usize = 40;
+
 /// The files of the program that offers the tools: its keys, its store, its configuration and its recordings.
+///
+/// Where they are is looked up whenever a tool is used: a symlink on the way may lead elsewhere by then. A clone is the same
+/// list: what is added to it is out of reach of the tools, too, that were made with this one before.
 ///
 /// ```
 /// use neuraxis_tools::OwnFiles;
@@ -19,13 +26,16 @@ use super::secret::is_spelling;
 ///     .governing("/etc/app/config.toml");
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct OwnFiles(Vec<OwnFile>);
+pub struct OwnFiles(Arc<Mutex<Vec<OwnFile>>>);
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct OwnFile {
-    /// Absolute, free of symlinks as far as it is there.
+    /// Absolute, as it was named.
     path: PathBuf,
     kind: Own,
+    /// Where it is and, as far as something is there still, where it was: a key that was replaced is a secret still. Absolute,
+    /// and free of symlinks but for the last part.
+    places: Vec<PathBuf>,
 }
 
 /// What a file of the program is for.
@@ -67,35 +77,100 @@ impl OwnFiles {
         self.with(path.as_ref(), Own::Recording)
     }
 
-    fn with(mut self, path: &Path, kind: Own) -> Self {
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        // Both what goes by the name and, if that is a symlink, what it leads to.
-        let named = match (absolute.parent(), absolute.file_name()) {
-            (Some(folder), Some(name)) => resolved(folder).join(name),
-            _ => absolute.clone(),
-        };
-        let meant = resolved(&absolute);
-        if meant != named {
-            self.0.push(OwnFile { path: meant, kind });
+    fn with(self, path: &Path, kind: Own) -> Self {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut files = self.locked();
+        if !files.iter().any(|own| own.path == path && own.kind == kind) {
+            let places = places(&path, kind);
+            files.push(OwnFile { path, kind, places });
         }
-        self.0.push(OwnFile { path: named, kind });
+        drop(files);
         self
     }
 
-    /// Returns the same files as they are found beneath a project's folder, given the paths by which it goes.
+    /// Returns the same files as they are found now beneath a project's folder, given the paths by which it goes.
     pub(super) fn beneath(&self, known_as: &[PathBuf]) -> OwnInside {
-        let inside = self.0.iter().filter_map(|own| {
+        let all = self.found();
+        let inside = all.iter().filter_map(|(place, kind)| {
             let mut folders = known_as.iter();
-            let path = folders.find_map(|folder| own.path.strip_prefix(folder).ok())?;
+            let path = folders.find_map(|folder| place.strip_prefix(folder).ok())?;
             // A project that is one of these as a whole would be of no use: what is not named by itself is its own.
             let is_project = path.as_os_str().is_empty();
-            (!is_project).then(|| (path.to_owned(), own.kind))
+            (!is_project).then(|| (path.to_owned(), *kind))
         });
         OwnInside {
             inside: inside.collect(),
-            all: self.clone(),
+            all,
+            identities: OnceLock::new(),
         }
     }
+
+    /// Looks where they are now.
+    fn found(&self) -> Vec<(PathBuf, Own)> {
+        let mut found = Vec::new();
+        for own in self.locked().iter_mut() {
+            let now = places(&own.path, own.kind);
+            let is_left = |place: &Path| place.symlink_metadata().is_ok();
+            own.places
+                .retain(|place| !now.contains(place) && is_left(place));
+            own.places.extend(now);
+            found.extend(own.places.iter().map(|place| (place.clone(), own.kind)));
+        }
+        found
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<OwnFile>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns where a file is: both what goes by its name and, if that is a symlink, what it leads to. Of a secret the symlinks on
+/// the way, too: whoever turns one of them chooses which keys count.
+fn places(path: &Path, kind: Own) -> Vec<PathBuf> {
+    let named = match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => resolved(folder).join(name),
+        _ => path.to_owned(),
+    };
+    let mut places = vec![named];
+    let on_the_way = match kind {
+        Own::Secret => symlinks(path),
+        _ => Vec::new(),
+    };
+    for place in on_the_way.into_iter().chain([resolved(path)]) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// Returns the symlinks by which an absolute path leads where it does.
+fn symlinks(path: &Path) -> Vec<PathBuf> {
+    let parts = |path: &Path| -> Vec<PathBuf> {
+        let parts = path.components().rev();
+        parts.map(|part| PathBuf::from(part.as_os_str())).collect()
+    };
+    let (mut place, mut ahead) = (PathBuf::new(), parts(path));
+    let mut found = Vec::new();
+    while let Some(part) = ahead.pop() {
+        match part.components().next() {
+            Some(Component::CurDir) => continue,
+            Some(Component::ParentDir) => {
+                place.pop();
+                continue;
+            }
+            _ => {}
+        }
+        let next = place.join(part);
+        match next.read_link() {
+            Ok(target) if found.len() < MAX_SYMLINKS => {
+                ahead.extend(parts(&target));
+                found.push(next);
+            }
+            _ => place = next,
+        }
+    }
+    found
 }
 
 /// Resolves what is there of a path.
@@ -115,34 +190,46 @@ fn resolved(path: &Path) -> PathBuf {
 pub(super) struct OwnInside {
     /// Those in the project, by their paths from its top.
     inside: Vec<(PathBuf, Own)>,
-    all: OwnFiles,
+    /// All of them, by absolute paths.
+    all: Vec<(PathBuf, Own)>,
+    /// What they are on their file systems, looked up once: whoever searches a project asks for each file.
+    identities: OnceLock<Vec<(Identity, Own)>>,
 }
 
 impl OwnInside {
+    /// Tells whether this program keeps a file to itself, given its path free of symlinks and what it turned out to be.
+    pub(super) fn keeps(&self, path: &Path, file: &Metadata) -> bool {
+        let own = self.by_path(path).or_else(|| self.by_identity(file));
+        own.is_some_and(|own| own != Own::Governing)
+    }
+
     /// Tells what a path of the project is to this program; it is free of symlinks and `..`.
     pub(super) fn by_path(&self, path: &Path) -> Option<Own> {
-        let mut inside = self.inside.iter();
-        let found = inside.find(|(own, _)| {
+        let inside = self.inside.iter();
+        let found = inside.filter(|(own, _)| {
             // Elsewhere file systems take other spellings of a name for the same one.
             path.starts_with(own) || (cfg!(not(target_os = "linux")) && is_spelled_to(path, own))
         });
-        found.map(|(_, kind)| *kind)
+        strictest(found)
     }
 
-    /// Tells what a file is to this program, though it may go by another name.
+    /// Tells what a file is to this program, though it may go by another name, or have become what it is a moment ago.
     pub(super) fn by_identity(&self, file: &Metadata) -> Option<Own> {
-        let identity = other_names(file)?;
-        let mut all = self.all.0.iter();
-        let found = all.find(|own| identity_of(&own.path) == Some(identity));
-        found.map(|own| own.kind)
+        let file = identity(file)?;
+        let identities = self.identities.get_or_init(|| {
+            let all = self.all.iter();
+            let there = all.filter_map(|(place, own)| Some((identity_at(place)?, *own)));
+            there.collect()
+        });
+        strictest(identities.iter().filter(|(known, _)| *known == file))
     }
 
     /// The files that commands must not read, wherever they are, by their absolute paths.
     #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn unreadable(&self) -> Vec<PathBuf> {
-        let all = self.all.0.iter();
-        let kept = all.filter(|own| own.kind != Own::Governing);
-        kept.map(|own| own.path.clone()).collect()
+        let all = self.all.iter();
+        let kept = all.filter(|(_, kind)| *kind != Own::Governing);
+        kept.map(|(place, _)| place.clone()).collect()
     }
 
     /// The files in the project that commands must neither read nor change, by their paths from its top.
@@ -180,27 +267,39 @@ fn is_spelled_to(path: &Path, file: &Path) -> bool {
         .all(|known| names.next().is_some_and(|name| is_spelling(&name, &known)))
 }
 
-/// Returns the identity of a file, if it has other names.
+/// Returns what a file is for which several of them stand: what nobody may write may be what nobody may read, too.
+fn strictest<'a, T: 'a>(found: impl Iterator<Item = &'a (T, Own)>) -> Option<Own> {
+    let kinds = found.map(|(_, kind)| *kind);
+    kinds.min_by_key(|kind| match kind {
+        Own::Secret | Own::Store => 0,
+        Own::Recording => 1,
+        Own::Governing => 2,
+    })
+}
+
+/// A file system and the number of a file there.
+type Identity = (u64, u64);
+
 #[cfg(unix)]
-fn other_names(file: &Metadata) -> Option<(u64, u64)> {
+fn identity(file: &Metadata) -> Option<Identity> {
     use cap_std::fs::MetadataExt;
-    (file.nlink() > 1).then(|| (file.dev(), file.ino()))
+    Some((file.dev(), file.ino()))
 }
 
 #[cfg(unix)]
-fn identity_of(path: &Path) -> Option<(u64, u64)> {
+fn identity_at(path: &Path) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt;
     let file = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
     Some((file.dev(), file.ino()))
 }
 
 #[cfg(not(unix))]
-const fn other_names(_: &Metadata) -> Option<(u64, u64)> {
+const fn identity(_: &Metadata) -> Option<Identity> {
     None
 }
 
 #[cfg(not(unix))]
-const fn identity_of(_: &Path) -> Option<(u64, u64)> {
+const fn identity_at(_: &Path) -> Option<Identity> {
     None
 }
 
@@ -247,6 +346,63 @@ mod tests {
         assert!(own.closed_folders().is_empty());
         #[cfg(target_os = "linux")]
         assert_eq!(own.sealed().collect::<Vec<_>>(), [path]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn own_files_are_looked_for_whenever_it_is_asked_and_what_they_were_stays_out_of_reach() {
+        use std::os::unix::fs::symlink;
+
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let at = |name: &str| top.join(name);
+        // As a secret of Kubernetes is mounted.
+        for version in ["..1", "..2"] {
+            std::fs::create_dir(at(version)).unwrap();
+            std::fs::write(at(version).join("key"), version).unwrap();
+        }
+        symlink("..1", at("..data")).unwrap();
+        symlink("..data/key", at("key")).unwrap();
+        let files = OwnFiles::default().secret(at("key"));
+        let known_as = [top.clone()];
+        let own = || files.beneath(&known_as);
+        assert_eq!(own().by_path(Path::new("..2/key")), None);
+        // Whoever turned it would choose the key.
+        assert_eq!(own().by_path(Path::new("..data")), Some(Own::Secret));
+
+        symlink("..2", at("..new")).unwrap();
+        std::fs::rename(at("..new"), at("..data")).unwrap();
+        for path in ["key", "..1/key", "..2/key"] {
+            assert_eq!(own().by_path(Path::new(path)), Some(Own::Secret), "{path}");
+        }
+        std::fs::remove_dir_all(at("..1")).unwrap();
+        assert_eq!(own().by_path(Path::new("..1/key")), None);
+        assert_eq!(own().by_path(Path::new("..2/other")), None);
+    }
+
+    #[test]
+    fn what_is_added_to_a_clone_belongs_to_the_same_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let before = OwnFiles::default().governing(top.join("both"));
+        let after = before.clone().secret(top.join("new"));
+        let _same = after.secret(top.join("both"));
+        let own = before.beneath(&[top]);
+        assert_eq!(own.by_path(Path::new("new")), Some(Own::Secret));
+        assert_eq!(own.by_path(Path::new("both")), Some(Own::Secret));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn symlinks_that_lead_to_each_other_are_not_followed_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink("b", top.join("a")).unwrap();
+        std::os::unix::fs::symlink("a", top.join("b")).unwrap();
+        let own = OwnFiles::default().secret(top.join("a")).beneath(&[top]);
+        for path in ["a", "b"] {
+            assert_eq!(own.by_path(Path::new(path)), Some(Own::Secret), "{path}");
+        }
     }
 
     #[test]

@@ -9,11 +9,11 @@ use std::path::{Component, Path, PathBuf};
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use cap_std::fs::{Dir, File, OpenOptions};
 
 use super::ProjectError;
 use super::failure::{FileError, shown};
-use super::own::{Own, OwnFiles, OwnInside};
+use super::own::{OwnFiles, OwnInside};
 use super::secret::{is_protected, is_secret};
 use crate::suggest::nearest;
 
@@ -28,7 +28,7 @@ pub(super) struct ProjectRoot {
     path: PathBuf,
     /// The absolute paths by which the folder goes, so that absolute paths into it can be understood.
     known_as: Vec<PathBuf>,
-    own: OwnInside,
+    own: OwnFiles,
 }
 
 /// Something inside the project, its path free of symlinks and `..`.
@@ -78,13 +78,12 @@ impl ProjectRoot {
                 path: path.to_owned(),
             });
         }
-        let own = own.beneath(&known_as);
         Ok(Self {
             dir,
             #[cfg(feature = "commands")]
             path: std::path::absolute(path).map_err(failed)?,
             known_as,
-            own,
+            own: own.clone(),
         })
     }
 
@@ -99,16 +98,9 @@ impl ProjectRoot {
         &self.dir
     }
 
-    /// The files of this program itself.
-    pub(super) fn own(&self) -> &OwnInside {
-        &self.own
-    }
-
-    /// Tells whether this program keeps a file to itself, given its path free of symlinks and what it turned out to be.
-    pub(super) fn is_own(&self, path: &Path, file: &Metadata) -> bool {
-        let own = self.own.by_path(path);
-        let own = own.or_else(|| self.own.by_identity(file));
-        own.is_some_and(|own| own != Own::Governing)
+    /// The files of this program itself, as they are found now.
+    pub(super) fn own(&self) -> OwnInside {
+        self.own.beneath(&self.known_as)
     }
 
     /// The absolute paths by which the folder goes, the last one free of symlinks where that can be found out.
@@ -138,7 +130,7 @@ impl ProjectRoot {
             });
         }
         let secret = is_secret(&wanted) || is_secret(&path);
-        let secrecy = if self.is_own(&path, &metadata) {
+        let secrecy = if self.own().keeps(&path, &metadata) {
             Secrecy::Own
         } else if secret {
             Secrecy::Secret

@@ -114,6 +114,7 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
         arguments.max_hits.unwrap_or(SEARCH_DEFAULT_HITS),
         stop,
     );
+    let own = root.own();
     let passed_over = match root.locate(arguments.path.as_deref().unwrap_or_default())? {
         Located::File(file) => {
             let name = file.path.file_name().unwrap_or_default();
@@ -129,7 +130,7 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
                     run.files.secret_files += 1;
                 } else if let Ok((file, bytes)) = open_regular(met.folder, met.name, met.path) {
                     let metadata = file.metadata();
-                    if metadata.is_ok_and(|metadata| root.is_own(met.path, &metadata)) {
+                    if metadata.is_ok_and(|metadata| own.keeps(met.path, &metadata)) {
                         run.files.secret_files += 1;
                     } else {
                         run.file(file, bytes, &shown(met.path))?;
