@@ -14,6 +14,7 @@ use neuraxis_engine::{Orchestrator, OrchestratorBuilder};
 use neuraxis_otel::Endpoints;
 use neuraxis_ports::Approver;
 use neuraxis_restate::RestateDispatcher;
+use neuraxis_tools::OwnFiles;
 
 use self::models::{Models, discovered, replayed};
 use self::tools::{project_tools, root, tools};
@@ -77,6 +78,8 @@ pub struct App {
     opened: OpenStore,
     servers: McpServers,
     telemetry: Telemetry,
+    /// The files that its tools do not get at.
+    own: OwnFiles,
     /// What traces say of the models and servers that it uses; a recording says nothing of where they are.
     endpoints: Option<Endpoints>,
 }
@@ -88,6 +91,7 @@ pub struct AppBuilder<'a> {
     tape: Tape,
     store: Option<OpenStore>,
     telemetry: Option<Telemetry>,
+    own: OwnFiles,
     servers: Servers,
     driving: Driving,
     extend: Vec<Extension<'a>>,
@@ -122,6 +126,7 @@ impl App {
             tape: Tape::Off,
             store: None,
             telemetry: None,
+            own: OwnFiles::default(),
             servers: Servers::default(),
             driving: Driving::default(),
             extend: Vec::new(),
@@ -211,6 +216,14 @@ impl<'a> AppBuilder<'a> {
         self
     }
 
+    /// Keeps the files of the program from the tools of this engine and of another one in the same process alike, whichever of
+    /// the two configurations names them: what the former one named may be in force still, and its engine at work.
+    #[must_use]
+    pub fn beside(mut self, other: &App) -> Self {
+        self.own = other.own.clone();
+        self
+    }
+
     /// Starts no MCP server, for what needs none of their tools.
     #[must_use]
     pub const fn without_servers(mut self) -> Self {
@@ -271,7 +284,7 @@ impl<'a> AppBuilder<'a> {
             .root(root(config))
             .search_tools_above(config.tools().search_above())
             .result_bounds(config.tools().result_bounds())
-            .tools(tools(config, environment, recording)?);
+            .tools(tools(config, environment, self.own.clone(), recording)?);
         if let Some(project) = &config.tools().project_id {
             builder = builder.project_id(project.as_str());
         }
@@ -322,6 +335,7 @@ impl<'a> AppBuilder<'a> {
             opened,
             servers,
             telemetry,
+            own: self.own,
             endpoints: (!is_replay).then_some(endpoints),
         };
         // Others may use the same telemetry: one that cannot be built is none of theirs.

@@ -312,9 +312,10 @@ impl Config {
     }
 
     /// Returns the files of this program itself, which no tool may get at: those that hold keys, those of the store and
-    /// its log, those of the configuration, whether they are there yet or not, and what else it keeps of the user.
-    pub(crate) fn own_files(&self, environment: &Environment) -> OwnFiles {
-        let mut own = OwnFiles::default();
+    /// its log, those of the configuration, whether they are there yet or not, and what else it keeps of the user. They are
+    /// added to those that are known.
+    pub(crate) fn own_files(&self, environment: &Environment, known: OwnFiles) -> OwnFiles {
+        let mut own = known;
         let models = self.models.values();
         for file in models.filter_map(|model| model.api_key_file.as_ref()) {
             own = own.secret(environment.working_dir().join(file));

@@ -294,6 +294,32 @@ async fn a_recording_changes_nothing_that_models_are_told_and_no_file_tool_gets_
 }
 
 #[tokio::test]
+async fn what_one_of_two_configurations_names_is_out_of_reach_of_the_engines_of_both() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["old", "new"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("keys"), "hunter2").unwrap();
+    }
+    let environment = Environment::new(folder.path());
+    let config = |name: &str| {
+        let sources = Sources::default()
+            .with_flag("--set", "store.url", "memory:")
+            .with_flag("--set", "models.reasoning.provider", "offline")
+            .with_flag("--set", "server.keys", format!("{name}/keys"));
+        Config::load(&environment, &sources).unwrap()
+    };
+    let (before, after) = (config("old"), config("new"));
+    let former = App::builder(&before, &environment).build().await.unwrap();
+    let new = App::builder(&after, &environment).store(former.opened());
+    let new = new.beside(&former).build().await.unwrap();
+    for app in [&former, &new] {
+        for path in ["old/keys", "new/keys"] {
+            is_refused(app, "read_file", json!({ "path": path })).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_the_program_remembers_of_its_user_is_out_of_reach_too() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

@@ -106,7 +106,8 @@ impl Wiring {
         });
         app = app.telemetry(self.telemetry.clone());
         if let Some(former) = former {
-            app = app.store(former.opened());
+            // Some of what it names stays in force, and its runs go on.
+            app = app.store(former.opened()).beside(former);
         }
         if self.duty == Duty::Serve {
             app = app.driven_as_configured();

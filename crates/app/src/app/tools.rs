@@ -77,7 +77,7 @@ pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
 ///
 /// A [`BuildError`], when their folder cannot be opened, or the search that is configured cannot be used.
 pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
-    let tools = tools(config, environment, None)?;
+    let tools = tools(config, environment, OwnFiles::default(), None)?;
     let specs = tools.iter().map(|tool| tool.spec().clone());
     Ok(specs.chain([neuraxis_engine::read_output_spec()]).collect())
 }
@@ -85,14 +85,16 @@ pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<Tool
 pub(super) fn tools(
     config: &Config,
     environment: &Environment,
+    own: OwnFiles,
     recording: Option<PathBuf>,
 ) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
+    // Also where this engine has no use for them: another one may be at work with tools of the project.
+    let own = config.own_files(environment, own);
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     tools.extend(web::tools(config, environment)?);
     if !config.offers_project_tools() {
         return Ok(tools);
     }
-    let own = config.own_files(environment);
     let own = recording.into_iter().fold(own, OwnFiles::recording);
     let (root, settings) = (config.project_root(), config.tools());
     let (commands, variables) = (settings.commands, &settings.environment);

@@ -151,6 +151,26 @@ async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_ou
     }
 }
 
+#[tokio::test]
+async fn files_that_a_former_configuration_names_stay_out_of_reach_of_tools() {
+    let archiving = |folder: &str| format!("[store]\nkeep = '90d'\narchive = '{folder}'\n");
+    let folder = folder_with(&archiving("former"));
+    for name in ["former", "latter", "free"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("it.txt"), "CANARY\n").unwrap();
+    }
+    let program = Program::start_in(folder, |_| {}).await;
+    fs::write(program.folder().join("neuraxis.toml"), archiving("latter")).unwrap();
+    read_again(&program).await;
+    for (name, is_read) in [("former", false), ("latter", false), ("free", true)] {
+        let message = format!("read_file {{\"path\": \"{name}/it.txt\"}}");
+        let question = json!({"message": message, "channel": "code_task"});
+        let (_, result) = program.client().ask(name, &question).await;
+        let reply = result["reply"].as_str().unwrap();
+        assert_eq!(reply.contains("CANARY"), is_read, "{name}: {result}");
+    }
+}
+
 /// Returns the result that was answered, as JSON or as an event.
 fn result_in(said: &str) -> Value {
     let mut lines = said.lines().map(|line| line.trim_start_matches("data:"));
