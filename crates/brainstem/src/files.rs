@@ -6,7 +6,8 @@ use neuraxis_core::{ToolKind, ToolSpec};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::rules::{COMMANDS, Names, PATCHES, PATHS};
+use crate::request::Call;
+use crate::rules::{COMMANDS, Facts, Names, PATCHES, PATHS, PathTarget};
 
 /// Tells whether a tool works on files of the machine that runs it: whether its calls name paths, patches or commands, by
 /// the names of arguments that rules look into. One that the caller runs does not.
@@ -31,6 +32,22 @@ pub fn works_on_files(tool: &ToolSpec) -> bool {
     schema.is_ok_and(|schema| schema.properties.keys().any(is_named))
 }
 
+/// Returns the files and folders beneath its root that a call names by its paths and patches, as they are named from there;
+/// nothing for one that names a command, which says more of it.
+#[must_use]
+pub fn files_named(call: &Call<'_>) -> Vec<String> {
+    let facts = Facts::new(call.arguments, call.root);
+    if facts.parts().is_some() {
+        return Vec::new();
+    }
+    let paths = facts.paths(None);
+    let inside = paths.items.iter().filter_map(|path| match path {
+        PathTarget::Inside(path) => Some(path.clone()),
+        PathTarget::Outside | PathTarget::Unclear => None,
+    });
+    inside.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use neuraxis_core::JsonText;
@@ -51,6 +68,22 @@ mod tests {
         }
         for schema in [r#"{"properties":{"url":true}}"#, "{}", "true"] {
             assert!(!works_on_files(&tool(schema)), "{schema}");
+        }
+    }
+
+    #[test]
+    fn the_files_that_a_call_names_are_told_as_they_are_named_from_its_root() {
+        let tool = tool("{}");
+        let named = |arguments: &str| {
+            let arguments = JsonText::from_text(arguments);
+            files_named(&Call::new(&tool, &arguments).with_root("/project"))
+        };
+        assert_eq!(named(r#"{"path":"./a/../b.txt"}"#), ["b.txt"]);
+        assert_eq!(named(r#"{"path":"/project/b.txt"}"#), ["b.txt"]);
+        let patch = r#"{"patch":"*** Begin Patch\n*** Delete File: c.txt\n*** End Patch\n"}"#;
+        assert_eq!(named(patch), ["c.txt"]);
+        for none in [r#"{"path":"../b.txt"}"#, r#"{"command":"ls","cwd":"a"}"#] {
+            assert!(named(none).is_empty(), "{none}");
         }
     }
 }

@@ -89,7 +89,7 @@ pub use config::{
 };
 pub use decide::name_role;
 pub use error::PolicyError;
-pub use files::works_on_files;
+pub use files::{files_named, works_on_files};
 pub use health::{CallOutcome, DegradedRole, Health, Serving};
 pub use judge::{Judgment, ReasonCache};
 pub use layers::LayerKind;

@@ -9,6 +9,7 @@ mod arguments;
 mod batch;
 mod change;
 mod dialog;
+mod earlier;
 mod editor;
 mod elsewhere;
 mod form;
@@ -38,6 +39,7 @@ use crate::progress;
 
 pub(crate) use dialog::Postponing;
 use dialog::{Answer, Terms};
+pub(crate) use earlier::Earlier;
 pub(crate) use lasting::causes;
 pub(crate) use person::{Line, forget_what_was_typed, line_of, name as user_name};
 pub(crate) use show::{Asked, Whole, said, scope, text as question_text};
@@ -228,7 +230,10 @@ impl Prompter {
             // What is there is read for it, and a patch fitted to it.
             let describe = |ask: &AskApproval| {
                 let spec = spec_of(&tools, &ask.name);
-                Asked::new(ask, spec, &records, &project).keeping_rules(keeps_rules)
+                let earlier = Earlier::find(ask, &records, &project, |name| spec_of(&tools, name));
+                Asked::new(ask, spec, &records, &project)
+                    .keeping_rules(keeps_rules)
+                    .after(earlier)
             };
             let asked = describe(&about);
             let other_calls: Vec<Asked> = about_others.iter().map(|ask| describe(ask)).collect();

@@ -20,6 +20,9 @@ const WIDTH: usize = 78;
 /// What stands before the rest of a choice that does not fit on a line.
 const MARGIN: &str = "    │ ";
 
+/// Said where a call would no longer do what was shown of it.
+const CHANGED: &str = "Files were changed meanwhile: this is no longer what was shown.\n";
+
 /// What stands between two choices of a line.
 const GAP: &str = "  ";
 
@@ -132,6 +135,14 @@ impl Choice {
 }
 
 impl Choice {
+    /// Tells whether it lets a call run as it was shown.
+    const fn allows(&self) -> bool {
+        matches!(
+            self,
+            Self::AllowOnce | Self::Remember(..) | Self::AllowHere(..) | Self::AllowAll(_)
+        )
+    }
+
     /// Returns what stands for it on the screen.
     fn shown(&self) -> String {
         let (letter, _, what) = self.words();
@@ -147,7 +158,7 @@ pub(crate) fn ask(
     terms: &Terms<'_>,
     person: &mut impl Person,
 ) -> io::Result<Answer> {
-    let mut asked = asked.clone();
+    let (mut asked, mut others) = (asked.clone(), terms.others.to_vec());
     let mut hidden = show_what_fits(&asked, terms, person)?;
     loop {
         let choices = choices(&asked, hidden, terms);
@@ -164,13 +175,17 @@ pub(crate) fn ask(
             }
             continue;
         };
+        if choice.allows()
+            && let Some(now) = asked.as_it_is_now()
+        {
+            asked = now;
+            person.show(CHANGED)?;
+            person.show("Here it is as it is now; then answer again.\n")?;
+            hidden = show_what_fits(&asked, terms, person)?;
+            continue;
+        }
         match choice {
-            Choice::AllowOnce
-            | Choice::Remember(..)
-            | Choice::AllowHere(..)
-            | Choice::AllowAll(_)
-                if hidden > 0 =>
-            {
+            allowing if allowing.allows() && hidden > 0 => {
                 person.show("Not all of it was on the screen. Here it is; then answer again.\n")?;
                 hidden = show(&asked, Whole::All, person)?;
             }
@@ -193,7 +208,7 @@ pub(crate) fn ask(
                 return Ok(Answer::ApproveHere { remember, rule });
             }
             Choice::AllowAll(_) => {
-                if let Some(answer) = allow_all(terms.others, person)? {
+                if let Some(answer) = allow_all(&asked, &mut others, person)? {
                     return Ok(answer);
                 }
             }
@@ -218,15 +233,28 @@ pub(crate) fn ask(
     }
 }
 
-/// Shows the other calls, and asks once more: nobody allows what was not on the screen. Nothing if the answer is no.
-fn allow_all(others: &[Asked], person: &mut impl Person) -> io::Result<Option<Answer>> {
-    for other in others {
+/// Shows the other calls, and asks once more: nobody allows what was not on the screen. Nothing if the answer is no, or one of
+/// the calls would no longer do what was shown.
+fn allow_all(
+    asked: &Asked,
+    others: &mut [Asked],
+    person: &mut impl Person,
+) -> io::Result<Option<Answer>> {
+    for other in others.iter_mut() {
+        if let Some(now) = other.as_it_is_now() {
+            *other = now;
+        }
         show(other, Whole::All, person)?;
     }
     let count = others.len() + 1;
     let prompt = format!("allow all {count} calls, as they are shown above? [y/N] ");
     Ok(match person.line(&prompt, "")? {
         Line::Text(said) if ["y", "yes"].contains(&said.trim().to_lowercase().as_str()) => {
+            let mut calls = std::iter::once(asked).chain(others.iter());
+            if calls.any(|call| call.as_it_is_now().is_some()) {
+                person.show(CHANGED)?;
+                return Ok(None);
+            }
             Some(Answer::ApproveAll)
         }
         Line::Text(_) => None,

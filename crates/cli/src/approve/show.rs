@@ -17,6 +17,7 @@ use neuraxis::core::{
 use neuraxis::tools::{NoSandbox, sandbox_features};
 
 use super::arguments::laid_out;
+use super::earlier::Earlier;
 use super::lasting;
 use super::subject::{self, Subject};
 use crate::harmless::{in_order, one_line, plain_to_see};
@@ -57,6 +58,8 @@ pub(crate) struct Asked {
     pub(super) arguments: JsonText,
     pub(super) subject: Subject,
     pub(super) origin: Origin,
+    /// What comes before it and is to change one of its files.
+    pub(super) earlier: Option<Earlier>,
     /// The folder that its files are looked for in; none if its run works in another one.
     folder: Option<Arc<Path>>,
 }
@@ -110,6 +113,7 @@ impl Asked {
             subject: subject::of(&ask.name, ask.arguments.as_str(), folder),
             arguments: ask.arguments.clone(),
             origin: Origin::Model,
+            earlier: None,
             folder: folder.map(Arc::from),
         }
     }
@@ -118,6 +122,21 @@ impl Asked {
     pub(super) const fn keeping_rules(mut self, keeps_rules: bool) -> Self {
         self.keeps_rules = keeps_rules;
         self
+    }
+
+    /// Says what comes before it and is to change one of its files.
+    pub(crate) fn after(mut self, earlier: Option<Earlier>) -> Self {
+        self.earlier = earlier;
+        self
+    }
+
+    /// Looks at the files once more: the same call with what it would do to them now, if that is not what it was.
+    pub(super) fn as_it_is_now(&self) -> Option<Self> {
+        let subject = subject::of(&self.tool, self.arguments.as_str(), self.folder.as_deref());
+        (subject != self.subject).then(|| Self {
+            subject,
+            ..self.clone()
+        })
     }
 
     /// The same call with other arguments.
@@ -251,6 +270,12 @@ impl Page {
         page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
         if let Some(gaps) = gaps(&asked.tool) {
             page.ours(ALERT, &format!("├ on this machine {gaps}"));
+        }
+        if let Some(Earlier { tool, file }) = &asked.earlier {
+            let (tool, file) = (said(tool), said(file));
+            let line =
+                format!("├ when this was asked, {tool} was still to change {file} before it");
+            page.ours(ALERT, &line);
         }
         if let Some(agent) = descent(&asked.lineage) {
             page.ours(Style::new(), &format!("├ {agent}"));

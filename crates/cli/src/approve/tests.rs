@@ -23,6 +23,8 @@ pub(super) struct Scripted {
     pub(super) screen: String,
     initial: Vec<String>,
     rows: Option<usize>,
+    /// What happens before each line is typed.
+    meanwhile: VecDeque<Box<dyn FnOnce()>>,
 }
 
 impl Scripted {
@@ -55,6 +57,9 @@ impl Person for Scripted {
     }
 
     fn line(&mut self, prompt: &str, initial: &str) -> io::Result<Line> {
+        if let Some(happens) = self.meanwhile.pop_front() {
+            happens();
+        }
         let line = self.lines.pop_front().unwrap_or(Line::End);
         self.initial.push(initial.to_owned());
         self.screen.push_str(&format!("{prompt}{line:?}\n"));
@@ -142,6 +147,61 @@ fn several_calls_are_decided_about_at_once_after_all_of_them_were_shown() {
         ask(&first, &alone, &mut person).unwrap(),
         Answer::Deny(None)
     );
+}
+
+/// Writes to a file while a person looks at a question.
+fn writes(file: &Path, text: &'static str) -> Box<dyn FnOnce()> {
+    let file = file.to_owned();
+    Box::new(move || std::fs::write(file, text).unwrap())
+}
+
+#[test]
+fn what_would_no_longer_happen_as_it_was_shown_is_shown_and_asked_about_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes.txt");
+    let alone = Terms::alone(Postponing::NotOffered);
+    let deletion = "*** Begin Patch\n*** Delete File: notes.txt\n*** End Patch\n";
+    let deletion = serde_json::json!({ "patch": deletion }).to_string();
+    for (tool, arguments) in [
+        ("write_file", r#"{"path":"notes.txt","content":"1\n"}"#),
+        ("apply_patch", deletion.as_str()),
+    ] {
+        std::fs::write(&file, "one\n").unwrap();
+        let asked = described(&asking(tool, arguments), folder.path());
+        let mut person = Scripted::new(["y"]);
+        person.meanwhile.push_back(writes(&file, "one\ntwo\n"));
+        let answer = ask(&asked, &alone, &mut person).unwrap();
+        assert_eq!(answer, Answer::Deny(None), "one yes is not enough");
+        let (before, after) = person.screen.split_once("no longer what").unwrap();
+        assert!(!before.contains("-two"), "{before}");
+        assert!(after.contains("-one") && after.contains("-two"), "{after}");
+
+        let mut person = Scripted::new(["y", "y"]);
+        person.meanwhile.push_back(writes(&file, "two\n"));
+        assert_eq!(ask(&asked, &alone, &mut person).unwrap(), YES);
+    }
+}
+
+#[test]
+fn several_calls_are_not_allowed_once_one_of_them_would_no_longer_do_what_was_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes.txt");
+    std::fs::write(&file, "one\n").unwrap();
+    let arguments = r#"{"path":"notes.txt","content":"1\n"}"#;
+    let others = [described(&asking("write_file", arguments), folder.path())];
+    let terms = Terms {
+        others: &others,
+        ..Terms::alone(Postponing::NotOffered)
+    };
+    let first = described(&asking("run_command", COMMAND), folder.path());
+    let mut person = Scripted::new(["a", "y", "a", "y"]);
+    person.meanwhile.push_back(Box::new(|| ()));
+    person.meanwhile.push_back(writes(&file, "one\ntwo\n"));
+    let answer = ask(&first, &terms, &mut person).unwrap();
+    assert_eq!(answer, Answer::ApproveAll);
+    let (before, after) = person.screen.split_once("no longer what").unwrap();
+    assert!(!before.contains("-two"), "{before}");
+    assert!(after.contains("-two"), "{after}");
 }
 
 #[test]
@@ -510,6 +570,18 @@ fn a_sub_agent_is_named_with_its_depth() {
         text.contains("asked by a sub-agent at depth 2: research → look_up"),
         "{text}"
     );
+}
+
+#[test]
+fn a_call_that_is_to_change_the_same_file_before_is_named() {
+    let mut asked = described(&asking("write_file", "{}"), Path::new("/"));
+    asked.earlier = Some(Earlier {
+        tool: "apply_patch".to_owned(),
+        file: "a.txt".to_owned(),
+    });
+    let (text, _) = question_text(&asked, Whole::All, USUAL_WIDTH);
+    let expected = "├ when this was asked, apply_patch was still to change a.txt before it";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[tokio::test]

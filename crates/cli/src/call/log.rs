@@ -80,6 +80,21 @@ impl CallLog {
         self.open.get(id)
     }
 
+    /// Returns the calls that come before another one, have no result yet and may still run: those before it in its reply, and
+    /// those of other agents, of which nobody can tell.
+    pub(crate) fn before<'a>(
+        &'a self,
+        agent: AgentId,
+        id: &'a ToolCallId,
+    ) -> impl Iterator<Item = &'a OpenCall> {
+        let calls = self.replies.iter().flat_map(move |(of, calls)| {
+            let is_before = move |call: &&ToolCallId| *of != agent || *call != id;
+            calls.iter().take_while(is_before)
+        });
+        let open = calls.filter_map(|call| self.open.get(call));
+        open.filter(|open| open.refusal.is_none())
+    }
+
     /// Takes a call out, because it has its result.
     pub(crate) fn close(&mut self, id: &ToolCallId) -> OpenCall {
         for unchecked in self.unchecked.values_mut() {

@@ -12,6 +12,8 @@ mod approvals;
 mod ask;
 mod attach;
 mod canaries;
+#[cfg(unix)]
+mod changed_meanwhile;
 mod channels;
 mod chat;
 mod config;

@@ -14,7 +14,7 @@ const READING_ASKS: [&str; 2] = ["--set", "modes.moderate.tools.read_only=ask"];
 const UP: &str = "\u{1b}[A";
 
 /// Sits down in front of a command. What only changes colors and moves the cursor is left out.
-fn sit(machine: &Machine, arguments: &[&str]) -> PtySession {
+pub(crate) fn sit(machine: &Machine, arguments: &[&str]) -> PtySession {
     let options = Options::new().strip_ansi_escape_codes(true);
     sit_with(machine, arguments, options)
 }
@@ -36,7 +36,7 @@ fn chat(machine: &Machine, arguments: &[&str]) -> PtySession {
     person
 }
 
-fn type_line(person: &mut PtySession, line: &str) {
+pub(crate) fn type_line(person: &mut PtySession, line: &str) {
     person.send(line).unwrap();
     person.send("\r").unwrap();
     person.flush().unwrap();
@@ -44,7 +44,7 @@ fn type_line(person: &mut PtySession, line: &str) {
 
 /// Reads to the end and returns the exit code.
 #[track_caller]
-fn leave(person: &mut PtySession) -> i32 {
+pub(crate) fn leave(person: &mut PtySession) -> i32 {
     let _ = person.exp_eof();
     // The type of a status is that of a crate which this one hides: it reads `Exited(Pid(1234), 0)`.
     let status = format!("{:?}", person.process().wait().unwrap());

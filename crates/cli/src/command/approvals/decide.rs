@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use anyhow::anyhow;
 use clap::Args;
+use neuraxis::brainstem::{Call, files_named};
 use neuraxis::core::jiff::Timestamp;
-use neuraxis::core::{ApprovalDecision, GrantScope, JsonText, Record, RecordBody, Seq};
+use neuraxis::core::{ApprovalDecision, GrantScope, JsonText, Record, RecordBody, Seq, ToolClass};
 use neuraxis::engine::{DecideError, Decided, ResumeError, SystemClock, WaitingApproval};
 use neuraxis::ports::Clock;
 use neuraxis_app::{App, Tape};
@@ -15,7 +17,7 @@ use neuraxis_app::{App, Tape};
 use super::super::ask::{self, Attended, Format, View};
 use super::show;
 use super::waiting::{self, Which};
-use crate::approve::{WhenAway, user_name};
+use crate::approve::{WhenAway, said, spec_of, user_name};
 use crate::command::lookup;
 use crate::confirm;
 use crate::error::CommandError;
@@ -92,7 +94,7 @@ impl Approve {
                 remember,
             })
         };
-        decide(setup, &self.which, ("Allow it?", decision), self.format).await
+        decide(setup, &self.which, (Verb::Allow, decision), self.format).await
     }
 }
 
@@ -100,15 +102,15 @@ impl Deny {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let reason = self.reason;
         let decision = |_: &WaitingApproval| Ok(ApprovalDecision::Deny { reason });
-        decide(setup, &self.which, ("Deny it?", decision), self.format).await
+        decide(setup, &self.which, (Verb::Deny, decision), self.format).await
     }
 }
 
 async fn decide(
     setup: &Setup,
     which: &Which,
-    (prompt, decision): (
-        &str,
+    (verb, decision): (
+        Verb,
         impl FnOnce(&WaitingApproval) -> Result<ApprovalDecision, CommandError>,
     ),
     format: Format,
@@ -119,7 +121,7 @@ async fn decide(
     let app = attended.app(&loaded, Tape::Off).await?;
     let root = loaded.config.project_root();
     let decided = with_app(app, async |app| {
-        let meant = meant(app, which, (root, prompt)).await?;
+        let meant = meant(app, which, (root, verb)).await?;
         decide_in(app, &mut attended, meant, decision, format).await
     });
     decided.await
@@ -131,12 +133,33 @@ struct Meant {
     records: Vec<Arc<Record>>,
 }
 
+/// What is said to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Allow,
+    Deny,
+}
+
+impl Verb {
+    const fn prompt(self) -> &'static str {
+        match self {
+            Self::Allow => "Allow it?",
+            Self::Deny => "Deny it?",
+        }
+    }
+}
+
+/// Said where a call would no longer do what was shown of it.
+const CHANGED: &str =
+    "\nFiles were changed meanwhile: this is no longer what was shown. As it is now:\n";
+
 /// Returns the question that is answered. One that nobody named is shown to the person at the terminal, who says whether it
-/// is meant: otherwise a question that nobody has seen would be answered.
+/// is meant: otherwise a question that nobody has seen would be answered. So is one that is to be allowed after a file that it
+/// changes was changed: whoever named it has seen what it would have done before.
 async fn meant(
     app: &App,
     which: &Which,
-    (root, prompt): (&Path, &str),
+    (root, verb): (&Path, Verb),
 ) -> Result<Meant, CommandError> {
     let waiting = waiting::one(app, which).await?;
     let sessions = app.orchestrator.sessions();
@@ -144,7 +167,14 @@ async fn meant(
     let run = waiting.run_id;
     let records = sessions.records(run).await?;
     if which.names_question() {
-        return Ok(Meant { waiting, records });
+        let changed = changed_since(app, &waiting, root).filter(|_| verb == Verb::Allow);
+        match changed.filter(|_| confirm::is_somebody_there()) {
+            Some(file) => {
+                let file = said(&file);
+                progress::notice(&format!("{file} was changed after this was asked"));
+            }
+            None => return Ok(Meant { waiting, records }),
+        }
     }
     let name = waiting.question();
     if !confirm::is_somebody_there() {
@@ -159,16 +189,40 @@ async fn meant(
     }
     let columns = terminal::width(std::io::stderr());
     let tools = app.orchestrator.tools();
-    let shown = show::in_full((&waiting, &records), &tools, root, columns);
+    let in_full = || show::in_full((&waiting, &records), &tools, root, columns);
     let mut stderr = anstream::stderr();
-    stderr.write_all(shown.as_bytes())?;
-    match confirm::says_yes(prompt)? {
-        true => Ok(Meant { waiting, records }),
-        false => {
+    let mut shown = in_full();
+    loop {
+        stderr.write_all(shown.as_bytes())?;
+        if !confirm::says_yes(verb.prompt())? {
             let error = anyhow!("nothing was decided: the call still waits");
-            Err(CommandError::failed(error))
+            return Err(CommandError::failed(error));
         }
+        let now = in_full();
+        if now == shown {
+            break;
+        }
+        stderr.write_all(CHANGED.as_bytes())?;
+        shown = now;
     }
+    Ok(Meant { waiting, records })
+}
+
+/// Returns a file that a call is to change and that was changed after the call was asked about, if there is one.
+fn changed_since(app: &App, waiting: &WaitingApproval, root: &Path) -> Option<String> {
+    let tools = app.orchestrator.tools();
+    let asked = &waiting.request;
+    let spec = spec_of(&tools, &asked.name).filter(|spec| spec.class != ToolClass::ReadOnly)?;
+    let from = root.to_string_lossy();
+    let call = Call::new(spec, &asked.arguments).with_root(&from);
+    let is_changed = |file: &String| {
+        let about = root.join(file).metadata().ok()?;
+        let changed = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        let changed = i128::try_from(changed.as_nanos()).ok()?;
+        Some(about.is_file() && changed > waiting.requested_at.as_nanosecond())
+    };
+    let mut files = files_named(&call).into_iter();
+    files.find(|file| is_changed(file) == Some(true))
 }
 
 async fn decide_in(

@@ -9,7 +9,7 @@ use neuraxis::engine::{ToolCatalog, WaitingApproval};
 use neuraxis_app::App;
 
 use super::waiting::{self, Which};
-use crate::approve::{Asked, Whole, question_text, scope, spec_of};
+use crate::approve::{Asked, Earlier, Whole, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::{Setup, with_app};
@@ -60,7 +60,8 @@ pub(super) fn in_full(
 ) -> String {
     let question = waiting.ask();
     let spec = spec_of(tools, &question.name);
-    let asked = Asked::new(&question, spec, records, root);
+    let earlier = Earlier::find(&question, records, root, |name| spec_of(tools, name));
+    let asked = Asked::new(&question, spec, records, root).after(earlier);
     let (text, _) = question_text(&asked, Whole::Exact, columns);
     let scopes = (1..).zip(&question.choices);
     let scopes: String = scopes

@@ -1,0 +1,96 @@
+//! The calls that come before one that is asked about and have no result yet: what they do to its files is in nothing that is
+//! shown of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use neuraxis::brainstem::{Call, files_named};
+use neuraxis::core::{AskApproval, JsonText, Record, RecordBody, ToolClass, ToolSpec};
+
+use crate::call::CallLog;
+
+/// A call that comes before one that is asked about, and is to change one of its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Earlier {
+    /// Its tool.
+    pub(super) tool: String,
+    /// The file.
+    pub(super) file: String,
+}
+
+impl Earlier {
+    /// Looks for such a call in what is on record of a run.
+    pub(crate) fn find<'a>(
+        ask: &AskApproval,
+        records: &[Arc<Record>],
+        project: &Path,
+        spec_of: impl Fn(&str) -> Option<&'a ToolSpec>,
+    ) -> Option<Self> {
+        let root = project.to_string_lossy();
+        let files = |tool: &str, arguments: &JsonText| {
+            let spec = spec_of(tool).filter(|spec| spec.class != ToolClass::ReadOnly);
+            spec.map_or_else(Vec::new, |spec| {
+                files_named(&Call::new(spec, arguments).with_root(&root))
+            })
+        };
+        let own = files(&ask.name, &ask.arguments);
+        if own.is_empty() {
+            return None;
+        }
+        let mut calls = CallLog::default();
+        for record in records {
+            calls.hear(record);
+            if let RecordBody::ToolResult(result) = &record.body {
+                calls.close(&result.tool_call_id);
+            }
+        }
+        calls.before(ask.agent, &ask.tool_call_id).find_map(|call| {
+            let arguments = JsonText::from_text(call.arguments.as_str());
+            let mut theirs = files(&call.name, &arguments).into_iter();
+            let file = theirs.find(|file| own.contains(file))?;
+            let tool = call.name.clone();
+            Some(Self { tool, file })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::core::{AgentId, CallIndex, ContentIndex, ToolCallId};
+    use neuraxis_testkit::{RunLog, reply};
+
+    use super::super::tests::asking;
+    use super::*;
+
+    const B: &str = r#"{"path":"b.txt","content":"1"}"#;
+
+    #[test]
+    fn a_call_that_is_to_change_the_same_file_before_is_found() {
+        let patch = r#"{"patch":"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n"}"#;
+        let again = r#"{"path":"./a.txt","content":"2"}"#;
+        let calls = [
+            ("write_file", B),
+            ("apply_patch", patch),
+            ("write_file", again),
+        ];
+        let mut ask = asking("write_file", again);
+        let run = ask.effect_id.run;
+        let mut log = RunLog::new(run, "main".parse().unwrap());
+        let records = [log.started("Hello?"), log.replied(reply::calls(calls))];
+        let specs = ["write_file", "apply_patch"]
+            .map(|name| ToolSpec::new(name.parse().unwrap(), "").class(ToolClass::Idempotent));
+        let spec_of = |name: &str| specs.iter().find(|spec| spec.name.as_str() == name);
+        let mut earlier = |index: u32| {
+            ask.tool_call_id =
+                ToolCallId::new(run, AgentId::ROOT, ContentIndex(0), CallIndex(index));
+            Earlier::find(&ask, &records, Path::new("/"), spec_of)
+        };
+        let patched = Earlier {
+            tool: "apply_patch".to_owned(),
+            file: "a.txt".to_owned(),
+        };
+        assert_eq!(earlier(2), Some(patched));
+        // What comes after it finds what it did.
+        assert_eq!(earlier(1), None);
+    }
+}

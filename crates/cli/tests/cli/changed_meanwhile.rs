@@ -1,0 +1,41 @@
+//! Files that change while a person is asked what may be done to them: nobody's lines are lost unseen.
+
+use crate::person::{leave, sit, type_line};
+use crate::scripted::{Scripted, Turn};
+
+#[test]
+fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_written_over() {
+    const CALLS: [(&str, &str); 1] = [("write_file", r#"{"path":"a.txt","content":"one\n"}"#)];
+    let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
+    let machine = model.machine().with_file("a.txt", "two\n");
+    let store = ["--set", "store.url=sqlite://sessions.db"];
+    let with_store = |arguments: &[&'static str]| [arguments, &store[..]].concat();
+    let ask = ["ask", "--session", "s", "--channel", "code_task", "Go on."];
+    let mut person = sit(&machine, &with_store(&ask));
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "l");
+    assert_eq!(leave(&mut person), 5);
+
+    let mut show = machine.command(with_store(&["approvals", "show", "last"]));
+    let shown = show.env("MY_KEY", "k").output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let name = shown.strip_prefix("question ").unwrap();
+    let name = name.lines().next().unwrap();
+    std::fs::write(machine.path("a.txt"), "two\nthree\n").unwrap();
+    let approve = [&["approvals", "approve", "last", name], &store[..]].concat();
+    let mut person = sit(&machine, &approve);
+    person
+        .exp_string("a.txt was changed after this was asked")
+        .unwrap();
+    person.exp_string("-three").unwrap();
+    person.exp_string("Allow it?").unwrap();
+    std::fs::write(machine.path("a.txt"), "two\nthree\nfour\n").unwrap();
+    type_line(&mut person, "y");
+    person.exp_string("no longer what was shown").unwrap();
+    person.exp_string("-four").unwrap();
+    person.exp_string("Allow it?").unwrap();
+    type_line(&mut person, "n");
+    assert_eq!(leave(&mut person), 1);
+    let text = std::fs::read_to_string(machine.path("a.txt")).unwrap();
+    assert_eq!(text, "two\nthree\nfour\n");
+}
