@@ -1,18 +1,18 @@
 //! Why a command failed: what kind of failure, the chain of causes, and what to do next.
 
+mod resume;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::anyhow;
 use neuraxis::cassette::CassetteError;
-use neuraxis::engine::{
-    AttachmentError, BroughtError, FindError, ForkError, RequestError, ResumeError,
-};
+use neuraxis::engine::{AttachmentError, BroughtError, FindError, ForkError, RequestError};
 use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError};
 
-use crate::harmless::{harmless, line_with_blanks, one_line, plain_to_see};
+use crate::harmless::{harmless, line_with_blanks, one_line};
 use crate::interrupt::Signal;
 use crate::invocation;
 use crate::secrecy::without_secrets;
@@ -391,40 +391,6 @@ impl From<FindError> for CommandError {
     }
 }
 
-impl From<ResumeError> for CommandError {
-    fn from(error: ResumeError) -> Self {
-        match error {
-            // A store that is posted to knows it, too.
-            ResumeError::Ended(run) | ResumeError::Store(StoreError::RunEnded(run)) => {
-                Self::usage(ResumeError::Ended(run)).hint(format!(
-                    "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run}` goes on from there"
-                ))
-            }
-            ResumeError::Store(error) => error.into(),
-            ResumeError::Alive(run) => Self::failed(error).hint(format!(
-                "`neuraxis runs show {run}` shows how far it is; `neuraxis runs resume {run} --cancel` ends it"
-            )),
-            ResumeError::NothingToDo => Self::failed(error)
-                .hint("only the program that runs these tools can bring their results"),
-            ResumeError::Elsewhere { ref folder, .. } => {
-                // What a record says may be anything, and the line is meant to be pasted.
-                let folder = invocation::quoted(&plain_to_see(folder));
-                let hint = format!("or name that folder as `tools.root`: --set tools.root={folder}");
-                Self::usage(error).hint(hint)
-            }
-            ResumeError::Imported(run) | ResumeError::NoFolder(run) => {
-                Self::failed(error).hint(format!(
-                    "`neuraxis runs resume {run}` shows its open calls and asks you"
-                ))
-            }
-            ResumeError::Restore(_) => {
-                Self::failed(error).hint("`neuraxis runs replay` says where its records differ")
-            }
-            error => Self::failed(error),
-        }
-    }
-}
-
 impl From<ForkError> for CommandError {
     fn from(error: ForkError) -> Self {
         match error {
@@ -464,17 +430,6 @@ mod tests {
 
     fn told(error: &CommandError, columns: Option<usize>) -> String {
         anstream::adapter::strip_str(&error.told(columns)).to_string()
-    }
-
-    #[test]
-    fn a_folder_that_a_record_names_is_one_harmless_word_of_a_shell() {
-        let folder = "/tmp/x\u{7}\u{202e}; rm -rf $(pwd) 'quoted'";
-        let run = neuraxis::core::RunId(neuraxis::core::uuid::Uuid::nil());
-        let folder = folder.into();
-        let told = told(&ResumeError::Elsewhere { run, folder }.into(), None);
-        let hint = told.lines().find(|line| line.starts_with("hint")).unwrap();
-        let word = r"--set tools.root='/tmp/x␇⟨U+202E⟩; rm -rf $(pwd) '\''quoted'\'''";
-        assert!(hint.ends_with(word), "{hint}");
     }
 
     #[test]

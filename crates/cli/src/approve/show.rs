@@ -96,7 +96,8 @@ impl Asked {
         project: &Path,
     ) -> Self {
         let causes = lasting::causes(records, &ask.tool_call_id);
-        let folder = works_in(records, project).then_some(project);
+        let is_here = folder_elsewhere(records, project).is_none();
+        let folder = is_here.then_some(project);
         Self {
             tool: ask.name.to_string(),
             class: spec.map(|spec| spec.class),
@@ -405,14 +406,13 @@ fn nature(asked: &Asked) -> String {
     said.join(" · ")
 }
 
-/// Tells whether a run works in a folder, as far as it says where it does.
-fn works_in(records: &[Arc<Record>], folder: &Path) -> bool {
-    let started = records.first().and_then(|first| first.run_started());
-    let named = started.and_then(|started| started.spec.folder.as_deref());
-    named.is_none_or(|named| {
-        let real = folder.canonicalize();
-        real.as_deref().unwrap_or(folder).to_string_lossy() == named
-    })
+/// Returns the folder that a run works in, if it says so and that is another one than this.
+pub(crate) fn folder_elsewhere(records: &[Arc<Record>], folder: &Path) -> Option<Arc<str>> {
+    let started = records.first().and_then(|first| first.run_started())?;
+    let real = folder.canonicalize();
+    let real = real.as_deref().unwrap_or(folder).to_string_lossy();
+    let named = started.spec.folder.clone();
+    named.filter(|named| **named != *real)
 }
 
 /// Says which sub-agent asks, unless it is the one that the user talks to.

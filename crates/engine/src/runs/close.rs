@@ -73,6 +73,23 @@ impl Runs {
         self.close_claimed(claim, why).await
     }
 
+    /// Ends a run that works in another folder and is to end: nothing of it runs, so that nobody has to be there. Whoever has it
+    /// hears of the wish by itself.
+    pub(super) async fn close_elsewhere(
+        &self,
+        run_id: RunId,
+        why: &str,
+    ) -> Result<(), ResumeError> {
+        match self.close(run_id, why).await {
+            Err(
+                ResumeError::AtWork(_)
+                | ResumeError::Ended(_)
+                | ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_)),
+            ) => Ok(()),
+            closed => closed,
+        }
+    }
+
     /// Ends a run, or gives its session back if it never began.
     pub(super) async fn close_claimed(&self, claim: Claim, why: &str) -> Result<(), ResumeError> {
         let run_id = claim.run();

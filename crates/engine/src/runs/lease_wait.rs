@@ -188,6 +188,7 @@ impl Runs {
                     )) => {}
                     // One that nobody could go on with was ended as it was taken up.
                     Err(ResumeError::Closed { .. }) => {}
+                    Err(ResumeError::Elsewhere { .. }) => self.close_elsewhere(run, reason).await?,
                     Err(error) => return Err(error.into()),
                 }
             }

@@ -50,6 +50,11 @@ impl Runs {
             }
             (Ok(_), _) => return Err(ResumeError::Ended(run_id)),
             (Err(ResumeError::Closed { .. }), InboxInput::Cancelled(_)) => {}
+            (Err(ResumeError::Elsewhere { .. }), InboxInput::Cancelled(cancelled))
+                if cancelled.agent == AgentId::ROOT =>
+            {
+                self.close_elsewhere(run_id, &cancelled.reason).await?;
+            }
             // It would be said to end or to go on, and never would.
             (Err(why @ (ResumeError::Closed { .. } | ResumeError::Altered { .. })), _) => {
                 return Err(why);
@@ -89,7 +94,8 @@ impl Runs {
     }
 
     /// Ends a run, whichever process drives it: its calls get their results, its history stays valid. If nobody drives it, it is
-    /// taken up to hear of it. It has not ended yet when this returns.
+    /// taken up to hear of it, and one that works in another folder is ended as interrupted. It need not have ended when this
+    /// returns.
     ///
     /// # Errors
     ///

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use neuraxis_core::{ApprovalDecision, JsonText, RunId, RunStatus, Seq, ToolOutcome, ToolOutput};
 use neuraxis_engine::{
-    Answer, Brought, Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7,
+    Answer, Brought, HeldRun, Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7,
 };
-use neuraxis_ports::{ApproverReply, RunLog as _};
+use neuraxis_ports::{ApproverReply, RunLog as _, SessionIndex as _};
 use neuraxis_testkit::{
     Act, ScriptedApprover, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
@@ -181,6 +181,31 @@ fn an_approval_given_elsewhere_is_refused_and_not_kept() {
         ));
     });
     assert_eq!(world.tool.count(), 0);
+}
+
+#[test]
+fn a_run_is_ended_from_another_folder_since_nothing_of_it_runs() {
+    for is_waited_for in [false, true] {
+        let world = World::new(WRITES);
+        let run = world.dies_in(Some("/a"), UserRequest::new(session(), "go"));
+        process().block_on(async {
+            let elsewhere = world.in_folder(Some("/b"));
+            let runs = elsewhere.runs();
+            if is_waited_for {
+                let pause = async |held: &HeldRun| {
+                    held.pause().await;
+                    Ok::<_, ResumeError>(())
+                };
+                let ended = runs.cancel_and_wait(run, "not any more", pause).await;
+                ended.unwrap();
+            } else {
+                runs.cancel(run, "not any more").await.unwrap();
+            }
+            let summary = world.store.run(run).await.unwrap();
+            assert_eq!(summary.status, RunStatus::Interrupted);
+        });
+        assert_eq!(world.tool.count(), 0);
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use neuraxis_app::{App, Tape};
 use super::super::ask::{self, Attended, Format, View};
 use super::show;
 use super::waiting::{self, Which};
-use crate::approve::{WhenAway, said, spec_of, user_name};
+use crate::approve::{WhenAway, folder_elsewhere, said, spec_of, user_name};
 use crate::command::lookup;
 use crate::confirm;
 use crate::error::CommandError;
@@ -166,6 +166,9 @@ async fn meant(
     lookup::unaltered(&sessions, &waiting.session_id).await?;
     let run = waiting.run_id;
     let records = sessions.records(run).await?;
+    if let Some(folder) = folder_elsewhere(&records, root) {
+        return Err(ResumeError::Elsewhere { run, folder }.into());
+    }
     if which.names_question() {
         let changed = changed_since(app, &waiting, root).filter(|_| verb == Verb::Allow);
         match changed.filter(|_| confirm::is_somebody_there()) {

@@ -1,0 +1,88 @@
+//! Why a run could not be taken up, and what to do next.
+
+use std::path::Path;
+
+use neuraxis::engine::ResumeError;
+use neuraxis::ports::StoreError;
+
+use super::CommandError;
+use crate::harmless::plain_to_see;
+use crate::invocation;
+
+impl From<ResumeError> for CommandError {
+    fn from(error: ResumeError) -> Self {
+        match error {
+            // A store that is posted to knows it, too.
+            ResumeError::Ended(run) | ResumeError::Store(StoreError::RunEnded(run)) => {
+                Self::usage(ResumeError::Ended(run)).hint(format!(
+                    "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run}` goes on from there"
+                ))
+            }
+            ResumeError::Store(error) => error.into(),
+            ResumeError::Alive(run) => Self::failed(error).hint(format!(
+                "`neuraxis runs show {run}` shows how far it is; `neuraxis runs resume {run} --cancel` ends it"
+            )),
+            ResumeError::NothingToDo => Self::failed(error)
+                .hint("only the program that runs these tools can bring their results"),
+            ResumeError::Elsewhere { run, ref folder } => {
+                let ends = format!("`neuraxis runs resume {run} --cancel` ends it, from anywhere");
+                let there = match Path::new(&**folder).is_dir() {
+                    true => as_root(folder),
+                    false => "there is no such folder here".to_owned(),
+                };
+                Self::usage(error).hint(there).hint(ends)
+            }
+            ResumeError::Imported(run) | ResumeError::NoFolder(run) => {
+                Self::failed(error).hint(format!(
+                    "`neuraxis runs resume {run}` shows its open calls and asks you"
+                ))
+            }
+            ResumeError::Restore(_) => {
+                Self::failed(error).hint("`neuraxis runs replay` says where its records differ")
+            }
+            error => Self::failed(error),
+        }
+    }
+}
+
+/// Says how a command is told to work in another folder. What a record says may be anything, and the line is meant to be pasted.
+fn as_root(folder: &str) -> String {
+    let folder = invocation::quoted(&plain_to_see(folder));
+    format!("or name that folder as `tools.root`: --set tools.root={folder}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_a_record_names_is_one_harmless_word_of_a_shell() {
+        let hint = as_root("/tmp/x\u{7}\u{202e}; rm -rf $(pwd) 'quoted'");
+        let word = r"--set tools.root='/tmp/x␇⟨U+202E⟩; rm -rf $(pwd) '\''quoted'\'''";
+        assert!(hint.ends_with(word), "{hint}");
+    }
+
+    #[test]
+    fn of_a_run_whose_folder_is_gone_it_is_said_how_to_end_it() {
+        let run = neuraxis::core::RunId(neuraxis::core::uuid::Uuid::nil());
+        let folder = tempfile::tempdir().unwrap();
+        let name: std::sync::Arc<str> = folder.path().to_str().unwrap().into();
+        let told = || {
+            let folder = std::sync::Arc::clone(&name);
+            let error = CommandError::from(ResumeError::Elsewhere { run, folder });
+            anstream::adapter::strip_str(&error.told(None)).to_string()
+        };
+        let ends = format!("runs resume {run} --cancel");
+        let there = told();
+        assert!(
+            there.contains("tools.root=") && there.contains(&ends),
+            "{there}"
+        );
+        folder.close().unwrap();
+        let gone = told();
+        assert!(
+            !gone.contains("tools.root=") && gone.contains(&ends),
+            "{gone}"
+        );
+    }
+}
