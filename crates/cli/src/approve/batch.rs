@@ -1,20 +1,30 @@
 //! The calls that wait while a person is asked about one of them: they may be decided about together.
 
+use std::time::Duration;
+
 use neuraxis::core::AskApproval;
 use neuraxis::ports::ApproverReply;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::dialog::Answer;
 use super::{Prompter, Question};
+
+/// How long nothing comes once all calls of a reply have come.
+const SOON: Duration = Duration::from_millis(50);
 
 /// A call that waits, and the way back.
 type Waiting = (Box<AskApproval>, oneshot::Sender<ApproverReply>);
 
 impl Prompter {
-    /// Takes the other calls about which somebody is asked now.
+    /// Takes the other calls about which somebody is asked now. Those of one reply are asked about at once, and yet come one
+    /// after the other: whoever comes soon after is waited for.
     pub(super) async fn others(&mut self) -> Vec<Waiting> {
-        // The calls of one reply are asked about at once, each by a task of its own.
-        tokio::task::yield_now().await;
+        if let Some(questions) = &mut self.questions {
+            while let Ok(Some(question)) = timeout(SOON, questions.recv()).await {
+                self.waiting.push_back(question);
+            }
+        }
         self.arrived()
     }
 

@@ -11,6 +11,8 @@ use rustyline::config::Behavior;
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
 
+#[cfg(unix)]
+use crate::harmless::plain_to_see;
 use crate::terminal;
 
 /// How often it is looked whether a question is still open.
@@ -56,7 +58,7 @@ pub(crate) struct Terminal {
     editor: Option<DefaultEditor>,
     /// Cancelled once the question is settled and needs no answer any more.
     is_settled: CancellationToken,
-    /// What was shown since the last line that was typed: what the next one answers.
+    /// What was shown and typed since the question was put: what the next line answers may be any of it.
     shown: String,
 }
 
@@ -184,9 +186,12 @@ impl Person for Terminal {
     fn line(&mut self, prompt: &str, initial: &str) -> io::Result<Line> {
         #[cfg(unix)]
         if initial.is_empty() {
-            let line = self.plain_line(prompt);
-            self.shown.clear();
-            return line;
+            let line = self.plain_line(prompt)?;
+            if let Line::Text(said) = &line {
+                // The terminal showed it, with the end of the line.
+                self.shown.push_str(&format!("{}\n", plain_to_see(said)));
+            }
+            return Ok(line);
         }
         if self.is_settled.is_cancelled() {
             return Ok(Line::End);

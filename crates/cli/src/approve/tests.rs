@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::time::Duration;
 
 use neuraxis::core::{
     AgentId, AskApproval, EffectId, GrantScope, JsonText, RecordBody, RuleRef, RunId,
@@ -633,6 +634,29 @@ async fn who_leaves_a_run_waiting_says_so_once_for_all_of_its_calls() {
     let replies = replies.await;
     let are_later = replies.iter().all(|it| matches!(it, ApproverReply::Later));
     assert!(are_later, "{replies:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_a_reply_are_told_of_together_however_they_come() {
+    let (approver, mut prompter) = prompting();
+    let turn = turn_context();
+    let asks = ["first", "second", "third"].map(|tool| asking(tool, COMMAND));
+    let coming = (0..).zip(&asks).map(|(place, ask)| {
+        let (approver, turn) = (&approver, &turn);
+        async move {
+            tokio::time::sleep(Duration::from_millis(20) * place).await;
+            approver.decide(ask, turn).await
+        }
+    });
+    let mut coming = Box::pin(futures_util::future::join_all(coming));
+    let others = tokio::select! {
+        _ = &mut coming => panic!("nobody answered"),
+        others = async {
+            prompter.next().await;
+            prompter.others().await
+        } => others,
+    };
+    assert_eq!(others.len(), 2);
 }
 
 #[tokio::test]

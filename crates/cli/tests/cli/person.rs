@@ -304,10 +304,20 @@ fn a_question_is_shown_again_once_the_program_goes_on_after_it_was_stopped() {
     let question = [&["ask"], &READING_ASKS[..], &["What time is it?"]].concat();
     let mut person = sit(&machine, &question);
     person.exp_string("your answer:").unwrap();
-    for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
-        person.process_mut().signal(signal).unwrap();
-    }
-    person.exp_string("asks for your approval").unwrap();
+    let stop_and_go_on = |person: &mut PtySession| {
+        for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
+            person.process_mut().signal(signal).unwrap();
+        }
+        person.exp_string("asks for your approval").unwrap();
+    };
+    stop_and_go_on(&mut person);
+    person.exp_string("your answer:").unwrap();
+    // Also after an answer that was none.
+    type_line(&mut person, "zz");
+    person.exp_string("none of the choices").unwrap();
+    person.exp_string("your answer:").unwrap();
+    stop_and_go_on(&mut person);
+    person.exp_string("none of the choices").unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "y");
     person.exp_string("It is ").unwrap();
