@@ -226,7 +226,7 @@ impl Policy {
         if grants.peek().is_none() {
             return;
         }
-        let definition = definition_of(call);
+        let definition = definition_of(call.tool, call.root);
         let grants: Vec<_> = grants
             .filter(|grant| grant.definition == definition)
             .collect();

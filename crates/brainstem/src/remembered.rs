@@ -62,7 +62,7 @@ impl Policy {
         let is_added = after.add(Grant {
             id,
             tool: call.tool.name.clone(),
-            definition: definition_of(call),
+            definition: definition_of(call.tool, call.root),
             scope,
             at,
             by,
@@ -78,6 +78,15 @@ impl Policy {
         }
         *remembered = after;
         Ok(id)
+    }
+
+    /// Tells whether a remembered answer counts for calls of a tool at a root: whether it was given under this policy, for the
+    /// tool as it is defined, and at this root.
+    #[must_use]
+    pub fn grant_counts(&self, grant: &Grant, tool: &ToolSpec, root: Option<&str>) -> bool {
+        grant.tool == tool.name
+            && grant.policy_hash == self.hash()
+            && grant.definition == definition_of(tool, root)
     }
 
     /// Returns what a person may be offered to remember about a call, the narrowest first; nothing where nothing may be, where
@@ -165,10 +174,10 @@ fn folder_of(paths: &[PathTarget]) -> Option<String> {
 
 /// Returns the hash of a tool's definition, all of it, since one that has changed is another tool; and of the root, if there is
 /// one: the same words are about other files there.
-pub(crate) fn definition_of(call: &Call<'_>) -> ContentHash {
+pub(crate) fn definition_of(tool: &ToolSpec, root: Option<&str>) -> ContentHash {
     // A definition is texts, numbers and flags: encoding it cannot fail.
-    let definition = JsonText::encode(call.tool).map_or(ContentHash::EMPTY, |text| text.hash());
-    match call.root {
+    let definition = JsonText::encode(tool).map_or(ContentHash::EMPTY, |text| text.hash());
+    match root {
         Some(root) => definition.chain(ContentHash::of(root.as_bytes())),
         None => definition,
     }

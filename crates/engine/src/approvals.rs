@@ -13,7 +13,7 @@ use std::sync::Arc;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, AskApproval, InboxInput,
+    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, AskApproval, Grant, InboxInput,
     InputId, PendingKind, Record, Remembered, RunId, Seq, SessionId,
 };
 use neuraxis_ports::{RequestContext, RunSummary, SessionStore, StoreError};
@@ -248,6 +248,16 @@ impl Approvals {
         let key = &self.parts.engine.approval_key;
         remembered.retain(|grant| key.grants(session, grant));
         Ok(remembered)
+    }
+
+    /// Tells whether what a person allowed for a session counts here: under the policy in force, for the tool as it is, and in
+    /// the folder that the tools work in.
+    #[must_use]
+    pub fn counts(&self, grant: &Grant) -> bool {
+        let engine = &self.parts.engine;
+        let (catalog, root) = (engine.catalog(), engine.root.as_deref());
+        let tool = catalog.tool(&grant.tool);
+        tool.is_some_and(|tool| engine.policy.grant_counts(grant, tool.spec(), root))
     }
 
     /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would

@@ -153,6 +153,10 @@ fn an_answer_counts_at_the_root_alone_where_it_was_given() {
         for elsewhere in [again.with_root("/two"), again.with_root("/one/src")] {
             assert_eq!(word(&policy.judge(decision, &elsewhere)), "ask");
         }
+        let grant = session.remembered.grants().last().unwrap();
+        for (root, counts) in [(Some("/one"), true), (Some("/two"), false), (None, false)] {
+            assert_eq!(policy.grant_counts(grant, tool, root), counts, "{root:?}");
+        }
         assert_eq!(word(&session.judge(tool, arguments.as_str())), "ask");
     }
 }

@@ -20,6 +20,9 @@ use crate::harmless::{harmless, one_line};
 use crate::invocation::neuraxis;
 use crate::wrap::broken;
 
+/// Said of an answer that is remembered and lets nothing run here.
+const NOT_HERE: &str = " (does not count here: it was given in another folder, under another policy, or for a tool that is another one now or is not there)";
+
 impl Conversation {
     /// Does what a command says.
     pub(super) async fn obey(
@@ -214,7 +217,13 @@ impl Conversation {
             .unwrap_or_default()
             .grants()
             .iter()
-            .map(|grant| format!("{}: {}, {}", grant.id, grant.tool, scope(&grant.scope)))
+            .map(|grant| {
+                let line = format!("{}: {}, {}", grant.id, grant.tool, scope(&grant.scope));
+                match approvals.counts(grant) {
+                    true => line,
+                    false => line + NOT_HERE,
+                }
+            })
             .map(|line| broken(&line, self.output.width(), "    ") + "\n")
             .collect();
         let text = match remembered.as_str() {
