@@ -41,7 +41,7 @@ pub(super) enum Cause<'a> {
 impl<'a> Cause<'a> {
     /// Says that this is about one part of a command.
     pub(super) fn of_part(self, index: usize, part: &Part) -> Self {
-        Self::Part(Box::new(self), index, part.words.join(" "))
+        Self::Part(Box::new(self), index, part.shown())
     }
 
     pub(super) fn part(&self) -> Option<usize> {

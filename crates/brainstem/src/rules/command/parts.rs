@@ -25,6 +25,8 @@ const MAX_SCRIPT_BYTES: usize = 4 * MAX_BYTES;
 pub(crate) struct Part {
     /// Its words, without quotes.
     pub(crate) words: Vec<String>,
+    /// How many of the last words are what its redirections name.
+    targets: usize,
     /// What of it is not understood; nothing if it is plain.
     pub(crate) unclear: Option<&'static str>,
     /// Whether its program runs what its arguments say, so that each of its words may be a program.
@@ -52,8 +54,21 @@ impl Part {
                 .collect(),
             unclear,
             runs_others: true,
-            inner: Vec::new(),
+            ..Self::default()
         }
+    }
+
+    /// Writes it for people: its words in quotes where they need some, and behind a sign what its redirections name.
+    pub(crate) fn shown(&self) -> String {
+        let (words, targets) = self
+            .words
+            .split_at(self.words.len().saturating_sub(self.targets));
+        let sign = (!targets.is_empty()).then(|| "…".to_owned());
+        let words = words.iter().map(|word| quoted(word)).chain(sign);
+        let shown: Vec<String> = words
+            .chain(targets.iter().map(|word| quoted(word)))
+            .collect();
+        shown.join(" ")
     }
 
     /// Returns the folder that it leads the parts behind it to, if it is a command of the shell that does; `~`, of which nobody
@@ -84,6 +99,25 @@ impl Part {
     pub(crate) fn add_roughly(&mut self, text: &str) {
         self.inner.push(Self::roughly(text, None));
     }
+}
+
+/// Quotes a word that a shell would not read as this one word. In double quotes what it expands stays what it is.
+fn quoted(word: &str) -> String {
+    let is_substitution = word.contains("(…)");
+    let needs_some = |letter: char| match letter {
+        '<' | '>' => !is_substitution,
+        ';' | '|' | '&' | '\'' | '"' | '\\' => true,
+        _ => letter.is_whitespace(),
+    };
+    if !word.is_empty() && !word.contains(needs_some) {
+        return word.to_owned();
+    }
+    let quote = if word.contains(['\'', '$', '`']) {
+        '"'
+    } else {
+        '\''
+    };
+    format!("{quote}{word}{quote}")
 }
 
 /// The commands of the shell that run what stands behind them.
@@ -155,7 +189,7 @@ impl Reader {
     }
 
     fn part(&mut self, command: Simple, depth: usize) -> Part {
-        let words = command.words;
+        let (words, targets) = (command.words, command.targets);
         let runs_others = command.runs_others
             || words
                 .first()
@@ -163,6 +197,7 @@ impl Reader {
             || git_runs(&words);
         let mut part = Part {
             words,
+            targets,
             runs_others,
             ..Part::default()
         };

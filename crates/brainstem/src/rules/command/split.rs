@@ -35,6 +35,8 @@ const PATTERNS: &str = "it has patterns or expansions";
 pub(super) struct Simple {
     /// Its words, without quotes.
     pub(super) words: Vec<String>,
+    /// How many of the last words are what its redirections name.
+    pub(super) targets: usize,
     /// What of it is not understood; nothing if it is plain.
     pub(super) unclear: Option<&'static str>,
     /// Whether nobody can tell which of its words is the program, so that each of them may be.
@@ -435,6 +437,7 @@ impl Splitter<'_> {
     fn finish(&mut self) {
         self.now.end_word();
         let mut command = std::mem::take(&mut self.now.command);
+        command.targets = self.now.targets.len();
         command.words.append(&mut self.now.targets);
         self.now.is_target = false;
         self.now.has_harmless = false;

@@ -18,6 +18,24 @@ fn shown(command: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_part_is_shown_to_people_as_it_would_be_written() {
+    let written = |command: &str| parts(command).last().unwrap().shown();
+    for plain in [
+        "git status",
+        "trap 'echo cleaning; exit 9' TERM INT",
+        "git commit -m \"it's\"",
+        "echo ''",
+        "ls *.rs",
+    ] {
+        assert_eq!(written(plain), plain);
+    }
+    // What a redirection is, is left out, and seen to be.
+    assert_eq!(written("cat > 'a b.txt' < c"), "cat … 'a b.txt' c");
+    let expanding = "echo $(date) \"at $(pwd)\"";
+    assert_eq!(written(expanding), "echo $(…) \"at $(…)\"");
+}
+
+#[test]
 fn plain_commands_are_told_apart() {
     for command in [
         "git status && curl x",
