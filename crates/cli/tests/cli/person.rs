@@ -140,6 +140,19 @@ fn a_pasted_command_keeps_its_backslashes() {
 }
 
 #[test]
+fn nobody_is_asked_about_files_of_a_message_that_another_one_keeps_from_going() {
+    let machine = Machine::new()
+        .with_file(".env", "TOKEN=canary\n")
+        .with_file("bin.dat", b"\xff\xfe\x00\x01");
+    let mut person = chat(&machine, &[]);
+    type_line(&mut person, "Read @.env and @bin.dat");
+    let before = person.exp_string("cannot attach bin.dat").unwrap();
+    assert!(!before.contains("Send .env"), "{before}");
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 1);
+}
+
+#[test]
 fn each_line_that_is_typed_ahead_is_a_message() {
     let model = Scripted::start([Turn::Says(&["First.\n"]), Turn::Says(&["Second.\n"])]);
     let machine = model.machine();

@@ -35,10 +35,12 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
             progress::notice(&told);
         }
     }
-    let files = wanted(files, typed)?;
-    let parts: Result<Vec<Part>, CommandError> =
-        files.iter().map(Path::new).map(ask::attached).collect();
-    let parts = parts?;
+    let (files, doubtful) = sorted(files, typed);
+    // Nobody is asked about the others where the message cannot go anyway.
+    let mut parts = read(&files)?;
+    let allowed = allowed(doubtful)?;
+    parts.extend(read(&allowed)?);
+    let files = [files, allowed].concat();
     if !files.is_empty() {
         let told = format!("with this message: {}", listed(&files));
         progress::notice(&told);
@@ -81,24 +83,32 @@ fn name_at(text: &str) -> String {
         .to_owned()
 }
 
-/// Leaves those files out that do not go unasked, unless a person wants them.
-fn wanted<'a>(files: Vec<&'a str>, typed: &str) -> Result<Vec<&'a str>, CommandError> {
+fn read(files: &[&str]) -> Result<Vec<Part>, CommandError> {
+    files.iter().map(Path::new).map(ask::attached).collect()
+}
+
+/// Tells those files that go unasked from those that do not.
+fn sorted<'a>(files: Vec<&'a str>, typed: &str) -> (Vec<&'a str>, Vec<&'a str>) {
     // What has several lines was most likely pasted.
     let is_pasted = typed.trim().contains('\n');
     let goes = |file: &&str| !is_pasted && goes_unasked(Path::new(file), Path::new("."));
-    let (mut wanted, doubtful): (Vec<&str>, Vec<&str>) = files.into_iter().partition(goes);
+    files.into_iter().partition(goes)
+}
+
+/// Leaves files out that do not go unasked, unless a person wants them.
+fn allowed(doubtful: Vec<&str>) -> Result<Vec<&str>, CommandError> {
     if doubtful.is_empty() {
-        return Ok(wanted);
+        return Ok(doubtful);
     }
     let told = listed(&doubtful);
     if !is_somebody_there() {
         progress::notice(&format!("this message goes without {told}: {NOBODY_ASKED}"));
     } else if says_yes(&format!("Send {told} with this message?"))? {
-        wanted.extend(doubtful);
+        return Ok(doubtful);
     } else {
         progress::notice(&format!("this message goes without {told}"));
     }
-    Ok(wanted)
+    Ok(Vec::new())
 }
 
 /// Tells whether a file lies below a folder, and neither it nor what leads to it is hidden or holds secrets as a rule. Links
