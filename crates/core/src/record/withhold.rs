@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::advised_call::{AdvisedCall, CallAdvice};
 use crate::decision::GrantScope;
 use crate::effect::Purpose;
+use crate::error::LlmError;
 use crate::finish::FinishReason;
 use crate::ids::AgentId;
-use crate::input::{Advice, ApprovalDecision, Vetting};
+use crate::input::{Advice, ApprovalDecision, Cancelled, Vetting};
 use crate::json::{ContentHash, JsonText};
 use crate::message::{AssistantMessage, Message, Part, ProviderState, ReasoningPart, ToolMessage};
-use crate::outcome::ToolFailure;
+use crate::outcome::{ToolFailure, ToolSignal};
 use crate::profile::DataPolicy;
 use crate::record::{LlmCall, PromptReason, Record, RecordBody, ToolResult};
 use crate::reply::{Reply, ReplyAdvice, ReplyPart};
@@ -38,6 +39,17 @@ impl Message {
     }
 }
 
+impl LlmError {
+    /// Returns the error as it may be stored and logged under a data policy: where that keeps anything out, a hash and a length
+    /// stand for its message, since a provider may quote whatever it was sent. Its kind stays.
+    #[must_use]
+    pub fn withheld(&self, policy: DataPolicy) -> Self {
+        let mut error = self.clone();
+        hide(&mut error.message, policy == DataPolicy::ALL);
+        error
+    }
+}
+
 fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
     let mut body = body.clone();
     match &mut body {
@@ -47,9 +59,16 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         }
         RecordBody::LlmCall(call) => model_call(call, agent, policy),
         RecordBody::ToolCall(call) => hide_json(&mut call.arguments, policy.tool_calls),
-        RecordBody::ToolFailed(failed) => hide_json(&mut failed.value, policy.tool_results),
+        RecordBody::LlmFailed(failed) => failed.error = failed.error.withheld(policy),
+        // A tool that fails mostly says what it was asked for.
+        RecordBody::ToolFailed(failed) => {
+            hide_json(&mut failed.value, policy.tool_results && policy.tool_calls);
+        }
         RecordBody::ToolResult(result) => tool_result(result, policy),
-        RecordBody::Plan(plan) => hide_json(&mut plan.plan, policy.tool_results),
+        // It is what the call was made with.
+        RecordBody::Plan(plan) => {
+            hide_json(&mut plan.plan, policy.tool_results && policy.tool_calls);
+        }
         RecordBody::Summary(summary) => hide(&mut summary.text, summed_up(policy).text),
         RecordBody::Verdict(vetted) => {
             for found in &mut vetted.calls {
@@ -83,9 +102,7 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
             if !policy.text || !policy.tool_results {
                 outcome.sources.clear();
             }
-            if let FinishReason::InvalidAnswer(why) = &mut outcome.finish_reason {
-                hide(why, policy.text && policy.tool_calls);
-            }
+            finish_reason(&mut outcome.finish_reason, policy);
         }
         // What is wrong with an answer may quote it.
         RecordBody::Advised(advised) => {
@@ -94,16 +111,8 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         RecordBody::PromptInjected(told) if told.reason == PromptReason::AnswerAgain => {
             hide(&mut told.message, policy.text);
         }
-        RecordBody::Cancelled(cancelled) => {
-            if let Some(cut) = &mut cancelled.cut {
-                hide(&mut cut.text, policy.text);
-            }
-            for output in &mut cancelled.printed {
-                hide(&mut output.text, policy.tool_results);
-            }
-        }
+        RecordBody::Cancelled(given_up) => cancelled(given_up, policy),
         RecordBody::Decision(_)
-        | RecordBody::LlmFailed(_)
         | RecordBody::Warning(_)
         | RecordBody::MaxTurnsPromptInjected(_)
         | RecordBody::PromptInjected(_)
@@ -114,6 +123,35 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         | RecordBody::Resumed(_) => {}
     }
     body
+}
+
+fn cancelled(cancelled: &mut Cancelled, policy: DataPolicy) {
+    // Of a limit the loop says so itself.
+    let is_said_by_the_loop = cancelled.limit.is_some();
+    hide(&mut cancelled.reason, policy.text || is_said_by_the_loop);
+    if let Some(cut) = &mut cancelled.cut {
+        hide(&mut cut.text, policy.text);
+    }
+    for output in &mut cancelled.printed {
+        hide(&mut output.text, policy.tool_results);
+    }
+}
+
+fn finish_reason(reason: &mut FinishReason, policy: DataPolicy) {
+    match reason {
+        FinishReason::InvalidAnswer(why) => hide(why, policy.text && policy.tool_calls),
+        // As the error of its model call: the kind stays, and so the two can be told to be the same.
+        FinishReason::Failed(why) => {
+            let (kind, words) = why.split_once(": ").unwrap_or(("", why.as_str()));
+            let mut words = words.to_owned();
+            hide(&mut words, policy == DataPolicy::ALL);
+            *why = match kind {
+                "" => words,
+                kind => format!("{kind}: {words}"),
+            };
+        }
+        _ => {}
+    }
 }
 
 fn advice(advice: &mut Advice, policy: DataPolicy) {
@@ -163,7 +201,21 @@ fn model_call(call: &mut LlmCall, agent: AgentId, policy: DataPolicy) {
         Purpose::Compaction => (summed_up(policy), summed_up(policy)),
         _ => (sent_to(agent, policy), policy),
     };
-    call.messages = call.messages.iter().map(|it| message(it, sent)).collect();
+    let is_of_conversation = matches!(
+        call.purpose,
+        Purpose::Turn | Purpose::LastAnswer | Purpose::Gather
+    );
+    let messages = call.messages.iter().map(|it| match it.as_ref() {
+        // The program's code may have said it, or why an answer was turned down: both may quote. The system prompt is none of
+        // the new messages.
+        Message::System { text } if is_of_conversation => {
+            let mut text = text.clone();
+            hide(&mut text, sent.text);
+            Arc::new(Message::System { text })
+        }
+        _ => message(it, sent),
+    });
+    call.messages = messages.collect();
     let mut reply = Reply::clone(&call.reply);
     for part in &mut reply.parts {
         match part {
@@ -254,18 +306,20 @@ fn decision(decision: &mut ApprovalDecision, policy: DataPolicy) {
 }
 
 fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
-    // Such an error says what is wrong with the arguments, or what a person or a hook had to say about them.
-    let quotes = match result.failure {
-        Some(ToolFailure::InvalidArguments | ToolFailure::Denied) => true,
+    let may_quote = match result.failure {
+        // Such an error says what is wrong with the arguments, or what a person or a hook had to say about them.
+        Some(ToolFailure::InvalidArguments | ToolFailure::Denied) => {
+            policy.tool_calls && policy.text
+        }
         // The loop's own word for a call that was not run, or not to its end, says why.
-        Some(ToolFailure::Cancelled | ToolFailure::OutcomeUnknown) => result.duration.is_none(),
-        _ => false,
+        Some(ToolFailure::Cancelled | ToolFailure::OutcomeUnknown) if result.duration.is_none() => {
+            policy.tool_calls && policy.text
+        }
+        // A tool that fails mostly says what it was asked for.
+        Some(failure) if failure.is_of_the_tool() => policy.tool_calls,
+        _ => true,
     };
-    let may_quote = policy.tool_calls && policy.text;
-    hide_json(
-        &mut result.value,
-        policy.tool_results && (may_quote || !quotes),
-    );
+    hide_json(&mut result.value, policy.tool_results && may_quote);
     if let Some(summary) = &mut result.summary {
         hide(summary, policy.tool_results);
     }
@@ -274,6 +328,14 @@ fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
         result.metadata = None;
         result.signal = None;
         result.sources.clear();
+    }
+    if !policy.tool_calls {
+        // What changed in a file, a plan and a question are what the call was made with.
+        result.metadata = None;
+        let is_of_call = |signal: &ToolSignal| {
+            matches!(signal, ToolSignal::Plan { .. } | ToolSignal::Clarify { .. })
+        };
+        result.signal = result.signal.take().filter(|signal| !is_of_call(signal));
     }
 }
 

@@ -245,7 +245,7 @@ impl Driver {
             Following::Attempt(..) | Following::Pause(_) => NextAttempt::Follows,
             Following::Nothing => NextAttempt::None,
         };
-        tracing::warn!(run = %self.scope.run_id, role = %served_by, attempt = number.0, %error, "a model call failed");
+        tracing::warn!(run = %self.scope.run_id, role = %served_by, attempt = number.0, error = %error.withheld(self.journal.policy), "a model call failed");
         call.attempt = number.next();
         match following {
             Following::Attempt(fallback, delay) => self.call_model(call, fallback, delay),

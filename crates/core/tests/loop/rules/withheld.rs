@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Advice, AdvisedCall, ApprovalDecision, BlockIndex, CallAdvice, DataPolicy, GrantScope, Hook,
-    Input, JsonText, Keep, MediaPart, MediaSource, Message, Part, ReasoningPart, Remember,
-    ReplyPart, RestoreError, RunSpec, RunTree, ToolClass, ToolFailure, ToolKind, ToolOutcome,
-    ToolOutput, ToolSignal, Transcript, Vetted, Vetting, continued_history,
+    Advice, AdvisedCall, ApprovalDecision, BlockIndex, CallAdvice, Cancelled, DataPolicy,
+    FinishReason, GrantScope, Hook, Input, JsonText, Keep, LlmError, LlmErrorKind, MediaPart,
+    MediaSource, Message, NextAttempt, Part, ReasoningPart, RecordBody, Remember, ReplyPart,
+    RestoreError, RunSpec, RunTree, ToolClass, ToolFailure, ToolKind, ToolOutcome, ToolOutput,
+    ToolSignal, Transcript, Vetted, Vetting, continued_history,
 };
 
 use crate::support::*;
@@ -215,6 +216,57 @@ fn delegated() -> Script {
     run
 }
 
+/// A provider quotes what it was sent, while it is overloaded and as it refuses the request.
+fn refused() -> Script {
+    let mut run = Script::start(spec());
+    let quoting = |kind| {
+        let said = format!("Invalid input: '{TEXT} {CALLS} {RESULTS} {THOUGHTS}'");
+        LlmError::new(kind, said)
+    };
+    let overloaded = LlmErrorKind::server(Some(503));
+    run.fail_model_with(quoting(overloaded), 1, NextAttempt::Follows);
+    run.fail_model_with(quoting(LlmErrorKind::BadRequest), 2, NextAttempt::None);
+    run
+}
+
+/// Somebody ends the run, and says why.
+fn cancelled() -> Script {
+    let mut run = Script::start(spec());
+    let cancelled = Cancelled::new(run.new_id(), TEXT);
+    run.send(Input::Cancelled(cancelled));
+    run
+}
+
+/// The program's code adds something to a request, and then turns the answer down.
+fn turned_down() -> Script {
+    let hooks = vec![Hook::Request, Hook::Answer];
+    let mut run = Script::start(spec_with_profile(|profile| profile.hooks = hooks));
+    run.advise(Advice::Amend {
+        text: None,
+        notes: vec![format!("Somebody else said {TEXT}.")],
+    });
+    let message = format!("{TEXT} is no answer.");
+    run.reply(says(TEXT)).advise(Advice::TurnDown { message });
+    run.advise(Advice::Continue);
+    run.reply(says(TEXT)).advise(Advice::Continue);
+    run
+}
+
+/// What tools bring is what they were called with: a plan, what changed in a file, and what there is not.
+fn made_of_arguments() -> Script {
+    let mut run = Script::start(spec());
+    run.reply(calls("", &[(READ, ARGUMENTS), (SEND, ARGUMENTS)]));
+    run.vet([reads(), writes()]);
+    let text = || JsonText::string(CALLS);
+    let mut output = ToolOutput::new(JsonText::string("Noted."));
+    output.metadata = Some(text());
+    output.signal = Some(ToolSignal::Plan { plan: text() });
+    run.finish(0, ToolOutcome::failed(ToolFailure::Temporary, CALLS));
+    run.finish(0, ToolOutcome::done(output));
+    run.finish(1, failed(CALLS)).reply(says(TEXT));
+    run
+}
+
 fn all() -> Vec<Script> {
     vec![
         approved(),
@@ -225,6 +277,10 @@ fn all() -> Vec<Script> {
         forbidden_by_now(),
         summed_up(),
         delegated(),
+        refused(),
+        cancelled(),
+        turned_down(),
+        made_of_arguments(),
     ]
 }
 
@@ -290,12 +346,16 @@ fn each_type_of_record_that_holds_content_is_withheld_from() {
             "advised",
             "approval_decided",
             "approval_requested",
+            "cancelled",
             "context_trimmed",
             "final",
             "limit_reached",
             "llm_call",
+            "llm_failed",
             "max_turns_reached",
             "plan",
+            "prompt_injected",
+            "run_failed",
             "run_started",
             "steered",
             "summary",
@@ -305,6 +365,28 @@ fn each_type_of_record_that_holds_content_is_withheld_from() {
             "verdict",
         ]
     );
+}
+
+#[test]
+fn of_an_error_of_a_provider_its_kind_is_stored_and_the_run_is_seen_to_end_with_it() {
+    let run = refused();
+    let policy = but_for(|policy| policy.reasoning = false);
+    let stored: Vec<_> = run.records.iter().map(|it| it.withheld(policy)).collect();
+    let bodies = stored.iter().flatten().rev().map(|record| &record.body);
+    let mut ends = bodies.filter_map(|body| match body {
+        RecordBody::LlmFailed(failed) => Some(failed.error.to_string()),
+        RecordBody::RunFailed(outcome) => match &outcome.finish_reason {
+            FinishReason::Failed(why) => Some(why.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let why = ends.next().unwrap();
+    assert!(
+        why.starts_with("the provider refuses the request: [withheld: "),
+        "{why}"
+    );
+    assert_eq!(ends.next(), Some(why));
 }
 
 #[test]
