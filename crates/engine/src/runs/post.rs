@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecision, Cancelled, InboxEntry, InboxInput, InputId, Message, RunId, Seq,
-    Steered, ToolCallId, ToolOutcome,
+    AgentId, ApprovalDecision, Cancelled, DataPolicy, InboxEntry, InboxInput, InputId, Message,
+    RunId, Seq, Steered, ToolCallId, ToolOutcome,
 };
 use neuraxis_ports::StoreError;
 
@@ -17,7 +17,8 @@ use super::slot::Reached;
 
 impl Runs {
     /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
-    /// returns the input is kept: the run takes it with one of its next steps, or refuses it.
+    /// returns the input is kept: the run takes it with one of its next steps, or refuses it. A run of which a data policy keeps
+    /// something out of its log is told without that where it is at work here.
     ///
     /// # Errors
     ///
@@ -35,6 +36,15 @@ impl Runs {
         self.check_owner_of(run_id).await?;
         self.check_kept_whole(run_id, &input).await?;
         let posted = Box::new(input.input());
+        // What may not be stored passes through no store on its way. Nobody else could go on with such a run: should this
+        // process die, it is heard as little as if it had been kept.
+        if let Reached::Here(handle) = self.parts.active.reach(run_id)
+            && let Some(origin) = handle.link.feed.origin()
+            && origin.policy != DataPolicy::ALL
+            && handle.link.inbox.try_send(posted.clone()).is_ok()
+        {
+            return Ok(());
+        }
         let entry = InboxEntry::new(input);
         self.parts.store.post(run_id, &entry).await?;
         if let Reached::Here(handle) = self.parts.active.reach(run_id)

@@ -13,7 +13,7 @@ use neuraxis_testkit::{
     Act, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
 
-use crate::support::{Store, builder, failing_store, request};
+use crate::support::{Store, builder, failing_store, policy, request};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -135,6 +135,34 @@ async fn what_is_posted_where_the_run_is_at_work_is_heard_at_once() {
     assert_eq!(result.status, RunStatus::Interrupted);
     assert!(began.elapsed() < seconds(1), "{:?}", began.elapsed());
     assert!(!store.run(handle.run_id()).await.unwrap().has_mail);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_stored_is_posted_without_the_store_where_the_run_is_at_work() {
+    let store = failing_store();
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("Seen."));
+    let look = ScriptedTool::always(
+        spec("look").read_only().timeout(seconds(100)),
+        Act::value("1").after(seconds(60)),
+    );
+    let orchestrator = builder(model)
+        .policy(policy("channels.chat.data = { text = false }\n"))
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .tool(Arc::new(look))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(seconds(1)).await;
+    let run = handle.run_id();
+    orchestrator.runs().steer(run, "a canary").await.unwrap();
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+    let records = handle.records();
+    let mut bodies = records.iter().map(|record| &record.body);
+    assert!(bodies.any(|body| matches!(body, RecordBody::Steered(_))));
+    assert!(!store.calls().contains(&StoreOperation::Post));
 }
 
 /// Sends a message by the handle of a run while its end is kept.
