@@ -1,5 +1,6 @@
 //! Runs as JSON Lines: one object a line, with the run, its session, the kind, the time in milliseconds and the data.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +15,12 @@ use neuraxis_ports::TraceSink;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What stands between the envelope of a line, which no pattern is searched in, and what happened.
+/// What stands between the envelope of a line, of which the id of the session alone is searched for patterns, and what
+/// happened.
 const DATA: &str = ",\"data\":";
+
+/// What stands before and behind the id of the session.
+const SESSION: (&str, &str) = (",\"session_id\":", ",\"type\":");
 
 /// Returns a sink that writes what runs did into a file, with or without what was said.
 pub(super) fn sink(lines: JsonLines, content: bool) -> Arc<dyn TraceSink> {
@@ -38,16 +43,33 @@ pub(super) fn sink(lines: JsonLines, content: bool) -> Arc<dyn TraceSink> {
     })
 }
 
-/// Takes secrets out of what happened. The kind of a line, its ids and its time are no place for one, and programs read them.
+/// Takes secrets out of what happened, and out of the id of the session, which clients choose. The kind of a line, its run and
+/// its time are no place for one, and programs read them.
 pub(super) fn redact_data(redact: Redact) -> Redact {
     Redact::new(move |line| {
         let (envelope, data) = line.split_at(line.find(DATA)? + DATA.len());
         let data = data.strip_suffix('}')?;
-        match redact.json(data) {
-            std::borrow::Cow::Owned(clean) => Some(format!("{envelope}{clean}}}")),
-            std::borrow::Cow::Borrowed(_) => None,
+        let clean = (redact_session(&redact, envelope), redact.json(data));
+        if let (Cow::Borrowed(_), Cow::Borrowed(_)) = clean {
+            return None;
         }
+        Some(format!("{}{}}}", clean.0, clean.1))
     })
+}
+
+fn redact_session<'a>(redact: &Redact, envelope: &'a str) -> Cow<'a, str> {
+    let (before, behind) = SESSION;
+    let parts = envelope.split_once(before).and_then(|(start, rest)| {
+        let (session, end) = rest.split_once(behind)?;
+        Some((start, session, end))
+    });
+    let Some((start, session, end)) = parts else {
+        return Cow::Borrowed(envelope);
+    };
+    match redact.json(session) {
+        Cow::Owned(clean) => Cow::Owned(format!("{start}{before}{clean}{behind}{end}")),
+        Cow::Borrowed(_) => Cow::Borrowed(envelope),
+    }
 }
 
 /// Writes trace records, and what else happened to a run: what failed, who was asked, and how it ended.
@@ -263,10 +285,17 @@ mod tests {
             let digits = |letter: char| letter.is_ascii_digit();
             text.contains(digits).then(|| text.replace(digits, "#"))
         });
+        let redact = redact_data(redact);
         let line = r#"{"run_id":"0190","type":"tool_call","timestamp":1700000000000,"data":{"name":"card 41","n":"x"}}"#;
         assert_eq!(
-            redact_data(redact).text(line),
+            redact.text(line),
             r##"{"run_id":"0190","type":"tool_call","timestamp":1700000000000,"data":{"name":"card ##","n":"x"}}"##
+        );
+        // Clients choose the ids of sessions.
+        let line = r#"{"run_id":"0190","session_id":"case-41","type":"final","timestamp":17,"data":{"n":"x"}}"#;
+        assert_eq!(
+            redact.text(line),
+            r##"{"run_id":"0190","session_id":"case-##","type":"final","timestamp":17,"data":{"n":"x"}}"##
         );
     }
 }

@@ -118,6 +118,7 @@ fn step_head(
     mut head: ChainHead,
     recorded: &mut Carried,
 ) -> Result<ChainHead, Failure> {
+    let is_first = head.records == 0;
     let mut next = step.first;
     for line in lines(&step.body) {
         let hash = match line {
@@ -139,7 +140,15 @@ fn step_head(
         next += 1;
     }
     if next != step.last + 1 || head.hash.as_bytes().as_slice() != step.chain {
-        return Err(changed(run, step.first));
+        return Err(match is_first {
+            // The chain begins with the session itself.
+            true => damaged(format!(
+                "the step of run {run} that begins with record {} is not what was kept, or else the session's own row (its owner, \
+                 time or seed)",
+                step.first
+            )),
+            false => changed(run, step.first),
+        });
     }
     Ok(head)
 }

@@ -20,8 +20,9 @@ Examples:
 
 /// Delete sessions with everything that belongs to them
 ///
-/// Their runs and records are overwritten, not just forgotten. A session with a run that has not ended stays. At a terminal
-/// you are asked first. Elsewhere, and with `--yes`, an id has to be whole.
+/// In a SQLite file their runs and records are overwritten, not just forgotten; PostgreSQL overwrites them in time, after a
+/// VACUUM. Copies of the log, traces and archives keep what they have of them. A session with a run that has not ended stays.
+/// At a terminal you are asked first. Elsewhere, and with `--yes`, an id has to be whole.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Delete {
