@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use neuraxis::Policy;
 use neuraxis::core::{ContentHash, with_causes};
 use neuraxis::engine::SystemClock;
 use neuraxis::ports::Clock as _;
@@ -139,6 +140,26 @@ impl Keys {
                     "too many requests came with a key that is not taken; try again in {seconds} seconds"
                 );
                 Err(Problem::new(&TOO_MANY_REQUESTS, detail).retry_after(seconds))
+            }
+        }
+    }
+
+    /// Tells the log of keys whose plan there is not: who has one is refused, and can do nothing about it.
+    pub(crate) fn tell_of_missing_plans(&self, policy: &Policy) {
+        let Some(shared) = &self.0 else {
+            return;
+        };
+        let now = SystemClock.now();
+        let known = shared.look(|state| Arc::clone(&state.known));
+        for key in known.values().map(|key| &key.said) {
+            if let Some(plan) = key.missing_plan(policy)
+                && key.refused_at(now).is_none()
+            {
+                tracing::warn!(
+                    key = key.id.as_str(), owner = key.owner.as_str(), %plan,
+                    "a key has a plan that there is not: what is asked with it is refused until [plans] has it again, or its owner \
+                     has a new key"
+                );
             }
         }
     }

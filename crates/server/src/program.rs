@@ -156,7 +156,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     reload::recover_in_the_background(&app);
     // Until the server has stopped.
-    let _retention = Retention::start(app.orchestrator.sessions(), config.store());
+    let _retention = Retention::start(app.orchestrator.sessions(), config.store(), config.policy());
     announce(&server.url(), token.as_ref());
     let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
     let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, hangups);

@@ -200,6 +200,14 @@ fn refused(refusal: PolicyRefusal) -> Problem {
         PolicyRefusal::ModeNotAllowed { allowed, .. } => Problem::new(&MODE_NOT_ALLOWED, text)
             .with("field", "mode")
             .with("allowed", names(&allowed)),
+        // No client names a plan: it is that of its key, or the server's, and the others are nothing to it.
+        PolicyRefusal::UnknownPlan { given, .. } => {
+            let detail = format!(
+                "the plan {given:?} that these requests have is not there any more: whoever runs the server has to put it back, or \
+                 to give out a key with another"
+            );
+            Problem::new(&REFUSED, detail)
+        }
         PolicyRefusal::NoRole { .. } => Problem::new(&NO_MODEL, text),
         _ => Problem::new(&REFUSED, text),
     }

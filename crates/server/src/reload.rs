@@ -116,6 +116,7 @@ impl Wiring {
         for notice in &app.notices {
             tracing::warn!("{notice}");
         }
+        self.keys.tell_of_missing_plans(config.policy());
         Ok(app)
     }
 

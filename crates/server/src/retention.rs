@@ -16,11 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use neuraxis::SessionId;
+use neuraxis::brainstem::BudgetConfig;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::with_causes;
 use neuraxis::engine::{ExportError, Sessions, SystemClock};
 use neuraxis::ports::{Clock, RunFilter, SessionFilter, StoreError};
+use neuraxis::{Policy, SessionId};
 use neuraxis_app::StoreConfig;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -30,6 +31,9 @@ use clock::{AgeClock, Look, Reading};
 
 /// How often it is looked for old sessions: they are days old.
 const EVERY: Duration = Duration::from_secs(3_600);
+
+/// What budgets of a day count.
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// How many sessions are archived and deleted between two questions for more.
 const PAGE: usize = 100;
@@ -69,8 +73,13 @@ impl Stays {
 
 impl Retention {
     /// Begins to look, if the configuration says how long sessions are kept. Needs a tokio runtime.
-    pub(crate) fn start(sessions: Sessions, config: &StoreConfig) -> Option<Self> {
+    pub(crate) fn start(sessions: Sessions, config: &StoreConfig, policy: &Policy) -> Option<Self> {
         let keep = config.keep?;
+        if gives_days_back(keep, policy) {
+            tracing::warn!(
+                "[store] keep is shorter than a day, and plans have a budget for the day: what runs used is given back once their                  sessions are deleted for their age"
+            );
+        }
         let archive = config.archive.clone();
         Some(Self(tokio::spawn(async move {
             if let Some(folder) = &archive {
@@ -98,6 +107,12 @@ impl Drop for Retention {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// Tells whether sessions are deleted before the day is over of whose budget their runs used.
+fn gives_days_back(keep: Duration, policy: &Policy) -> bool {
+    let mut plans = policy.config().plans.values();
+    keep < DAY && plans.any(|plan| plan.day != BudgetConfig::default())
 }
 
 /// Deletes the sessions in which nothing has happened for so long, where the clock of this machine says this time, and returns
@@ -278,10 +293,24 @@ mod tests {
 
     use neuraxis::memory::MemoryStore;
     use neuraxis::ports::{RunLog as _, Session, SessionIndex as _};
-    use neuraxis::{Orchestrator, Role, offline::OfflineModel};
+    use neuraxis::{Orchestrator, PolicyConfig, Role, offline::OfflineModel};
     use neuraxis_testkit::{CountingIds, FailingStore, Fault, RunLog, StoreOperation};
 
     use super::*;
+
+    #[test]
+    fn sessions_that_are_kept_for_less_than_a_day_give_budgets_of_a_day_back() {
+        let policy = |plan: &str| {
+            let config = PolicyConfig::from_toml(&format!("[plans.small]\n{plan}\n"));
+            Policy::layered(config.unwrap()).unwrap()
+        };
+        let of_day = policy("day = { max_tokens = 100 }");
+        let of_session = policy("session = { max_tokens = 100 }");
+        let hours = |hours: u64| Duration::from_secs(hours * 3_600);
+        assert!(gives_days_back(hours(23), &of_day));
+        assert!(!gives_days_back(hours(24), &of_day));
+        assert!(!gives_days_back(hours(23), &of_session));
+    }
 
     #[tokio::test]
     async fn an_old_session_is_archived_before_it_is_deleted_and_stays_if_that_fails() {

@@ -6,6 +6,7 @@ use std::io;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use neuraxis_brainstem::Policy;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{AgentName, Channel, ContentHash, Mode, PlanName};
 use serde::{Deserialize, Serialize};
@@ -159,5 +160,13 @@ impl ServerKey {
         }
         let is_over = self.expires_at.is_some_and(|at| at <= now);
         is_over.then_some("expired")
+    }
+
+    /// Returns the plan that it has, if the policy has none of that name: all that is asked with it is refused then.
+    #[must_use]
+    pub fn missing_plan(&self, policy: &Policy) -> Option<&PlanName> {
+        let plan = self.plan.as_ref()?;
+        let is_known = policy.plans().any(|known| known == plan);
+        (!is_known).then_some(plan)
     }
 }

@@ -1,6 +1,7 @@
 //! What the file of keys holds, and when it is not believed.
 
-use neuraxis_core::{ContentHash, Mode};
+use neuraxis_brainstem::{Policy, PolicyConfig};
+use neuraxis_core::{ContentHash, Mode, PlanName};
 
 use super::*;
 
@@ -73,6 +74,18 @@ fn a_key_is_refused_from_the_moment_on_at_which_it_expires() {
         made.refused_at(Timestamp::from_second(10).unwrap()),
         Some("expired")
     );
+}
+
+#[test]
+fn a_plan_that_is_gone_is_found_at_the_keys_that_have_it() {
+    let config = PolicyConfig::from_toml("[plans.basic]\nmax_turns = 5\n");
+    let policy = Policy::layered(config.unwrap()).unwrap();
+    let (mut made, _) = key("ada");
+    assert_eq!(made.missing_plan(&policy), None);
+    made.plan = Some(PlanName::new("basic".to_owned()));
+    assert_eq!(made.missing_plan(&policy), None);
+    made.plan = Some(PlanName::new("gone".to_owned()));
+    assert_eq!(made.missing_plan(&policy), made.plan.as_ref());
 }
 
 #[test]

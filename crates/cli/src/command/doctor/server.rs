@@ -10,7 +10,7 @@ use neuraxis::core::jiff::SignedDuration;
 use neuraxis::core::log::describe::counted;
 use neuraxis::engine::SystemClock;
 use neuraxis::ports::Clock as _;
-use neuraxis_app::{Config, Environment, ServerKeyFile, TlsFiles};
+use neuraxis_app::{Config, Environment, ServerKey, ServerKeyFile, TlsFiles};
 
 use super::check::{Check, Outcome};
 use super::surroundings::failed;
@@ -46,9 +46,33 @@ fn keys(config: &Config, environment: &Environment) -> Option<Check> {
         Ok(keys) => {
             let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
             let detail = format!("{} in {path}", counted(count, "key"));
-            Check::here(NAME, Outcome::Ok, detail)
+            let refused = without_plan(&keys, config);
+            if refused.is_empty() {
+                return Some(Check::here(NAME, Outcome::Ok, detail));
+            }
+            let detail = format!(
+                "{detail}; what is asked with these is refused, since there is no plan of the name that they have: {}",
+                refused.join(", ")
+            );
+            Check::here(NAME, Outcome::Warning, detail)
+                .fix("put the plan back under [plans], or make new keys with another")
         }
     })
+}
+
+/// Returns the keys that would be taken, and whose plan there is not: their ids, whose they are and the plan.
+fn without_plan(keys: &[ServerKey], config: &Config) -> Vec<String> {
+    let now = SystemClock.now();
+    let taken = keys.iter().filter(|key| key.refused_at(now).is_none());
+    let missing = taken.filter_map(|key| {
+        let plan = key.missing_plan(config.policy())?;
+        Some(format!(
+            "{} of {} ({plan})",
+            key.id,
+            key.owner.escape_debug()
+        ))
+    });
+    missing.collect()
 }
 
 /// Looks whether a server can read its certificate and the key of it.
