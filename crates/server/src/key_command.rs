@@ -245,19 +245,21 @@ fn list(keys: &[ServerKey], as_json: bool, now: Timestamp) -> Result<(), KeyComm
     let dated = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
     writeln!(
         out,
-        "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<7}  NAME",
-        "ID", "OWNER", "SCOPES", "MADE", "EXPIRES", "STATE"
+        "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<7}  {:<12}  NAME",
+        "ID", "OWNER", "SCOPES", "MADE", "EXPIRES", "STATE", "PLAN"
     )?;
     for key in keys {
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+        let plan = key.plan.as_ref().map_or("-", PlanName::as_str);
         let line = format!(
-            "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<7}  {}",
+            "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<7}  {:<12}  {}",
             key.id.escape_debug().to_string(),
             key.owner.escape_debug().to_string(),
             scopes.join(","),
             dated(Some(key.created_at)),
             dated(key.expires_at),
             key.refused_at(now).unwrap_or("good"),
+            plan.escape_debug().to_string(),
             key.name.as_deref().unwrap_or_default().escape_debug()
         );
         writeln!(out, "{}", line.trim_end())?;

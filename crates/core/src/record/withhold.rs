@@ -104,10 +104,8 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
             }
             finish_reason(&mut outcome.finish_reason, policy);
         }
-        // What is wrong with an answer may quote it.
-        RecordBody::Advised(advised) => {
-            advice(&mut advised.advice, policy);
-        }
+        // What is wrong with an answer may quote it, and what takes the place of a request what that was.
+        RecordBody::Advised(advised) => advice(&mut advised.advice, sent_to(agent, policy)),
         RecordBody::PromptInjected(told) if told.reason == PromptReason::AnswerAgain => {
             hide(&mut told.message, policy.text);
         }

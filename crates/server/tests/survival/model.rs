@@ -7,11 +7,15 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
+
+/// What the last message begins with that the model refuses.
+pub(crate) const REFUSE: &str = "Refuse ";
 
 /// Where a reply can be held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +114,13 @@ async fn answer(State(model): State<Model>, body: Bytes) -> Response {
     let results = messages.iter().filter(|it| it["role"] == "tool").count();
     *model.0.asked.lock().unwrap().entry(results).or_default() += 1;
     model.0.given.send_modify(|given| given.0 += 1);
+    let last = messages.last().and_then(|it| it["content"].as_str());
+    if let Some(text) = last.filter(|text| text.starts_with(REFUSE)) {
+        // As services do, it quotes what it refuses.
+        let message = format!("Invalid input: '{text}' is not acceptable");
+        let error = json!({"error": {"message": message, "type": "invalid_request_error"}});
+        return (StatusCode::BAD_REQUEST, axum::Json(error)).into_response();
+    }
     let said = (model.0.script)(results);
     model.wait(results, Hold::Before).await;
     if body["stream"] != true {

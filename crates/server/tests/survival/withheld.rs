@@ -5,7 +5,7 @@ use neuraxis::core::RunStatus;
 use neuraxis::ports::SessionIndex as _;
 use neuraxis_testkit::assert_nowhere;
 
-use crate::model::{Hold, Said};
+use crate::model::{Hold, REFUSE, Said};
 use crate::world::{Kept, Program, World};
 
 /// Said by the user and by the model, given to a tool and returned by it.
@@ -46,6 +46,8 @@ async fn nothing_withheld_is_stored(kept: Kept) {
     assert!(told.contains("data policy"), "{told}");
     let (status, _) = server.turn("s", SECRET).await;
     assert_eq!(status, 200, "the session is free");
+    let (_, text) = server.turn("refused", &format!("{REFUSE}{SECRET}")).await;
+    assert!(text.contains("refuses the request"), "{text}");
     assert_nowhere(world.folder(), SECRET);
     server.kill().await;
     assert_nowhere(world.folder(), SECRET);
