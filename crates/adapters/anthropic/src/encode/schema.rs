@@ -52,7 +52,8 @@ impl RefusedSchemas {
         let (true, Some((name, schema))) = (is_refusal, schema_of(&request.reply_format)) else {
             return false;
         };
-        tracing::warn!(%error, name, "the service refuses the form of a reply: the model is told it in words");
+        // Without its words, which may quote the conversation: nobody here knows whether that may be logged.
+        tracing::warn!(error = %error.kind, name, "the service refuses the form of a reply: the model is told it in words");
         let mut refused = self.lock();
         if refused.len() >= MOST_REFUSED {
             refused.remove(0);

@@ -265,7 +265,8 @@ impl ChatClient {
         } else {
             return Err(error);
         };
-        tracing::info!(model = %self.model, %error, "the server refuses {change}");
+        // Without its words, which may quote the conversation: nobody here knows whether that may be logged.
+        tracing::info!(model = %self.model, error = %error.kind, "the server refuses {change}");
         Ok(())
     }
 }

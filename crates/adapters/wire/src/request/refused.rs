@@ -58,8 +58,9 @@ impl RefusedReasoning {
         let (true, Some(last)) = (is_refusal && sent.is_some_and(has_reasoning), last) else {
             return Err(error);
         };
+        // Without its words, which may quote the conversation: nobody here knows whether that may be logged.
         tracing::warn!(
-            %error,
+            error = %error.kind,
             "the service refuses earlier reasoning: the conversation goes on without it"
         );
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
