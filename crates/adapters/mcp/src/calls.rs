@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use neuraxis_core::{ProgressSteps, SessionId};
-use neuraxis_ports::{Person, Progress, ToolContext};
+use neuraxis_core::{ProgressSteps, Question, SessionId};
+use neuraxis_ports::{Person, Progress, QuestionReply, ToolContext};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use tokio::time::Instant;
 
@@ -29,6 +29,8 @@ struct Call {
     session: Option<SessionId>,
     owner: Option<String>,
     reported: Option<Instant>,
+    /// How many questions are asked as those of this call.
+    asked: usize,
 }
 
 /// A call that is under way until this is dropped.
@@ -48,6 +50,7 @@ impl Calls {
             session: ctx.turn.session_id.clone(),
             owner: ctx.owner().map(str::to_owned),
             reported: None,
+            asked: 0,
         });
         Open {
             calls: Arc::clone(self),
@@ -79,13 +82,48 @@ impl Calls {
         );
     }
 
-    /// Returns who is behind the calls that are under way: nobody where they are of different people, since a question
-    /// of a server does not say whose it is, and where there are none.
-    pub(crate) fn person(&self) -> Option<Person> {
-        let calls = self.lock();
-        let latest = calls.last()?;
-        let is_same = |call: &Call| call.session == latest.session && call.owner == latest.owner;
-        calls.iter().all(is_same).then(|| latest.person.clone())
+    /// Puts a question to whoever is behind the calls that are under way; `None` where they are of different people, since a
+    /// question of a server does not say whose it is, and where there are none.
+    ///
+    /// Nor does it say of which of them it is: it is asked as that of one of them, and is open for as long as any is. If the
+    /// one ends that it is not of, it is asked anew as that of another.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Person::ask`].
+    pub(crate) async fn ask(&self, question: &Question) -> Option<QuestionReply> {
+        let mut asking = self.least_asked()?;
+        loop {
+            let reply = asking.person.ask(question).await;
+            let is_taken_along = reply == QuestionReply::Cancelled && !self.holds(&asking.token);
+            asking = match is_taken_along.then(|| self.least_asked()).flatten() {
+                Some(other) => other,
+                None => return Some(reply),
+            };
+        }
+    }
+
+    /// Notes a question as one of the call that has the fewest, the oldest of these: a server that answers calls in turn asks
+    /// about the oldest.
+    fn least_asked(&self) -> Option<AskingAs<'_>> {
+        let mut calls = self.lock();
+        let (session, owner) = calls.first().map(|call| (&call.session, &call.owner))?;
+        let is_same = |call: &Call| call.session == *session && call.owner == *owner;
+        if !calls.iter().all(is_same) {
+            return None;
+        }
+        let least = calls.iter_mut().min_by_key(|call| call.asked)?;
+        least.asked += 1;
+        Some(AskingAs {
+            calls: self,
+            token: least.token.clone(),
+            person: least.person.clone(),
+        })
+    }
+
+    /// Tells whether a call is under way.
+    fn holds(&self, token: &ProgressToken) -> bool {
+        self.lock().iter().any(|call| call.token == *token)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
@@ -96,6 +134,23 @@ impl Calls {
 impl Drop for Open {
     fn drop(&mut self) {
         self.calls.lock().retain(|call| call.token != self.token);
+    }
+}
+
+/// A question that is asked as one of a call until this is dropped.
+struct AskingAs<'a> {
+    calls: &'a Calls,
+    token: ProgressToken,
+    person: Person,
+}
+
+impl Drop for AskingAs<'_> {
+    fn drop(&mut self) {
+        let mut calls = self.calls.lock();
+        // The call may be over.
+        if let Some(call) = calls.iter_mut().find(|call| call.token == self.token) {
+            call.asked = call.asked.saturating_sub(1);
+        }
     }
 }
 
@@ -119,7 +174,94 @@ fn steps(done: f64, total: Option<f64>) -> Option<ProgressSteps> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
+    use neuraxis_core::{AskApproval, JsonText};
+    use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
+    use neuraxis_testkit::tool_context;
+    use rmcp::model::NumberOrString;
+    use tokio::sync::oneshot;
+
     use super::*;
+
+    /// Somebody whose answers come when the test gives them. To drop one is to withdraw its question.
+    #[derive(Debug)]
+    struct ByHand(Mutex<VecDeque<oneshot::Receiver<QuestionReply>>>);
+
+    #[async_trait]
+    impl Approver for ByHand {
+        async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
+            ApproverReply::Nobody
+        }
+
+        async fn answer(&self, _: &Question) -> QuestionReply {
+            let next = self.0.lock().unwrap().pop_front().unwrap();
+            next.await.unwrap_or(QuestionReply::Cancelled)
+        }
+    }
+
+    /// Opens a call whose person is asked so many questions at the most; they are answered by what is returned.
+    fn opened(
+        calls: &Arc<Calls>,
+        number: i64,
+        questions: usize,
+    ) -> (Open, Vec<oneshot::Sender<QuestionReply>>) {
+        let pairs = (0..questions).map(|_| oneshot::channel());
+        let (answers, asked): (Vec<_>, VecDeque<_>) = pairs.unzip();
+        let mut ctx = tool_context();
+        ctx.person = Person::behind(Arc::new(ByHand(Mutex::new(asked))));
+        let token = ProgressToken(NumberOrString::Number(number));
+        (calls.open(token, &ctx), answers)
+    }
+
+    fn answered(text: &str) -> QuestionReply {
+        QuestionReply::Answered(JsonText::from_text(text))
+    }
+
+    #[tokio::test]
+    async fn a_call_that_ends_takes_no_question_along_that_may_be_another_one_s() {
+        let calls = Arc::new(Calls::default());
+        let (first, mut of_first) = opened(&calls, 1, 1);
+        let (second, mut of_second) = opened(&calls, 2, 2);
+        let question = Question::new("shop", "Which size?");
+        let mut one = Box::pin(calls.ask(&question));
+        let mut two = Box::pin(calls.ask(&question));
+        assert!(polled(&mut one).is_none() && polled(&mut two).is_none());
+        // Each call has one of them. The first is over, though what it was taken to ask is not answered.
+        drop(first);
+        drop(of_first.pop());
+        assert_eq!(polled(&mut one), None, "it is asked anew");
+        of_second.remove(0).send(answered("2")).unwrap();
+        assert_eq!(two.await, Some(answered("2")));
+        of_second.remove(0).send(answered("1")).unwrap();
+        assert_eq!(one.await, Some(answered("1")));
+        drop(second);
+        assert_eq!(calls.ask(&question).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_question_is_withdrawn_with_the_last_call_and_where_the_person_goes_away() {
+        let calls = Arc::new(Calls::default());
+        let question = Question::new("shop", "Which size?");
+        let (first, mut answers) = opened(&calls, 1, 2);
+        let mut asked = Box::pin(calls.ask(&question));
+        assert!(polled(&mut asked).is_none());
+        answers.remove(0).send(QuestionReply::Cancelled).unwrap();
+        assert_eq!(asked.await, Some(QuestionReply::Cancelled));
+        let mut asked = Box::pin(calls.ask(&question));
+        assert!(polled(&mut asked).is_none());
+        drop((first, answers));
+        assert_eq!(asked.await, Some(QuestionReply::Cancelled));
+    }
+
+    /// Lets a future go on as far as it can.
+    fn polled<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match std::pin::Pin::new(future).poll(&mut context) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        }
+    }
 
     #[test]
     fn progress_is_counted_in_whole_steps_whatever_a_server_counts() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use neuraxis_ports::QuestionReply;
+use neuraxis_ports::{Person, QuestionReply};
 use rmcp::ClientHandler;
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -74,19 +74,24 @@ impl Handler {
             return ElicitResult::new(ElicitationAction::Decline);
         };
         tokio::select! {
-            answer = ask(&self.notices, self.calls.person(), &params) => answer,
+            answer = ask(&self.notices, Asked::UnderWay(&self.calls), &params) => answer,
             () = given_up.cancelled() => ElicitResult::new(ElicitationAction::Cancel),
         }
     }
 }
 
+/// Who is asked what a server asks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asked<'a> {
+    /// Whoever is behind the calls that are under way.
+    UnderWay(&'a Calls),
+    /// Whoever is behind the call whose result the question is.
+    Person(&'a Person),
+}
+
 /// Puts a question of a server to a person and returns the answer. Only forms are asked: nobody is sent to an address. It
 /// is read as it was sent, since schemas that the protocol has no type for can be understood all the same.
-pub(crate) async fn ask(
-    notices: &Notices,
-    person: Option<neuraxis_ports::Person>,
-    params: &Value,
-) -> ElicitResult {
+pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> ElicitResult {
     let declined = || ElicitResult::new(ElicitationAction::Decline);
     let refused = |what: &str| {
         notices.misbehaves(format!("{what}: declined"));
@@ -105,9 +110,6 @@ pub(crate) async fn ask(
     let Some(message) = text("message") else {
         return refused("it asks a question that has no text");
     };
-    let Some(person) = person else {
-        return refused("it asks a question, and it is not known whom");
-    };
     let message = notices.secrets.text(message);
     let schema = params.get("requestedSchema").unwrap_or(&Value::Null);
     // Before it is read: each reference within it copies what it leads to.
@@ -124,7 +126,14 @@ pub(crate) async fn ask(
             return refused(&format!("it asks a question that cannot be shown ({why})"));
         }
     };
-    match person.ask(&question).await {
+    let reply = match asked {
+        Asked::Person(person) => person.ask(&question).await,
+        Asked::UnderWay(calls) => match calls.ask(&question).await {
+            Some(reply) => reply,
+            None => return refused("it asks a question, and it is not known whom"),
+        },
+    };
+    match reply {
         QuestionReply::Answered(answer) => match answer.decode() {
             Ok(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
             Err(_) => declined(),

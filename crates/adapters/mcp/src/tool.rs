@@ -133,8 +133,8 @@ impl McpTool {
                 return Err(self.error("asks for something that it was not offered"));
             }
             let notices = &self.shared.notices;
-            let person = Some(ctx.person.clone());
-            let answer = handler::ask(notices, person, &request.params).await;
+            let asked = handler::Asked::Person(&ctx.person);
+            let answer = handler::ask(notices, asked, &request.params).await;
             responses.insert(id, serde_json::to_value(answer)?);
         }
         let mut params = params.with_input_responses(responses);
