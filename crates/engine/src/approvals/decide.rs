@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, ContentHash, InboxEntry, InboxInput,
-    InputId, Record, RecordBody, RunId, Seq, ToolCallId,
+    InputError, InputId, Record, RecordBody, RunId, Seq, ToolCallId,
 };
 use neuraxis_ports::StoreError;
 use tokio::time::{Instant, sleep};
@@ -178,9 +178,23 @@ impl Approvals {
         }
         let answers = decided.iter().map(|(_, it)| Answer::Approval(it.clone()));
         match self.runs().resume(run, answers.collect()).await {
-            Ok(handle) if handle.run_id() == run => Ok(Decided::GoesOn(handle)),
+            // Somebody may have answered, and put the run aside again, since it was read what it asks.
+            Ok(handle) if handle.run_id() == run => match answered_before(&handle, &decided) {
+                Some(call) => Err(DecideError::Resume(ResumeError::NotAsked(call))),
+                None => Ok(Decided::GoesOn(handle)),
+            },
             // Another run goes on in its place, which asked nothing.
             Ok(_) => Err(DecideError::Resume(ResumeError::Ended(run))),
+            // It was answered in another way meanwhile, such as by a handle or by its expiry.
+            Err(ResumeError::Refused(
+                InputError::NotWaiting(call) | InputError::ApprovalMismatch(call),
+            )) => Err(DecideError::Resume(ResumeError::NotAsked(call))),
+            // Runs are driven elsewhere, and another answer is left there already.
+            Err(ResumeError::Store(StoreError::InputReused { .. })) => {
+                let call = decided.first().map(|(_, it)| it.tool_call_id.clone());
+                let why = call.map_or(ResumeError::Ended(run), ResumeError::NotAsked);
+                Err(DecideError::Resume(why))
+            }
             // Somebody has it, or took it while this one did.
             Err(
                 ResumeError::AtWork(_)
@@ -222,7 +236,12 @@ impl Approvals {
         }
         // A lease that ran out meanwhile leaves nobody who would look for them.
         match self.runs().resume(run, Vec::new()).await {
-            Ok(handle) if handle.run_id() == run => return Ok(Decided::GoesOn(handle)),
+            Ok(handle) if handle.run_id() == run => {
+                return match answered_before(&handle, decided) {
+                    Some(call) => Err(DecideError::Resume(ResumeError::NotAsked(call))),
+                    None => Ok(Decided::GoesOn(handle)),
+                };
+            }
             Ok(_) => return Err(DecideError::KeptOnly(ResumeError::Ended(run))),
             Err(
                 ResumeError::AtWork(_)
@@ -315,6 +334,26 @@ impl Approvals {
             given_before,
         }
     }
+}
+
+/// Returns a call about which somebody else decided before, and otherwise, according to the log of a run that was just
+/// taken up with these decisions.
+fn answered_before(
+    handle: &RunHandle,
+    decided: &[(&WaitingApproval, ApprovalDecided)],
+) -> Option<ToolCallId> {
+    let counts = |records: &[Arc<Record>], waiting: &WaitingApproval, given: &ApprovalDecided| {
+        answer_to(&waiting.request, records).is_none_or(|answer| {
+            // One that came too late is on record as an expiry.
+            let is_late = answer.decision == ApprovalDecision::Expired && answer.id == given.id;
+            answer.decision == given.decision || is_late
+        })
+    };
+    handle.link.feed.with_records(|records| {
+        let mut decided = decided.iter();
+        let other = decided.find(|(waiting, given)| !counts(records, waiting, given))?;
+        Some(other.1.tool_call_id.clone())
+    })
 }
 
 /// Returns what was decided about a question, according to the log of its run.

@@ -356,10 +356,15 @@ impl Runs {
         let mut records = run.records;
         let last = records.last().map_or(Seq(0), |record| record.seq);
         records.extend(self.parts.store.records(run_id, last).await?);
+        // Of several answers to a question the first counts, and what was posted was told that it is kept.
+        let is_first = |answer: &&Answer| match answer {
+            Answer::Approval(decided) => posted.iter().all(|entry| entry.id != decided.id),
+            Answer::ToolResult { .. } => true,
+        };
+        let answers: Vec<Answer> = answers.iter().filter(is_first).cloned().collect();
         let limits = run.in_force.limits.as_deref();
-        let released = run.released;
-        let restored =
-            RestoredRun::read(&run.history, &records, (answers, &posted), limits, released)?;
+        let brought = (answers.as_slice(), posted.as_slice());
+        let restored = RestoredRun::read(&run.history, &records, brought, limits, run.released)?;
         let scope = RunScope {
             run_id,
             session_id: Some(run.session),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecided, ApprovalDecision, Channel, ContentHash, FinishReason, InputId, Mode,
-    Record, RecordBody, Role, RunOutcome, RunStatus, RunUsage, Seq, ToolFailure, ToolSpec,
+    AgentId, ApprovalDecided, ApprovalDecision, Channel, ContentHash, FinishReason, InboxEntry,
+    InboxInput, InputId, Mode, Record, RecordBody, Role, RunOutcome, RunStatus, RunUsage, Seq,
+    ToolFailure, ToolSpec,
 };
 use neuraxis_engine::{
     Agent, Brought, BroughtError, DecideError, Decided, RequestError, ResumeError, UserRequest,
@@ -221,6 +222,56 @@ async fn of_several_answers_to_a_question_of_a_run_elsewhere_the_first_counts() 
     let records = store.records(run, Seq(0)).await.unwrap();
     assert_eq!(results(&records)[0].failure, Some(ToolFailure::Denied));
     assert!(world.tools.put.calls().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_to_what_was_answered_since_it_was_read_is_not_said_to_count() {
+    let world = World::new("", later(2));
+    let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
+    world.calls(Mode::MODERATE, &puts).await;
+    let approvals = world.orchestrator.approvals();
+    // Two people read what is open before either answers.
+    let open = approvals.list().await.unwrap();
+    let decide = |decision| approvals.decide_and_resume(&open[0], decision, None);
+    let approved = decide(ApprovalDecision::APPROVE).await.unwrap();
+    let Decided::GoesOn(run) = approved else {
+        unreachable!("nobody else has the run");
+    };
+    // The other call still waits, so that the run is given back.
+    assert_eq!(run.result().await.unwrap().status, RunStatus::Waiting);
+    let denied = decide(DENY).await;
+    assert!(is_answered_before(&denied), "{denied:?}");
+    world.settled().await;
+    let again = decide(ApprovalDecision::APPROVE).await;
+    assert!(matches!(again, Ok(Decided::GoesOn(_))), "{again:?}");
+    world.settled().await;
+    world.decide(&open[1], ApprovalDecision::APPROVE).await;
+    assert_eq!(world.tools.put.count(), 2);
+}
+
+#[tokio::test]
+async fn an_answer_that_was_posted_before_counts_and_who_answers_otherwise_is_told() {
+    let (world, store, waiting) = waits().await;
+    let (run, request) = (waiting.run_id, &waiting.request);
+    let approvals = world.orchestrator.approvals();
+    let denied = ApprovalDecided {
+        id: InputId::new(format!("answer-{}", request.effect_id)),
+        tool_call_id: request.tool_call_id.clone(),
+        arguments_hash: request.arguments_hash,
+        decision: DENY,
+        by: None,
+        code: None,
+        given_before: None,
+    };
+    let denied = InboxInput::ApprovalDecided(approvals.sign(run, denied));
+    store.post(run, &InboxEntry::new(denied)).await.unwrap();
+    let approve = ApprovalDecision::APPROVE;
+    let approved = approvals.decide_and_resume(&waiting, approve, None).await;
+    assert!(is_answered_before(&approved), "{approved:?}");
+    world.settled().await;
+    let records = store.records(run, Seq(0)).await.unwrap();
+    assert_eq!(results(&records)[0].failure, Some(ToolFailure::Denied));
+    assert_eq!(world.tools.put.count(), 0);
 }
 
 /// Decides about the call while another process has its run, which goes on differently a little later.
