@@ -11,7 +11,7 @@ use crate::progress;
 use crate::wrap::{broken, width};
 
 /// How many items a page has at the most, where nobody says.
-const PAGE: usize = 30;
+pub(crate) const PAGE: usize = 30;
 
 /// The form of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,7 +58,7 @@ impl Paging {
     }
 }
 
-fn at_least_one(text: &str) -> Result<usize, &'static str> {
+pub(crate) fn at_least_one(text: &str) -> Result<usize, &'static str> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or("it must be a number from 1 on")
 }

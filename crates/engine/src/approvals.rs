@@ -7,7 +7,7 @@
 mod decide;
 mod later;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
@@ -40,7 +40,8 @@ pub struct WaitingApproval {
     pub requested_at: Timestamp,
     /// What was asked: exactly what would run, why a person decides, what may be remembered, and until when.
     pub request: ApprovalRequested,
-    /// Why what stands in the store is not what was asked, if it is not: such a call should not be approved.
+    /// Why what stands in the store is not what was asked, if it is not: such a call should not be approved. A page over
+    /// all sessions looks at the call alone, and not at the log of its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub altered: Option<String>,
 }
@@ -73,6 +74,17 @@ pub struct FoundApprovals {
     pub waiting: Vec<WaitingApproval>,
     /// The runs that have not ended and whose logs are damaged, and how.
     pub damaged: Vec<(RunId, String)>,
+    /// The last run of a page, behind which others wait for a person, too; `None` on the last page.
+    pub next: Option<RunId>,
+}
+
+/// At what it is looked whether it is what was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// At each call by itself.
+    AtCalls,
+    /// At the whole session, which takes about as long as reading it.
+    AtSession,
 }
 
 /// What a sweep did.
@@ -145,16 +157,55 @@ impl Approvals {
     ///
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn find(&self) -> Result<FoundApprovals, ResumeError> {
-        let runs = self.runs();
-        let mut seen = runs.unfinished().await?;
-        let at_work = self.at_work_beside(&seen).await?;
-        for run in at_work {
-            if runs.may_see(&run.session).await? {
-                seen.push(run);
+        self.over_all(None, usize::MAX, Look::AtSession).await
+    }
+
+    /// Returns a page of what [`find`](Self::find) does: the calls of so many runs at the most, and only of those behind a run,
+    /// the [`next`](FoundApprovals::next) of the page before. Whether the sessions are what was kept is not looked at:
+    /// [`of_run`](Self::of_run) tells before anybody decides.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the store cannot tell.
+    pub async fn page(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<FoundApprovals, ResumeError> {
+        self.over_all(after, limit, Look::AtCalls).await
+    }
+
+    async fn over_all(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+        look: Look,
+    ) -> Result<FoundApprovals, ResumeError> {
+        let left = self.runs().unfinished().await?;
+        // Those at work are looked up when it is their turn.
+        let at_work = self.parts.active.ids().into_iter().map(|run| (run, None));
+        let mut unended: BTreeMap<RunId, Option<RunSummary>> = at_work.collect();
+        unended.extend(left.into_iter().map(|run| (run.run_id, Some(run))));
+        unended.retain(|run, _| after.is_none_or(|after| *run > after));
+        let (mut found, mut last, mut asking) = (FoundApprovals::default(), None, 0);
+        for (id, run) in unended {
+            let run = match run {
+                Some(run) => Some(run),
+                None => self.seen_at_work(id).await?,
+            };
+            let Some(run) = run else { continue };
+            let open = self.asked_by(&run, look, &mut found).await?;
+            if open.is_empty() {
+                continue;
             }
+            if asking == limit {
+                found.next = last;
+                break;
+            }
+            found.waiting.extend(open);
+            (last, asking) = (Some(id), asking + 1);
         }
-        seen.sort_by_key(|run| run.run_id);
-        self.of_runs(seen).await
+        Ok(found)
     }
 
     /// Returns the calls that wait for a person in a session, whichever process its run is in; none where there is no such
@@ -184,27 +235,31 @@ impl Approvals {
             Err(StoreError::NoSuchSession(_)) => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        self.of_runs(runs).await
-    }
-
-    /// Returns the calls of these runs that wait for a person. A run that cannot be read hides no other one's.
-    async fn of_runs(&self, runs: Vec<RunSummary>) -> Result<FoundApprovals, ResumeError> {
         let mut found = FoundApprovals::default();
         for run in runs {
-            match self.of_run(&run).await {
-                Ok(open) => found.waiting.extend(open),
-                // It was deleted meanwhile.
-                Err(ResumeError::Store(
-                    StoreError::NoSuchRun(_) | StoreError::NoSuchSession(_),
-                )) => {}
-                Err(ResumeError::Store(StoreError::Damaged(why))) => {
-                    tracing::warn!(run = %run.run_id, error = %why, "nobody knows what the run asks");
-                    found.damaged.push((run.run_id, why));
-                }
-                Err(error) => return Err(error),
-            }
+            let open = self.asked_by(&run, Look::AtSession, &mut found).await?;
+            found.waiting.extend(open);
         }
         Ok(found)
+    }
+
+    /// Returns the calls of one of several runs. A run that cannot be read hides no other one's: it is noted.
+    async fn asked_by(
+        &self,
+        run: &RunSummary,
+        look: Look,
+        found: &mut FoundApprovals,
+    ) -> Result<Vec<WaitingApproval>, StoreError> {
+        match self.open_in(run, look).await {
+            // It was deleted meanwhile.
+            Err(StoreError::NoSuchRun(_) | StoreError::NoSuchSession(_)) => Ok(Vec::new()),
+            Err(StoreError::Damaged(why)) => {
+                tracing::warn!(run = %run.run_id, error = %why, "nobody knows what the run asks");
+                found.damaged.push((run.run_id, why));
+                Ok(Vec::new())
+            }
+            open => open,
+        }
     }
 
     /// Returns the calls of a run that wait for a person, and looks whether they are what was asked.
@@ -213,6 +268,14 @@ impl Approvals {
     ///
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn of_run(&self, run: &RunSummary) -> Result<Vec<WaitingApproval>, ResumeError> {
+        Ok(self.open_in(run, Look::AtSession).await?)
+    }
+
+    async fn open_in(
+        &self,
+        run: &RunSummary,
+        look: Look,
+    ) -> Result<Vec<WaitingApproval>, StoreError> {
         if run.ended_at.is_some() {
             return Ok(Vec::new());
         }
@@ -222,11 +285,14 @@ impl Approvals {
         if open.is_empty() {
             return Ok(open);
         }
-        let altered = match store.verify(&run.session, None).await {
-            Ok(_) => None,
-            Err(StoreError::Damaged(why)) => Some(why),
-            // What nobody could look at is not as good as what was found whole.
-            Err(error) => return Err(error.into()),
+        let altered = match look {
+            Look::AtCalls => None,
+            Look::AtSession => match store.verify(&run.session, None).await {
+                Ok(_) => None,
+                Err(StoreError::Damaged(why)) => Some(why),
+                // What nobody could look at is not as good as what was found whole.
+                Err(error) => return Err(error),
+            },
         };
         for waiting in &mut open {
             waiting.altered = match waiting.request.fits_its_hash() {
@@ -341,14 +407,27 @@ impl Approvals {
         let active = self.parts.active.ids().into_iter();
         let mut runs = Vec::new();
         for run in active.filter(|run| !known.contains(run)) {
-            match self.store().run(run).await {
-                Ok(run) => runs.push(run),
-                // It is just being begun.
-                Err(StoreError::NoSuchRun(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
+            runs.extend(self.run_at_work(run).await?);
         }
         Ok(runs)
+    }
+
+    /// Returns a run at work here that the context's owner may see.
+    async fn seen_at_work(&self, run: RunId) -> Result<Option<RunSummary>, StoreError> {
+        let Some(run) = self.run_at_work(run).await? else {
+            return Ok(None);
+        };
+        let may_see = self.runs().may_see(&run.session).await?;
+        Ok(may_see.then_some(run))
+    }
+
+    /// Returns a run at work here; `None` if it is just being begun.
+    async fn run_at_work(&self, run: RunId) -> Result<Option<RunSummary>, StoreError> {
+        match self.store().run(run).await {
+            Ok(run) => Ok(Some(run)),
+            Err(StoreError::NoSuchRun(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use neuraxis_core::{
     ToolFailure, ToolSpec,
 };
 use neuraxis_engine::{
-    Agent, Brought, BroughtError, DecideError, Decided, RequestError, ResumeError, UserRequest,
-    WaitingApproval,
+    Agent, Brought, BroughtError, DecideError, Decided, FoundApprovals, RequestError, ResumeError,
+    UserRequest, WaitingApproval,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog, StoreError};
@@ -103,6 +103,40 @@ async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
         denied.value.as_str().contains("not this one"),
         "the model hears why"
     );
+}
+
+#[tokio::test]
+async fn what_waits_is_shown_a_page_of_runs_at_a_time_and_its_sessions_are_looked_at_later() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let world = World::with("", later(4), |builder| builder.store(store.clone()));
+    let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
+    for (session, calls) in [
+        ("one", &puts[..]),
+        ("two", &puts[..1]),
+        ("three", &puts[..1]),
+    ] {
+        world.model.push(reply::calls(calls.iter().copied()));
+        world.ask(session, Mode::MODERATE).await;
+    }
+    let altered = StoreError::Damaged("it was altered".to_owned());
+    store.fail_next(StoreOperation::Verify, Fault::Refuse(altered));
+    let approvals = world.orchestrator.approvals();
+    let sessions = |found: &FoundApprovals| -> Vec<String> {
+        let sessions = found.waiting.iter().map(|it| it.session_id.to_string());
+        sessions.collect()
+    };
+    let first = approvals.page(None, 2).await.unwrap();
+    assert_eq!(sessions(&first), ["one", "one", "two"]);
+    assert_eq!(first.next, Some(first.waiting[2].run_id));
+    let second = approvals.page(first.next, 2).await.unwrap();
+    assert_eq!(sessions(&second), ["three"]);
+    assert_eq!(second.next, None);
+    let run = second.waiting[0].run_id;
+    assert_eq!(second.waiting[0].altered, None);
+    let run = neuraxis_ports::SessionIndex::run(store.as_ref(), run).await;
+    let looked_at = approvals.of_run(&run.unwrap()).await.unwrap();
+    assert_eq!(looked_at[0].altered.as_deref(), Some("it was altered"));
+    assert_eq!(approvals.list().await.unwrap().len(), 4);
 }
 
 #[tokio::test]

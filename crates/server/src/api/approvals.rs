@@ -7,6 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::{ApprovalDecision, JsonText, RunId};
 use neuraxis::engine::{DecideError, Decided, WaitingApproval};
+use neuraxis::ports::RunFilter;
 use neuraxis::{Orchestrator, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 
 use super::call_of;
 use super::runs::at_work;
+use super::sessions::page_size;
 use crate::access::detached;
 use crate::body;
 use crate::caller::Caller;
@@ -28,14 +30,22 @@ use crate::said::{self, Said};
 pub(crate) struct Shown {
     /// Only those of this session.
     session: Option<SessionId>,
+    /// Those of how many runs at the most; 50 if left out.
+    #[schemars(range(min = 1, max = RunFilter::MAX_LIMIT - 1))]
+    limit: Option<usize>,
+    /// Only those of runs behind this one, the last of the page before.
+    after: Option<RunId>,
 }
 
-/// The questions that are open, those of the oldest run first.
+/// A page of the questions that are open, those of the oldest run first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Approvals")]
 pub(crate) struct Waiting {
     /// The questions.
     approvals: Vec<Question>,
+    /// What `after` has to name for the next page; left out on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<RunId>,
 }
 
 /// A question with its name.
@@ -55,12 +65,18 @@ pub(crate) async fn list(
     shown: Result<Query<Shown>, QueryRejection>,
 ) -> Result<Json<Waiting>, Problem> {
     let approvals = orchestrator.approvals().with_context(caller.seeing());
-    let waiting = match said::query(shown)?.session {
-        Some(session) => approvals.of_session(&session).await?,
-        None => approvals.list().await?,
+    let shown = said::query(shown)?;
+    let most = page_size(shown.limit, RunFilter::MAX_LIMIT)?;
+    let mut found = match &shown.session {
+        // No more than one of its runs waits.
+        Some(session) => approvals.find_in(session).await?,
+        None => approvals.page(shown.after, most).await?,
     };
+    let is_behind = |run: RunId| shown.after.is_none_or(|after| run > after);
+    found.waiting.retain(|waiting| is_behind(waiting.run_id));
     // Nobody can answer one whose time is over, whether its run has heard of that or not.
-    let open = waiting
+    let open = found
+        .waiting
         .into_iter()
         .filter(|waiting| approvals.expired(waiting).is_none());
     let named = open.map(|waiting| Question {
@@ -69,6 +85,7 @@ pub(crate) async fn list(
     });
     Ok(Json(Waiting {
         approvals: named.collect(),
+        next: found.next,
     }))
 }
 

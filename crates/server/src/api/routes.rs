@@ -245,10 +245,14 @@ fn of_approvals() -> Described<Limited> {
     let list = operation(
         "list_approvals",
         Tag::Approvals,
-        "Lists the calls that wait for a person.",
+        "Lists the calls that wait for a person, in pages.",
+    )
+    .description(
+        "A page may be empty and have a `next`: questions whose time is over are left out. Whether the session of a call is \
+         what was kept is looked at where `session` names it, and with a decision.",
     )
     .query::<approvals::Shown>()
-    .answers::<approvals::Waiting>("The calls, those of the oldest run first.")
+    .answers::<approvals::Waiting>("A page of calls, those of the oldest run first.")
     .example(include_str!("../openapi/examples/approvals.json"))
     .leads_to("decide", OF_FIRST)
     .leads_to("bring_tool_result", OF_FIRST)

@@ -231,6 +231,34 @@ async fn a_turn_that_waits_says_of_each_call_what_would_run_and_why_a_person_dec
 }
 
 #[tokio::test]
+async fn what_waits_is_listed_a_page_at_a_time() {
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
+    let client = program.client();
+    let mut asked = Vec::new();
+    for session in ["a", "b", "c"] {
+        asked.push(waiting(&client, session).await.run);
+    }
+    asked.sort();
+    let runs = |page: &Value| -> Vec<String> {
+        let open = page["approvals"].as_array().unwrap().iter();
+        let runs = open.map(|it| it["run_id"].as_str().unwrap().to_owned());
+        runs.collect()
+    };
+    let (_, first) = get(&client, "/api/v1/approvals?limit=2").await;
+    assert_eq!(runs(&first), asked[..2]);
+    assert_eq!(first["next"], asked[1].as_str());
+    let after = format!("/api/v1/approvals?limit=2&after={}", asked[1]);
+    let (_, second) = get(&client, &after).await;
+    assert_eq!(runs(&second), asked[2..]);
+    assert!(second.get("next").is_none(), "{second}");
+    let (status, problem) = get(&client, "/api/v1/approvals?limit=0").await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (400, &json!("/errors/invalid-query"))
+    );
+}
+
+#[tokio::test]
 async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question() {
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
     let client = program.client();

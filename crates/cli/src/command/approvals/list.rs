@@ -2,11 +2,14 @@
 
 use clap::Args;
 use neuraxis::SessionId;
-use neuraxis::engine::WaitingApproval;
+use neuraxis::engine::{FoundApprovals, WaitingApproval};
+use neuraxis_app::App;
 use serde_json::{Value, json};
 
 use super::waiting::in_text;
+use crate::command::lookup;
 use crate::error::CommandError;
+use crate::listing::{PAGE, at_least_one};
 use crate::output::{ListFormat, Output};
 use crate::progress;
 use crate::setup::{Setup, with_app};
@@ -24,6 +27,14 @@ pub(crate) struct List {
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
 
+    /// Show those of so many runs at the most
+    #[arg(long, value_name = "N", default_value_t = PAGE, value_parser = at_least_one)]
+    limit: usize,
+
+    /// Show the page after the one that ended with this run
+    #[arg(long, value_name = "ID", conflicts_with = "session")]
+    after: Option<String>,
+
     /// What to print: some lines a call, or a JSON array with everything that is known of them
     #[arg(long, value_enum, default_value_t = ListFormat::Text)]
     format: ListFormat,
@@ -35,14 +46,7 @@ impl List {
         loaded.say_what_is_ignored();
         // What waits is in the store: no tool is looked at.
         let app = loaded.app().without_servers().build().await?;
-        let found = with_app(app, async |app| {
-            let approvals = app.orchestrator.approvals();
-            match &self.session {
-                Some(session) => approvals.find_in(session).await,
-                None => approvals.find().await,
-            }
-        });
-        let found = found.await?;
+        let found = with_app(app, async |app| self.found(app).await).await?;
         for (run, why) in &found.damaged {
             let what = format!("run {run} is damaged, so that nobody knows what it asks: {why}");
             progress::warn(&what);
@@ -50,9 +54,10 @@ impl List {
         let waiting = found.waiting;
         let mut output = Output::new();
         let text = match self.format {
-            ListFormat::Text if waiting.is_empty() => {
-                "nothing waits for your approval\n".to_owned()
-            }
+            ListFormat::Text if waiting.is_empty() => match self.after {
+                Some(_) => "nothing more waits for your approval\n".to_owned(),
+                None => "nothing waits for your approval\n".to_owned(),
+            },
             ListFormat::Text => {
                 let columns = output.width();
                 waiting.iter().map(|it| in_text(it, columns)).collect()
@@ -63,7 +68,23 @@ impl List {
             }
         };
         output.text(&text)?;
+        if let Some(last) = found.next {
+            progress::notice(&format!("there are more: add --after {last}"));
+        }
         Ok(())
+    }
+
+    /// Returns what there is of the page that is asked for.
+    async fn found(&self, app: &App) -> Result<FoundApprovals, CommandError> {
+        let approvals = app.orchestrator.approvals();
+        if let Some(session) = &self.session {
+            return Ok(approvals.find_in(session).await?);
+        }
+        let after = match &self.after {
+            Some(run) => Some(lookup::run(&app.orchestrator.sessions(), run).await?.run_id),
+            None => None,
+        };
+        Ok(approvals.page(after, self.limit).await?)
     }
 }
 
