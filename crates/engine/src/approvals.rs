@@ -32,6 +32,9 @@ pub use later::DecideLater;
 pub struct WaitingApproval {
     /// The session.
     pub session_id: SessionId,
+    /// Whose that is; left out where it is nobody's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// The run.
     pub run_id: RunId,
     /// The agent that calls, at whatever depth.
@@ -436,6 +439,7 @@ fn read_open(run: &RunSummary, records: &[Arc<Record>]) -> Vec<WaitingApproval> 
     let view = RunView::of(records);
     let open = view.open_approvals().map(|asked| WaitingApproval {
         session_id: run.session.clone(),
+        owner: run.owner.clone(),
         run_id: run.run_id,
         agent: asked.agent,
         requested_at: asked.at,

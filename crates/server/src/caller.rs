@@ -20,7 +20,8 @@ use serde_json::Value;
 use crate::keys::Key;
 use crate::limits::Limited;
 use crate::problem::{
-    AGENT_NOT_ALLOWED, CHANNEL_NOT_ALLOWED, Kind, MODE_NOT_ALLOWED, Problem, SCOPE_NEEDED,
+    AGENT_NOT_ALLOWED, CHANNEL_NOT_ALLOWED, INVALID_QUERY, Kind, MODE_NOT_ALLOWED, Problem,
+    SCOPE_NEEDED,
 };
 use crate::refusal::{internal, no_such_run};
 use crate::request_id::RequestId;
@@ -143,6 +144,23 @@ impl Caller {
     /// Returns the owner to whom every list is narrowed that the caller is shown; `None` for those of everybody.
     pub(crate) fn seen_owner(&self) -> Option<String> {
         self.sees().map(str::to_owned)
+    }
+
+    /// Returns the owner to whom a list is narrowed where a client names one; `None` for those of everybody.
+    pub(crate) fn seen_of(&self, owner: Option<String>) -> Result<Option<String>, Problem> {
+        let Some(owner) = owner else {
+            return Ok(self.seen_owner());
+        };
+        // Not every store can be asked for it.
+        if owner.contains('\0') {
+            let detail = "owner must not hold the character U+0000, as no owner does";
+            return Err(Problem::new(&INVALID_QUERY, detail));
+        }
+        if self.sees().is_some_and(|own| own != owner) {
+            let detail = "owner: a key without the scope admin sees what is its own owner's alone";
+            return Err(Problem::new(&INVALID_QUERY, detail));
+        }
+        Ok(Some(owner))
     }
 
     /// Returns a session. What there is not and what is not the caller's to see are the same.

@@ -19,6 +19,8 @@ use neuraxis_ports::{
 pub(crate) struct Run {
     id: RunId,
     session: SessionId,
+    /// Whose its session is.
+    owner: Option<String>,
     token: u64,
     /// When the lease runs out; `None` if nobody holds it.
     lease: Option<LeaseEnd>,
@@ -72,6 +74,7 @@ impl Run {
         Self {
             id: start.run,
             session: start.session.clone(),
+            owner: None,
             token: 0,
             lease: None,
             records: Vec::new(),
@@ -82,6 +85,11 @@ impl Run {
             imported: false,
             request: start.request.clone(),
         }
+    }
+
+    /// Says whose its session is.
+    pub(crate) fn owned_by(&mut self, owner: Option<String>) {
+        self.owner = owner;
     }
 
     pub(crate) const fn id(&self) -> RunId {
@@ -336,6 +344,7 @@ impl Run {
 
     pub(crate) fn summary(&self) -> RunSummary {
         let mut summary = RunSummary::new(self.id, self.session.clone());
+        summary.owner.clone_from(&self.owner);
         summary.log = LogSummary::of(&self.records);
         summary.request.clone_from(&self.request);
         let held = self

@@ -201,6 +201,7 @@ impl State {
         if start.after.is_some() && start.after != conversation.last_ended() {
             return Err(StoreError::SessionChanged(start.session.clone()));
         }
+        run.owned_by(conversation.session.owner.clone());
         conversation.holder = Some(start.run);
         conversation.runs.push(start.run);
         self.runs.insert(start.run, Box::new(run));

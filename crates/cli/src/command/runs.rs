@@ -103,6 +103,7 @@ pub(super) fn run_in_json(run: &RunSummary) -> Value {
     json!({
         "run_id": run.run_id,
         "session_id": run.session,
+        "owner": run.owner,
         "status": run.status,
         "started_at": run.started_at,
         "ended_at": run.ended_at,

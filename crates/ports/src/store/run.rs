@@ -154,6 +154,8 @@ pub struct RunSummary {
     pub run_id: RunId,
     /// Its session.
     pub session: SessionId,
+    /// Whose that is; `None` where it is nobody's.
+    pub owner: Option<String>,
     /// What its records say.
     pub log: LogSummary,
     /// Whether something waits in its inbox.
@@ -176,6 +178,7 @@ impl RunSummary {
         Self {
             run_id,
             session,
+            owner: None,
             log: LogSummary::default(),
             has_mail: false,
             released: false,
@@ -206,6 +209,9 @@ struct Shown<'a> {
     run_id: RunId,
     /// Its session.
     session_id: &'a SessionId,
+    /// Whose that is; left out where it is nobody's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'a str>,
     /// Whether it is at work, waits, or how it ended.
     status: RunStatus,
     /// Why it ended, once it has.
@@ -240,6 +246,7 @@ impl Serialize for RunSummary {
         Shown {
             run_id: self.run_id,
             session_id: &self.session,
+            owner: self.owner.as_deref(),
             status: self.status,
             finish_reason: self.finish_reason.as_ref(),
             pending: &self.pending,

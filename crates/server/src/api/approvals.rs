@@ -7,7 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::{ApprovalDecision, JsonText, RunId};
 use neuraxis::engine::{DecideError, Decided, WaitingApproval};
-use neuraxis::ports::RunFilter;
+use neuraxis::ports::{RequestContext, RunFilter};
 use neuraxis::{Orchestrator, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,9 @@ use crate::said::{self, Said};
 pub(crate) struct Shown {
     /// Only those of this session.
     session: Option<SessionId>,
+    /// Only those of this owner.
+    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    owner: Option<String>,
     /// Those of how many runs at the most; 50 if left out.
     #[schemars(range(min = 1, max = RunFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
@@ -64,9 +67,10 @@ pub(crate) async fn list(
     caller: Caller,
     shown: Result<Query<Shown>, QueryRejection>,
 ) -> Result<Json<Waiting>, Problem> {
-    let approvals = orchestrator.approvals().with_context(caller.seeing());
     let shown = said::query(shown)?;
     let most = page_size(shown.limit, RunFilter::MAX_LIMIT)?;
+    let seen = RequestContext::default().owned_by(caller.seen_of(shown.owner)?);
+    let approvals = orchestrator.approvals().with_context(seen);
     let mut found = match &shown.session {
         // No more than one of its runs waits.
         Some(session) => approvals.find_in(session).await?,

@@ -47,6 +47,9 @@ const CANCELLED: &str = "a client cancelled it";
 pub(crate) struct Shown {
     /// Only those of this session.
     session: Option<SessionId>,
+    /// Only those of this owner.
+    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    owner: Option<String>,
     /// How many at the most; 50 if left out.
     #[schemars(range(min = 1, max = RunFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
@@ -74,7 +77,7 @@ pub(crate) async fn list(
     let shown = said::query(shown)?;
     let most = page_size(shown.limit, RunFilter::MAX_LIMIT)?;
     let mut filter = RunFilter::default().limited_to(most + 1);
-    filter.owner = caller.seen_owner();
+    filter.owner = caller.seen_of(shown.owner)?;
     if let Some(session) = shown.session {
         filter = filter.of_session(session);
     }

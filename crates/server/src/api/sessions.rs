@@ -29,6 +29,9 @@ pub(crate) struct Shown {
     /// How many at the most; 50 if left out.
     #[schemars(range(min = 1, max = SessionFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
+    /// Only those of this owner.
+    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    owner: Option<String>,
     /// Only those whose ids begin with this.
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     prefix: Option<String>,
@@ -96,7 +99,7 @@ pub(crate) async fn list(
     let most = page_size(shown.limit, SessionFilter::MAX_LIMIT)?;
     let sessions = orchestrator.sessions();
     let mut filter = SessionFilter::default().limited_to(most + 1);
-    filter.owner = caller.seen_owner();
+    filter.owner = caller.seen_of(shown.owner)?;
     if let Some(prefix) = shown.prefix {
         // Not every store can be asked for it.
         if prefix.contains('\0') {

@@ -214,6 +214,30 @@ async fn lists_show_an_owner_s_own_and_an_admin_everything() {
 }
 
 #[tokio::test]
+async fn an_admin_is_told_whose_a_run_and_a_call_are_and_may_ask_for_one_owner_s_alone() {
+    let world = world().await;
+    let hello = json!({"message": "hello"});
+    assert_eq!(world.bob.ask("s-bob", &hello).await.0, 200);
+    for (list, of_ada, of_bob) in [("runs", 1, 1), ("approvals", 1, 0), ("sessions", 1, 1)] {
+        for (owner, expected) in [("ada", of_ada), ("bob", of_bob), ("nobody", 0)] {
+            let path = format!("/api/v1/{list}?owner={owner}");
+            let (_, shown) = answer(world.admin.get(&path)).await;
+            let shown = shown[list].as_array().unwrap();
+            assert_eq!(shown.len(), expected, "{path}: {shown:?}");
+            assert!(shown.iter().all(|it| it["owner"] == owner), "{shown:?}");
+        }
+        // What is one's own may be asked for as well, and nothing else.
+        let (status, own) = answer(world.ada.get(&format!("/api/v1/{list}?owner=ada"))).await;
+        assert_eq!((status, own[list].as_array().unwrap().len()), (200, 1));
+        let (status, problem) = answer(world.ada.get(&format!("/api/v1/{list}?owner=bob"))).await;
+        assert_eq!(
+            (status, &problem["type"]),
+            (400, &json!("/errors/invalid-query"))
+        );
+    }
+}
+
+#[tokio::test]
 async fn an_owner_and_an_admin_act_on_what_they_see() {
     let world = world().await;
     let path = format!("/api/v1/runs/{}", world.run);

@@ -22,7 +22,7 @@ fn select(dialect: Dialect) -> String {
          THEN 1 ELSE 0 END AS BIGINT), leased_until, lease_ms, {now}, \
          CAST(CASE WHEN ended_at IS NULL THEN imported ELSE 0 END AS BIGINT), \
          CAST(CASE WHEN ended_at IS NULL AND leased_until IS NULL THEN 1 ELSE 0 END AS BIGINT), \
-         request_key, request FROM runs JOIN sessions ON sessions.key = runs.session"
+         request_key, request, sessions.owner FROM runs JOIN sessions ON sessions.key = runs.session"
     )
 }
 
@@ -199,6 +199,7 @@ fn summary(row: &Row, lease: Option<StoredLease>) -> Result<RunSummary, Failure>
     }
     summary.imported = row.int(7)? != 0;
     summary.released = row.int(8)? != 0;
+    summary.owner = row.maybe_text(11)?;
     if let Some(asked) = row.maybe_text(10)? {
         let asked = JsonText::from_text(asked);
         summary.request = Some(KeyedRequest::new(row.hash(9)?, asked));

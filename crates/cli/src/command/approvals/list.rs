@@ -3,6 +3,7 @@
 use clap::Args;
 use neuraxis::SessionId;
 use neuraxis::engine::{FoundApprovals, WaitingApproval};
+use neuraxis::ports::RequestContext;
 use neuraxis_app::App;
 use serde_json::{Value, json};
 
@@ -26,6 +27,10 @@ pub(crate) struct List {
     /// Only those of this session
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
+
+    /// Only those of this owner
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
 
     /// Show those of so many runs at the most
     #[arg(long, value_name = "N", default_value_t = PAGE, value_parser = at_least_one)]
@@ -76,7 +81,8 @@ impl List {
 
     /// Returns what there is of the page that is asked for.
     async fn found(&self, app: &App) -> Result<FoundApprovals, CommandError> {
-        let approvals = app.orchestrator.approvals();
+        let seen = RequestContext::default().owned_by(self.owner.clone());
+        let approvals = app.orchestrator.approvals().with_context(seen);
         if let Some(session) = &self.session {
             return Ok(approvals.find_in(session).await?);
         }
@@ -92,6 +98,7 @@ fn in_json(waiting: &WaitingApproval) -> Value {
     json!({
         "run_id": waiting.run_id,
         "session_id": waiting.session_id,
+        "owner": waiting.owner,
         "question": waiting.question(),
         "agent": waiting.agent.to_string(),
         "since": waiting.requested_at,

@@ -115,6 +115,11 @@ pub(in crate::command) fn in_text(waiting: &WaitingApproval, columns: usize) -> 
     let line = |line: String| broken(&line, columns, "    ");
     let asked = &waiting.request;
     let (session, since) = (&waiting.session_id, moment(waiting.requested_at));
+    let whose = waiting
+        .owner
+        .iter()
+        .map(|owner| format!(" of {}", said(owner)));
+    let whose: String = whose.collect();
     let indented = |line: String| match line.is_empty() {
         true => line,
         false => format!("  {line}"),
@@ -123,7 +128,7 @@ pub(in crate::command) fn in_text(waiting: &WaitingApproval, columns: usize) -> 
         "run {}\n  question {}\n{}\n{}\n{}\n{}\n{}{}",
         waiting.run_id,
         waiting.question(),
-        line(format!("  session {session}, since {since}")),
+        line(format!("  session {session}{whose}, since {since}")),
         line(format!("  call {}", said(asked.tool_call_id.as_str()))),
         line(format!(
             "  {} {}",

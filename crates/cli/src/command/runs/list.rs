@@ -29,6 +29,10 @@ pub(super) struct List {
     #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completion::sessions))]
     session: Option<String>,
 
+    /// Only those of this owner
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+
     #[command(flatten)]
     paging: Paging,
 }
@@ -39,6 +43,9 @@ impl List {
         let mut filter = RunFilter::default().limited_to(limit.min(RunFilter::MAX_LIMIT));
         if let Some(session) = &self.session {
             filter = filter.of_session(lookup::session(sessions, session).await?);
+        }
+        if let Some(owner) = &self.owner {
+            filter = filter.owned_by(owner);
         }
         if let Some(before) = &self.paging.before {
             filter = filter.after(lookup::run(sessions, before).await?.run_id);

@@ -53,6 +53,7 @@ pub async fn an_owner_s_unfinished_runs_are_found_alone(store: impl SessionStore
     }
     let found = async |owner: Option<&str>| {
         let left = store.unfinished_of(owner).await.expect("the store tells");
+        assert!(left.iter().all(|run| run.owner.as_deref() == owner));
         left.iter().map(|run| run.run_id).collect::<Vec<_>>()
     };
     let [first, of_nobody, of_bob, _at_work, last] = [1, 2, 3, 4, 5].map(CountingIds::nth_run);

@@ -27,6 +27,9 @@ pub async fn a_run_is_told_in_a_few_words(store: impl SessionStore) {
         told
     };
     let mut expected = RunSummary::new(run, busy.session.clone());
+    let session = store.session(&busy.session).await;
+    expected.owner = session.expect("the session is known").owner;
+    assert!(expected.owner.is_some());
     assert_eq!(told().await, expected);
     assert_eq!((expected.records, expected.status), (0, RunStatus::Running));
 
