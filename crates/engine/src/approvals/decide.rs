@@ -1,5 +1,6 @@
 //! Decides about calls that wait for a person.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,12 +99,23 @@ impl Approvals {
                 ResumeError::Arguments { call, why }
             })?;
         self.runs().check_folder(run_id, &records, Taker::Engine)?;
-        let decided = InboxInput::ApprovalDecided(decided);
-        match self.runs().post(run_id, decided).await {
+        let verdict = discriminant(&decided.decision);
+        let posted = InboxInput::ApprovalDecided(decided);
+        match self.runs().post(run_id, posted).await {
             Err(ResumeError::Store(StoreError::InputReused { .. })) => {
-                Err(ResumeError::NotAsked(call.clone()))
+                return Err(ResumeError::NotAsked(call.clone()));
             }
-            posted => posted.map(|()| last),
+            posted => posted?,
+        }
+        // Another answer may have come to be on record since the questions were read. Of this one its words may be withheld there.
+        let records = store.records(run_id, Seq(0)).await.unwrap_or_default();
+        let answer = answer_to(&asked.request, &records).map(|answer| &answer.decision);
+        let is_other = |answer: &ApprovalDecision| {
+            discriminant(answer) != verdict && *answer != ApprovalDecision::Expired
+        };
+        match answer.is_some_and(is_other) {
+            true => Err(ResumeError::NotAsked(call.clone())),
+            false => Ok(last),
         }
     }
 
@@ -342,17 +354,19 @@ fn answered_before(
     handle: &RunHandle,
     decided: &[(&WaitingApproval, ApprovalDecided)],
 ) -> Option<ToolCallId> {
-    let counts = |records: &[Arc<Record>], waiting: &WaitingApproval, given: &ApprovalDecided| {
-        answer_to(&waiting.request, records).is_none_or(|answer| {
-            // One that came too late is on record as an expiry.
-            let is_late = answer.decision == ApprovalDecision::Expired && answer.id == given.id;
-            answer.decision == given.decision || is_late
-        })
-    };
     handle.link.feed.with_records(|records| {
         let mut decided = decided.iter();
         let other = decided.find(|(waiting, given)| !counts(records, waiting, given))?;
         Some(other.1.tool_call_id.clone())
+    })
+}
+
+/// Tells whether a decision is the one that counts, or none is on record yet.
+fn counts(records: &[Arc<Record>], waiting: &WaitingApproval, given: &ApprovalDecided) -> bool {
+    answer_to(&waiting.request, records).is_none_or(|answer| {
+        // One that came too late is on record as an expiry.
+        let is_late = answer.decision == ApprovalDecision::Expired && answer.id == given.id;
+        answer.decision == given.decision || is_late
     })
 }
 
