@@ -118,8 +118,9 @@ impl Approvals {
         }
     }
 
-    /// Gives the runs that go on with a decision a context, as [`Runs::with_context`] does. Where it names an owner, the lists
-    /// show the calls of that owner's sessions alone.
+    /// Gives the runs that go on with a decision a context, as [`Runs::with_context`] does. Where it names an owner, the calls
+    /// of that owner's sessions alone are shown and decided about, and what was allowed for another's is neither shown nor
+    /// taken back.
     #[must_use]
     pub fn with_context(&self, context: RequestContext) -> Self {
         Self {
@@ -271,7 +272,10 @@ impl Approvals {
     ///
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn of_run(&self, run: &RunSummary) -> Result<Vec<WaitingApproval>, ResumeError> {
-        Ok(self.open_in(run, Look::AtSession).await?)
+        match self.runs().may_see(&run.session).await? {
+            true => Ok(self.open_in(run, Look::AtSession).await?),
+            false => Ok(Vec::new()),
+        }
     }
 
     async fn open_in(
@@ -313,6 +317,7 @@ impl Approvals {
     ///
     /// [`StoreError::NoSuchSession`].
     pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
+        self.check_seen(session).await?;
         let mut remembered = self.store().carried(session).await?.remembered;
         let key = &self.parts.engine.approval_key;
         remembered.retain(|grant| key.grants(session, grant));
@@ -336,7 +341,16 @@ impl Approvals {
     ///
     /// [`StoreError::NoSuchSession`].
     pub async fn revoke(&self, session: &SessionId, answer: u32) -> Result<bool, StoreError> {
+        self.check_seen(session).await?;
         self.store().revoke(session, answer).await
+    }
+
+    /// Refuses a session of another owner's than the context names, as one that there is not.
+    async fn check_seen(&self, session: &SessionId) -> Result<(), StoreError> {
+        match self.runs().may_see(session).await? {
+            true => Ok(()),
+            false => Err(StoreError::NoSuchSession(session.clone())),
+        }
     }
 
     /// Lets the questions expire that nobody answered in time, by the clock on the wall. Each run is told once, whichever

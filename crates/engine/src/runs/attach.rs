@@ -38,6 +38,7 @@ impl Runs {
     ///
     /// Dropping the events disturbs nobody.
     pub async fn attach(&self, run: RunId, after: Seq) -> Result<Events, StoreError> {
+        self.check_seen(run).await?;
         let mut attached = Attached {
             runs: self.clone(),
             run,

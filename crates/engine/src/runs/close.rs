@@ -63,12 +63,13 @@ impl Runs {
     /// # Errors
     ///
     /// [`ResumeError::AtWork`] if it is driven in this process; [`ResumeError::Store`] with
-    /// [`StoreError::SessionBusy`] if another drives it; [`ResumeError::Ended`].
+    /// [`StoreError::SessionBusy`] if another drives it; [`ResumeError::Ended`]; [`ResumeError::OtherOwner`].
     ///
     /// # Cancel safety
     ///
     /// Dropped, the run may have been ended all the same.
     pub async fn close(&self, run_id: RunId, why: &str) -> Result<(), ResumeError> {
+        self.check_owner_of(run_id).await?;
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
         self.close_claimed(claim, why).await
     }

@@ -28,6 +28,7 @@ impl Runs {
     ///
     /// Dropping the future disturbs nobody, and leaves the run at work.
     pub async fn result(&self, run: RunId) -> Result<OrchestratorResult, ResumeError> {
+        self.check_seen(run).await?;
         loop {
             let found = match self.parts.active.reach(run) {
                 // Left without an end: it may go on anywhere.
@@ -55,7 +56,7 @@ impl Runs {
     ///
     /// Dropping the future disturbs nobody.
     pub async fn summary(&self, run: RunId) -> Result<RunSummary, StoreError> {
-        self.parts.store.run(run).await
+        self.seen(run).await
     }
 
     /// Returns what a run came to that nobody drives, if it came to anything.

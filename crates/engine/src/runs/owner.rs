@@ -13,7 +13,8 @@ use crate::request::{RequestError, UserRequest};
 impl Runs {
     /// Gives what is asked of the runs of this service a context: runs that it takes up again have it, as
     /// [`UserRequest::context`] gives one to runs that begin. Where it names an owner, runs of another owner's sessions are
-    /// neither taken up nor posted to.
+    /// neither taken up, posted to nor ended, and whoever asks for one is told that there is none. Only what tools ask meanwhile
+    /// is for the caller to check, as [`questions`](Self::questions) says.
     ///
     /// A run that is at work in this process keeps the context that it has.
     #[must_use]
@@ -101,6 +102,23 @@ impl Runs {
             true => store.unfinished().await,
             false => store.unfinished_of(self.context.owner()).await,
         }
+    }
+
+    /// Returns a run in a few words. One of another owner's than the context names is as one that there is not.
+    pub(super) async fn seen(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        let found = self.parts.store.run(run).await?;
+        match self.may_see(&found.session).await? {
+            true => Ok(found),
+            false => Err(StoreError::NoSuchRun(run)),
+        }
+    }
+
+    /// Refuses to show a run of another owner's than the context names, as one that there is not.
+    pub(super) async fn check_seen(&self, run: RunId) -> Result<(), StoreError> {
+        if enters_any(&self.context) {
+            return Ok(());
+        }
+        self.seen(run).await.map(drop)
     }
 
     /// Refuses a run of another owner's than the context names.

@@ -73,11 +73,10 @@ impl Runs {
     ///
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn is_left_to_a_person(&self, run_id: RunId) -> Result<bool, ResumeError> {
-        let store = &self.parts.store;
-        if store.run(run_id).await?.imported {
+        if self.seen(run_id).await?.imported {
             return Ok(true);
         }
-        let records = store.records(run_id, Seq(0)).await?;
+        let records = self.parts.store.records(run_id, Seq(0)).await?;
         let found = self.check_folder(run_id, &records, Taker::Engine);
         Ok(matches!(found, Err(ResumeError::NoFolder(_))))
     }
@@ -88,6 +87,7 @@ impl Runs {
     ///
     /// A [`ResumeError`] if the run cannot be read back.
     pub async fn open_calls(&self, run_id: RunId) -> Result<Vec<OpenCall>, ResumeError> {
+        self.check_seen(run_id).await?;
         let store = &self.parts.store;
         let records = store.records(run_id, Seq(0)).await?;
         let history = store.history_before(run_id).await?;

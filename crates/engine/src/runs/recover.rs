@@ -141,12 +141,18 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// [`ResumeError::AtWork`] if the run has begun after all: then it is to be taken up.
+    /// [`ResumeError::AtWork`] if the run has begun after all: then it is to be taken up; [`ResumeError::OtherOwner`].
     ///
     /// # Cancel safety
     ///
     /// Dropped in the middle, the session may stay reserved.
     pub async fn release(&self, session: &SessionId, run: RunId) -> Result<(), ResumeError> {
+        // Whoever asks names both, and need not be right about which belongs to which.
+        if !self.may_see(session).await? {
+            let session = session.clone();
+            return Err(ResumeError::OtherOwner { session });
+        }
+        self.check_owner_of(run).await?;
         let claim = Claim::take(&self.parts, run).ok_or(ResumeError::AtWork(run))?;
         if !self.parts.store.records(run, Seq(0)).await?.is_empty() {
             return Err(ResumeError::AtWork(run));

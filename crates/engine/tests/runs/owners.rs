@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use neuraxis_core::{
     ApprovalDecision, JsonText, LlmError, LlmErrorKind, Message, Mode, ModelRequest, PlanName,
-    Reply, ReplyPart, Role, RunStatus, SessionId, ToolOutput, ToolSpec, Turn,
+    Reply, ReplyPart, Role, RunStatus, Seq, SessionId, ToolOutput, ToolSpec, Turn,
 };
 use neuraxis_engine::{
     DecideError, Decided, Delivery, ForkOptions, Orchestrator, OrchestratorBuilder, RequestError,
@@ -13,7 +13,8 @@ use neuraxis_engine::{
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
     ApproverReply, CallContext, LlmClient, ModelInfo, ReplyStream, RequestContext,
-    SessionIndex as _, StoredContext, Tool, ToolContext, ToolError, TurnContext, async_trait,
+    SessionIndex as _, StoreError, StoredContext, Tool, ToolContext, ToolError, TurnContext,
+    async_trait,
 };
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, reply, spec};
 use serde::{Deserialize, Serialize};
@@ -370,6 +371,52 @@ async fn a_run_of_somebody_else_is_neither_decided_about_nor_taken_up() {
     );
     assert!(program.seen().is_empty());
     assert_eq!(all.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_of_somebody_else_is_neither_shown_nor_ended() {
+    let program = waits(ScriptedApprover::new().then(ApproverReply::Later)).await;
+    let all = program.orchestrator.approvals();
+    let run = all.list().await.unwrap()[0].run_id;
+    let summary = program.orchestrator.runs().summary(run).await.unwrap();
+    let bob = RequestContext::default().owned_by(Some("bob".to_owned()));
+    let runs = program.orchestrator.runs().with_context(bob.clone());
+    let no_such_run = |error: &StoreError| *error == StoreError::NoSuchRun(run);
+    assert!(
+        runs.attach(run, Seq(0))
+            .await
+            .is_err_and(|it| no_such_run(&it))
+    );
+    assert!(runs.summary(run).await.is_err_and(|it| no_such_run(&it)));
+    let result = runs.result(run).await;
+    assert!(
+        matches!(&result, Err(ResumeError::Store(error)) if no_such_run(error)),
+        "{result:?}"
+    );
+    let calls = runs.open_calls(run).await;
+    assert!(matches!(&calls, Err(ResumeError::Store(error)) if no_such_run(error)));
+    for refused in [
+        runs.close(run, "because").await,
+        runs.release(&id("hers"), run).await,
+    ] {
+        assert!(
+            matches!(&refused, Err(ResumeError::OtherOwner { session }) if *session == id("hers")),
+            "{refused:?}"
+        );
+    }
+    let approvals = all.with_context(bob);
+    assert!(approvals.of_run(&summary).await.unwrap().is_empty());
+    let no_session = StoreError::NoSuchSession(id("hers"));
+    let remembered = approvals.remembered(&id("hers")).await;
+    assert_eq!(remembered.unwrap_err(), no_session);
+    assert_eq!(approvals.revoke(&id("hers"), 1).await, Err(no_session));
+
+    assert_eq!(all.of_run(&summary).await.unwrap().len(), 1);
+    let hers = RequestContext::default().owned_by(ada());
+    let runs = program.orchestrator.runs().with_context(hers);
+    assert_eq!(runs.summary(run).await.unwrap().status, RunStatus::Waiting);
+    assert!(runs.attach(run, Seq(0)).await.is_ok());
+    runs.cancel(run, "mine").await.unwrap();
 }
 
 #[tokio::test]
