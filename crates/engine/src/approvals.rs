@@ -404,7 +404,7 @@ impl Approvals {
                 match self.runs().post(run.run_id, expiry).await {
                     Ok(()) => swept.expired.push(waiting),
                     // Somebody decided meanwhile.
-                    Err(ResumeError::Store(StoreError::RunEnded(_))) => {}
+                    Err(ResumeError::Ended(_)) => {}
                     Err(error) => swept.left.push((run.run_id, error)),
                 }
             }

@@ -127,10 +127,31 @@ kinds! {
 }
 
 fn of_store(error: &StoreError) -> &'static str {
+    match (about_request(error), error) {
+        (Some((kind, _)), _) => kind,
+        (None, StoreError::Unavailable(_) | StoreError::Refused(_)) => "store_unavailable",
+        (None, _) => "store_failed",
+    }
+}
+
+/// Returns what is said of an error of the store in place of what could not be done because of it, where nothing is wrong with
+/// the store.
+pub(crate) fn words_of_store(error: &StoreError, undone: &'static str) -> &'static str {
+    about_request(error).map_or(undone, |(_, words)| words)
+}
+
+/// Returns the kind and the words of an error by which a store says something about what it is asked for, and nothing about
+/// itself.
+fn about_request(error: &StoreError) -> Option<(&'static str, &'static str)> {
     match error {
-        StoreError::SessionHeld(_) => "session_busy",
-        StoreError::Unavailable(_) | StoreError::Refused(_) => "store_unavailable",
-        _ => "store_failed",
+        StoreError::NoSuchSession(_) => Some(("no_session", "there is no such session")),
+        StoreError::NoSuchRun(_) => Some(("no_run", "there is no such run")),
+        StoreError::SessionExists(_) => Some(("session_exists", "there already is such a session")),
+        StoreError::SessionBusy { .. } => Some(("session_busy", "the session is busy")),
+        StoreError::SessionHeld(_) => Some(("session_busy", "the session is just being removed")),
+        StoreError::RunEnded(_) => Some(("run_ended", "the run has ended")),
+        StoreError::InboxFull(_) => Some(("inbox_full", "the inbox of the run is full")),
+        _ => None,
     }
 }
 
@@ -169,8 +190,20 @@ mod tests {
             failed,
             r#"{"kind":"store_unavailable","message":"the request could not be recorded"}"#
         );
-        let late = DecideError::Resume(ResumeError::Ended(run));
+        let late = DecideError::Resume(StoreError::RunEnded(run).into());
         assert_eq!(late.kind(), "run_ended");
+        let unknown = serde_json::json!({"kind": "no_run", "message": "there is no such run"});
+        for written in [
+            serde_json::to_value(ResumeError::from(StoreError::NoSuchRun(run))).unwrap(),
+            serde_json::to_value(ForkError::from(StoreError::NoSuchRun(run))).unwrap(),
+        ] {
+            assert_eq!(written, unknown);
+        }
+        let damaged = ResumeError::from(StoreError::Damaged("page 7".to_owned()));
+        assert_eq!(
+            (damaged.kind(), damaged.to_string().as_str()),
+            ("store_failed", "the run could not be read or reserved")
+        );
         let exists = ForkError::SessionExists("s".parse().unwrap());
         let refused = ForkError::Request(RequestError::ShuttingDown);
         assert_eq!(

@@ -13,6 +13,7 @@ use neuraxis_ports::{
 
 use crate::answer::AnswerSchema;
 use crate::brought::{Brought, BroughtError};
+use crate::error_kind::words_of_store;
 use crate::idempotency::Differences;
 use crate::media::AttachmentError;
 use crate::run_handle::NoResult;
@@ -306,7 +307,7 @@ pub enum RequestError {
         source: NoResult,
     },
     /// The store could not do its part.
-    #[error("the request could not be recorded")]
+    #[error("{}", words_of_store(.0, "the request could not be recorded"))]
     Store(#[source] StoreError),
     /// The engine is shutting down.
     #[error("the engine is shutting down")]

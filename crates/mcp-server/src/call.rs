@@ -17,7 +17,7 @@ use std::time::Duration;
 use http::request::Parts;
 use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq, TraceContext};
 use neuraxis_engine::{Approvals, DecideLater, ResumeError, Runs, UserRequest, WaitingApproval};
-use neuraxis_ports::{CancellationToken, RequestContext as CallerContext, StoreError};
+use neuraxis_ports::{CancellationToken, RequestContext as CallerContext};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, InputResponses, JsonObject,
     ProtocolVersion, RequestId,
@@ -277,12 +277,9 @@ impl<'a> Call<'a> {
         let approvals = self.approvals().with_context(self.going_on());
         match approvals.decide(run, call, hash, decision, by).await {
             Ok(last) => Ok(Some(last)),
-            Err(
-                ResumeError::NotAsked(_)
-                | ResumeError::Expired { .. }
-                | ResumeError::Ended(_)
-                | ResumeError::Store(StoreError::RunEnded(_)),
-            ) => Ok(None),
+            Err(ResumeError::NotAsked(_) | ResumeError::Expired { .. } | ResumeError::Ended(_)) => {
+                Ok(None)
+            }
             Err(error) => Err(lost(run, &error)),
         }
     }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use neuraxis::engine::ResumeError;
-use neuraxis::ports::StoreError;
 
 use super::CommandError;
 use crate::harmless::plain_to_see;
@@ -12,8 +11,7 @@ use crate::invocation;
 impl From<ResumeError> for CommandError {
     fn from(error: ResumeError) -> Self {
         match error {
-            // A store that is posted to knows it, too.
-            ResumeError::Ended(run) | ResumeError::Store(StoreError::RunEnded(run)) => {
+            ResumeError::Ended(run) => {
                 Self::usage(ResumeError::Ended(run)).hint(format!(
                     "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run}` goes on from there"
                 ))

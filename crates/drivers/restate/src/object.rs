@@ -232,7 +232,7 @@ impl SessionRuns {
     async fn cancel(&self, run: RunId) -> Result<(), ResumeError> {
         match self.runs.cancel(run, "its invocation was cancelled").await {
             Ok(()) | Err(ResumeError::Ended(_)) => Ok(()),
-            Err(ResumeError::Store(StoreError::NoSuchRun(_) | StoreError::RunEnded(_))) => Ok(()),
+            Err(ResumeError::Store(StoreError::NoSuchRun(_))) => Ok(()),
             Err(error) => Err(error),
         }
     }

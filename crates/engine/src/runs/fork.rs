@@ -14,6 +14,7 @@ use super::Runs;
 use super::restored::restored_context;
 use crate::answer::AnswerSchema;
 use crate::brought::{Brought, serve_by};
+use crate::error_kind::words_of_store;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::tool_search::go_on_with;
@@ -123,8 +124,8 @@ pub enum ForkError {
     /// The conversation ends with an answer, and nothing new was said.
     #[error("the conversation ends with an answer at this turn: say something new")]
     NothingToAnswer,
-    /// The store could not give back the run or its history.
-    #[error("the run could not be read")]
+    /// The store could not give back the run or its history, or has no such run.
+    #[error("{}", words_of_store(.0, "the run could not be read"))]
     Store(#[from] StoreError),
     /// The new run was refused as any other would be.
     #[error(transparent)]

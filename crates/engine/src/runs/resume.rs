@@ -18,6 +18,7 @@ use super::restored::{RestoredRun, recorded_trace, restored_context};
 use super::slot::{Claim, RunSlot};
 use crate::catalog::ToolCallError;
 use crate::driver::{ReadyRun, RunScope};
+use crate::error_kind::words_of_store;
 use crate::request::Delivery;
 use crate::run_handle::RunHandle;
 
@@ -124,12 +125,21 @@ pub enum ResumeError {
     /// The run refuses what it is brought.
     #[error("the run refuses the answer")]
     Refused(#[from] InputError),
-    /// The store could not do its part.
-    #[error("the run could not be read or reserved")]
-    Store(#[from] StoreError),
+    /// The store could not do its part, or has no such run.
+    #[error("{}", words_of_store(.0, "the run could not be read or reserved"))]
+    Store(#[source] StoreError),
     /// The engine is shutting down.
     #[error("the engine is shutting down")]
     ShuttingDown,
+}
+
+impl From<StoreError> for ResumeError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::RunEnded(run) => Self::Ended(run),
+            error => Self::Store(error),
+        }
+    }
 }
 
 /// What is known of a run that can go on, before it is leased.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use neuraxis_core::{RunId, with_causes};
 use neuraxis_engine::{ResumeError, Runs};
-use neuraxis_ports::StoreError;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -57,7 +56,7 @@ async fn end(runs: Runs, run: RunId) {
         runs.result(run).await
     };
     match timeout(ENDING, ended).await {
-        Ok(Ok(_) | Err(ResumeError::Store(StoreError::RunEnded(_)))) => {}
+        Ok(Ok(_) | Err(ResumeError::Ended(_))) => {}
         Ok(Err(error)) => {
             tracing::warn!(%run, error = with_causes(&error), "a call was given up, and its run did not end");
         }
