@@ -66,6 +66,7 @@ kinds! {
         Self::Ended(_) => "run_ended",
         Self::NotWaiting(_) => "not_waiting",
         Self::NotAsked(_) => "not_asked",
+        Self::NotADecision(_) => "no_decision",
         Self::Arguments { .. } => "invalid_arguments",
         Self::Expired { .. } => "expired",
         Self::NothingToDo => "nothing_to_do",
@@ -96,6 +97,7 @@ kinds! {
     AnswerError {
         Self::NotWaiting(_) => "not_waiting",
         Self::NotAsked(_) => "not_asked",
+        Self::NotADecision(_) => "no_decision",
         Self::RunEnded(_) => "run_ended",
     }
 }

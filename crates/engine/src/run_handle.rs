@@ -74,6 +74,9 @@ pub enum AnswerError {
     /// No call with this id, and with these arguments, waits for a person.
     #[error("call {0} is not waiting for a decision about these arguments")]
     NotAsked(ToolCallId),
+    /// That a question expired is said by the time alone.
+    #[error("nobody decides that the question about call {0} has expired: allow it, or deny it")]
+    NotADecision(ToolCallId),
     /// The run takes nothing by this handle.
     #[error(transparent)]
     RunEnded(#[from] RunEnded),
@@ -196,8 +199,9 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// [`AnswerError::NotAsked`] if the run asks nothing about such a call with such arguments; [`AnswerError::RunEnded`] if
-    /// the run has ended, or was put aside as waiting: then [`Approvals::decide`](crate::Approvals::decide) takes it.
+    /// [`AnswerError::NotAsked`] if the run asks nothing about such a call with such arguments; [`AnswerError::NotADecision`]
+    /// for [`ApprovalDecision::Expired`]; [`AnswerError::RunEnded`] if the run has ended, or was put aside as waiting: then
+    /// [`Approvals::decide`](crate::Approvals::decide) takes it.
     pub fn decide(
         &self,
         call: ToolCallId,
@@ -212,6 +216,9 @@ impl RunHandle {
         });
         if !is_asked {
             return Err(AnswerError::NotAsked(call));
+        }
+        if decision == ApprovalDecision::Expired {
+            return Err(AnswerError::NotADecision(call));
         }
         self.link.send(Input::ApprovalDecided(ApprovalDecided {
             id: self.link.new_id(),

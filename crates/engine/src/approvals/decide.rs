@@ -4,6 +4,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, ContentHash, InboxEntry, InboxInput,
     InputError, InputId, Record, RecordBody, RunId, Seq, ToolCallId,
@@ -61,8 +62,8 @@ impl Approvals {
     ///
     /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments, or somebody answered otherwise
     /// before, whether the run has heard of that or not; [`ResumeError::Arguments`] if the tool does not take the arguments that
-    /// were edited; [`ResumeError::Expired`] if the time for it is over, which is all that is kept then; otherwise as
-    /// [`post`](crate::Runs::post).
+    /// were edited; [`ResumeError::NotADecision`] for [`ApprovalDecision::Expired`]; [`ResumeError::Expired`] if the time for it
+    /// is over, which is all that is kept then; otherwise as [`post`](crate::Runs::post).
     ///
     /// # Cancel safety
     ///
@@ -88,8 +89,13 @@ impl Approvals {
             request.tool_call_id == *call && request.arguments_hash == arguments_hash
         };
         let Some(asked) = open.iter().find(|waiting| is_it(waiting)) else {
-            return Err(ResumeError::NotAsked(call.clone()));
+            let call = call.clone();
+            return Err(match expired_at(&call, arguments_hash, &records) {
+                Some(at) => ResumeError::Expired { call, at },
+                None => ResumeError::NotAsked(call),
+            });
         };
+        refuse_expiry(asked, &decision)?;
         // Before it is looked at the time: what that lets pass was in time here, too.
         let decided = self.decided(asked, decision, by);
         self.check_time(asked).await?;
@@ -169,7 +175,7 @@ impl Approvals {
     /// # Errors
     ///
     /// As [`decide_and_resume`](Self::decide_and_resume), of the first that is refused; [`ResumeError::NothingToDo`] without
-    /// decisions.
+    /// decisions, and [`ResumeError::NotADecision`] for [`ApprovalDecision::Expired`].
     ///
     /// # Cancel safety
     ///
@@ -184,6 +190,7 @@ impl Approvals {
         };
         let mut decided = Vec::with_capacity(decisions.len());
         for (waiting, decision) in decisions {
+            refuse_expiry(waiting, &decision).map_err(DecideError::Resume)?;
             let checked = self.check_arguments(waiting, &decision);
             checked.map_err(DecideError::Arguments)?;
             decided.push((waiting, self.decided(waiting, decision, by.clone())));
@@ -368,6 +375,41 @@ fn counts(records: &[Arc<Record>], waiting: &WaitingApproval, given: &ApprovalDe
         let is_late = answer.decision == ApprovalDecision::Expired && answer.id == given.id;
         answer.decision == given.decision || is_late
     })
+}
+
+/// Refuses to say for the time that nobody decided in time, as what a client sends may.
+fn refuse_expiry(
+    waiting: &WaitingApproval,
+    decision: &ApprovalDecision,
+) -> Result<(), ResumeError> {
+    match decision {
+        ApprovalDecision::Expired => {
+            let call = waiting.request.tool_call_id.clone();
+            Err(ResumeError::NotADecision(call))
+        }
+        ApprovalDecision::Approve { .. } | ApprovalDecision::Deny { .. } => Ok(()),
+    }
+}
+
+/// Returns when a question expired that nobody answered in time, according to the log of its run.
+fn expired_at(
+    call: &ToolCallId,
+    arguments_hash: ContentHash,
+    records: &[Arc<Record>],
+) -> Option<Timestamp> {
+    let mut newest = records.iter().rev();
+    let asked = newest.find_map(|record| match &record.body {
+        RecordBody::ApprovalRequested(asked)
+            if asked.tool_call_id == *call && asked.arguments_hash == arguments_hash =>
+        {
+            Some(&**asked)
+        }
+        _ => None,
+    })?;
+    let answer = answer_to(asked, records)?;
+    asked
+        .expires_at
+        .filter(|_| answer.decision == ApprovalDecision::Expired)
 }
 
 /// Returns what was decided about a question, according to the log of its run.

@@ -52,6 +52,9 @@ pub enum ResumeError {
     /// No call of the run with this id, and with these arguments, waits for a person.
     #[error("call {0} is not waiting for a decision about these arguments")]
     NotAsked(ToolCallId),
+    /// That a question expired is said by the time alone. The call still waits.
+    #[error("nobody decides that the question about call {0} has expired: allow it, or deny it")]
+    NotADecision(ToolCallId),
     /// The tool does not take the arguments that were edited. The call still waits.
     #[error("{why}; call {call} still waits")]
     Arguments {

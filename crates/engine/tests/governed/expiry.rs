@@ -7,7 +7,7 @@ use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, InboxEntry, InboxInput, InputId, Mode, Record, RecordBody,
     RunStatus, Seq, ToolFailure,
 };
-use neuraxis_engine::{Answer, HeldRun, ImportError, ResumeError, UnfinishedRuns};
+use neuraxis_engine::{Answer, DecideError, HeldRun, ImportError, ResumeError, UnfinishedRuns};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{FailingStore, Fault, ScriptedApprover, StoreOperation, reply};
@@ -250,8 +250,39 @@ async fn a_decision_that_comes_after_the_end_changes_nothing() {
         ApprovalDecision::APPROVE,
         None,
     );
-    assert!(late.await.is_err());
+    let late = late.await;
+    assert!(
+        matches!(&late, Err(ResumeError::Expired { at, .. }) if Some(*at) == request.expires_at),
+        "{late:?}"
+    );
     assert_eq!(world.tools.put.count(), 0);
+}
+
+#[tokio::test]
+async fn nobody_says_of_an_open_question_that_it_expired() {
+    let world = World::new(SHORT, later(1));
+    let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    let approvals = world.orchestrator.approvals();
+    let waiting = approvals.list().await.unwrap();
+    let request = &waiting[0].request;
+    let (run, call) = (ran.result.run_id, &request.tool_call_id);
+    let sent: ApprovalDecision = serde_json::from_str(r#"{"decision":"expired"}"#).unwrap();
+    let decided = approvals.decide(run, call, request.arguments_hash, sent.clone(), None);
+    let decided = decided.await;
+    assert!(
+        matches!(&decided, Err(ResumeError::NotADecision(of)) if of == call),
+        "{decided:?}"
+    );
+    let decided = approvals.decide_and_resume(&waiting[0], sent, None).await;
+    assert!(
+        matches!(
+            &decided,
+            Err(DecideError::Resume(ResumeError::NotADecision(of))) if of == call
+        ),
+        "{decided:?}"
+    );
+    assert!(decisions(&world.records_of(&ran).await).is_empty());
+    assert_eq!(approvals.list().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
