@@ -246,10 +246,19 @@ impl Engine {
     }
 
     /// Tells an agent what a program makes of what is known of the request, where it makes anything.
-    pub(crate) fn instruct(&self, agent: &mut AgentSpec, context: &InstructionContext<'_>) {
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Instructions`].
+    pub(crate) fn instruct(
+        &self,
+        agent: &mut AgentSpec,
+        context: &InstructionContext<'_>,
+    ) -> Result<(), RequestError> {
         if let Some(instructions) = self.instructions.get(context.agent) {
-            agent.system_prompt = instructions.text(context);
+            agent.system_prompt = instructions.text(context)?;
         }
+        Ok(())
     }
 
     /// Returns how many sub-agents a run may have: what a decision, or an agent that nothing governs, says of that, and no more
@@ -260,22 +269,29 @@ impl Engine {
 
     /// Describes the agents that one may come to start, with all they use of the given tools: within what its request may do
     /// and the agent that answers the user has, where something governs them.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Instructions`].
     pub(crate) fn sub_agents(
         &self,
         root: &AgentSpec,
         tools: &[ToolSpec],
         decision: Option<&Decision>,
         context: &InstructionContext<'_>,
-    ) -> BTreeMap<ToolName, AgentSpec> {
+    ) -> Result<BTreeMap<ToolName, AgentSpec>, RequestError> {
         let agents = self.policy.sub_agents(context.agent).into_iter();
         let offered = agents.filter(|(tool, _)| decision.is_none_or(|it| it.offers(tool)));
-        let specs = offered.filter_map(|(tool, name)| {
-            let mut spec = self.policy.agent_spec(&name, &root.role, tools)?;
+        let mut specs = BTreeMap::new();
+        for (tool, name) in offered {
+            let Some(mut spec) = self.policy.agent_spec(&name, &root.role, tools) else {
+                continue;
+            };
             let context = InstructionContext {
                 agent: &name,
                 ..*context
             };
-            self.instruct(&mut spec, &context);
+            self.instruct(&mut spec, &context)?;
             if let Some(decision) = decision {
                 let (narrowed, notes) = narrow_sub_agent(decision, root, spec);
                 spec = narrowed;
@@ -288,9 +304,9 @@ impl Engine {
             if let Some(answer) = self.answers.get(&name) {
                 answer.hold(&mut spec);
             }
-            Some((tool, self.completed(spec, decision)))
-        });
-        specs.collect()
+            specs.insert(tool, self.completed(spec, decision));
+        }
+        Ok(specs)
     }
 
     /// Describes a call of a tool to the policy, with the untrusted content that its agent read and the owner of its session.

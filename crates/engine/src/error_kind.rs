@@ -49,6 +49,7 @@ kinds! {
         Self::TooLarge { .. } => "too_large",
         Self::Policy(refusal) => kind_of(refusal),
         Self::NoModel(_) => "no_model",
+        Self::Instructions(_) => "no_instructions",
         Self::Busy { .. } => "session_busy",
         Self::OtherOwner { .. } => "other_owner",
         Self::KeyReused(_) => "idempotency_key_reused",

@@ -251,6 +251,9 @@ pub enum RequestError {
         "agent {0} has no model of its own: give it one with `model`, or let an orchestrator run it"
     )]
     NoModel(AgentName),
+    /// What the program makes the instructions of an agent with panicked.
+    #[error("the instructions of agent {0} could not be made: the code that makes them panicked")]
+    Instructions(AgentName),
     /// The session has a run that has not ended.
     #[error("session {session} is busy with run {run}")]
     Busy {

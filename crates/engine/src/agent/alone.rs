@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::AgentConfig;
 use neuraxis_core::{
-    AgentId, AgentLimits, AgentSpec, ClientTools, Message, Profile, Record, Role, RunId, RunSpec,
-    ToolKind, ToolSpec, Transcript,
+    AgentId, AgentLimits, AgentSpec, ClientTools, Message, Part, Profile, Record, Role, RunId,
+    RunSpec, ToolKind, ToolSpec, Transcript,
 };
 
 use super::Agent;
@@ -104,7 +104,7 @@ impl Agent {
         let engine = self.engine.as_ref().ok_or_else(no_model)?;
         engine.check_open()?;
         let is_system = |message: &Message| matches!(message, Message::System { .. });
-        if messages.iter().all(is_system) {
+        if messages.iter().all(is_system) || messages.last().is_some_and(says_nothing) {
             return Err(RequestError::EmptyMessage);
         }
         let said = messages.iter().rev();
@@ -114,7 +114,8 @@ impl Agent {
         let below = engine.roles_below(self.name());
         let agent = self.ungoverned(engine);
         engine.learn_contexts_of(&agent, None, &below).await;
-        let mut spec = self.ungoverned_spec(engine, agent, run_id, system_prompt, said.as_deref());
+        let mut spec =
+            self.ungoverned_spec(engine, agent, run_id, system_prompt, said.as_deref())?;
         engine.check_media(&messages, &spec.root).await?;
         let own_answer = || engine.answers.get(self.name());
         if let Some(answer) = self.answer.as_ref().or_else(own_answer) {
@@ -168,7 +169,7 @@ impl Agent {
         run_id: RunId,
         system_prompt: Option<&str>,
         said: Option<&str>,
-    ) -> RunSpec {
+    ) -> Result<RunSpec, RequestError> {
         let name = self.name();
         let catalog = engine.catalog();
         let specs = catalog.all_specs();
@@ -185,13 +186,13 @@ impl Agent {
             Some(prompt) => {
                 agent.system_prompt = Some(prompt.into()).filter(|_| !prompt.trim().is_empty());
             }
-            None => engine.instruct(&mut agent, &context),
+            None => engine.instruct(&mut agent, &context)?,
         }
         let root = engine.completed(agent, None);
         // Calls of a client's tools can be handed over only by the agent that answers the caller.
         let run_here = specs.iter().filter(|spec| spec.kind != ToolKind::Client);
         let run_here: Vec<ToolSpec> = run_here.cloned().collect();
-        let agents = engine.sub_agents(&root, &run_here, None, &context);
+        let agents = engine.sub_agents(&root, &run_here, None, &context)?;
         let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
         let said = engine.policy.agent(name);
@@ -199,6 +200,12 @@ impl Agent {
         spec.agent_limits = engine.agent_limits(said);
         // Nothing is kept that could be taken up again: the caller runs its tools, adds their results and asks anew.
         spec.client_tools = ClientTools::HandOver;
-        spec
+        Ok(spec)
     }
+}
+
+/// Tells whether a message is a user's who neither said nor attached anything.
+fn says_nothing(message: &Message) -> bool {
+    let is_blank = |part: &Part| matches!(part, Part::Text(said) if said.text.trim().is_empty());
+    matches!(message, Message::User { parts } if parts.iter().all(is_blank))
 }

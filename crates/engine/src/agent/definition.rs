@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use neuraxis_brainstem::{AgentConfig, AgentDefinition, OpeningConfig, PolicyError};
@@ -12,6 +13,7 @@ use neuraxis_ports::{LlmClient, ModelHook, RequestContext, Tool, ToolHook};
 
 use crate::builder::BuildError;
 use crate::catalog::ToolCatalog;
+use crate::request::RequestError;
 
 /// What an agent consists of.
 #[derive(Debug)]
@@ -89,10 +91,16 @@ impl Instructions {
         Self(Arc::new(of))
     }
 
-    /// Returns what an agent is told; `None` if that is nothing.
-    pub(crate) fn text(&self, context: &InstructionContext<'_>) -> Option<Arc<str>> {
-        let text = (self.0)(context);
-        (!text.trim().is_empty()).then(|| text.into())
+    /// Returns what an agent is told; `None` if that is nothing. Fails if the program's own code panics: without what it is to
+    /// be told an agent might do anything.
+    pub(crate) fn text(
+        &self,
+        context: &InstructionContext<'_>,
+    ) -> Result<Option<Arc<str>>, RequestError> {
+        // Nothing of the request is changed by whoever is shown it.
+        let made = catch_unwind(AssertUnwindSafe(|| (self.0)(context)));
+        let text = made.map_err(|_| RequestError::Instructions(context.agent.clone()))?;
+        Ok((!text.trim().is_empty()).then(|| text.into()))
     }
 }
 

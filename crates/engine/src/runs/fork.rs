@@ -199,7 +199,7 @@ impl Runs {
             ));
         }
         let new_id = RunId(self.parts.engine.ids.new_id());
-        let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await;
+        let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await?;
         spec.forked_from = Some(ForkPoint { run_id, turn });
         if spec.root.cites() {
             spec.sources = read_until(&records, turn);

@@ -292,19 +292,23 @@ impl Runs {
             not_taken.unwrap_or_else(|| error.into())
         })?;
         let run_id = RunId(self.parts.engine.ids.new_id());
-        let mut spec = self.run_spec(run_id, request, decision).await;
+        let mut spec = self.run_spec(run_id, request, decision).await?;
         let latest = request.join(&mut spec)?;
         self.parts.engine.fit(&mut spec, &latest, &request.said())?;
         Ok(Arc::new(spec))
     }
 
     /// Describes a run that adds no message yet.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Instructions`].
     pub(crate) async fn run_spec(
         &self,
         run_id: RunId,
         request: &UserRequest,
         decision: Arc<Decision>,
-    ) -> RunSpec {
+    ) -> Result<RunSpec, RequestError> {
         let engine = &self.parts.engine;
         let name = engine.policy.agent_of(&decision);
         let name = name.unwrap_or(&AgentName::MAIN_THREAD);
@@ -326,11 +330,11 @@ impl Runs {
             .learn_contexts_of(&agent, Some(&decision), &below)
             .await;
         if engine.policy.instructs_itself(&decision) {
-            engine.instruct(&mut agent, &context);
+            engine.instruct(&mut agent, &context)?;
         }
         let mut root = engine.completed(agent, Some(&decision));
         let specs = catalog.all_specs();
-        let agents = engine.sub_agents(&root, specs, Some(&decision), &context);
+        let agents = engine.sub_agents(&root, specs, Some(&decision), &context)?;
         engine.fit_to_all(&mut root, &decision);
         let mut used = agents.values().flat_map(|agent| agent.tools.iter());
         let work_on_files = offered.work_on_files || used.any(works_on_files);

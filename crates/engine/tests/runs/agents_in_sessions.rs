@@ -167,6 +167,37 @@ async fn instructions_are_made_of_the_request_once_and_a_replay_reads_them() {
 }
 
 #[tokio::test]
+async fn a_request_whose_instructions_cannot_be_made_is_refused_and_keeps_no_session_busy() {
+    let guide = Agent::builder("guide")
+        .description("Guides.")
+        .instructions_with(|about| match about.message {
+            Some("Where?") => panic!("nobody knows"),
+            _ => "You guide.".to_owned(),
+        })
+        .build()
+        .unwrap();
+    let lead = Agent::builder("lead").agent(guide.clone()).build().unwrap();
+    let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
+        .agent(guide)
+        .agent(lead)
+        .build()
+        .unwrap();
+    for agent in ["guide", "lead"] {
+        let refused = orchestrator
+            .handle(request("Where?").agent(named(agent)))
+            .await;
+        assert!(
+            matches!(&refused, Err(RequestError::Instructions(of)) if *of == named("guide")),
+            "{refused:?}"
+        );
+        let next = orchestrator
+            .handle(request("Who?").agent(named(agent)))
+            .await;
+        assert_eq!(next.unwrap().reply, "ok");
+    }
+}
+
+#[tokio::test]
 async fn instructions_of_the_policy_take_the_place_of_those_that_a_program_makes() {
     let made = |name: &'static str| Agent::builder(name).instructions_with(|_| "Made.".to_owned());
     let told = async |guide: AgentBuilder, rules: &str| {

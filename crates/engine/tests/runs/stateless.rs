@@ -176,10 +176,14 @@ async fn a_conversation_goes_on_and_what_was_broken_in_it_is_repaired() {
 async fn a_conversation_without_a_message_to_answer_is_refused() {
     let model = Arc::new(ScriptedModel::new());
     let agent = agent(&model, Vec::new());
-    for messages in [Vec::new(), vec![Message::system("x")]] {
+    let said = || vec![Message::user("hi"), Message::user(" \n")];
+    for messages in [Vec::new(), vec![Message::system("x")], said()] {
         let refused = agent.run(messages, None).await;
         assert!(matches!(refused, Err(RequestError::EmptyMessage)));
     }
+    let refused = agent.execute(None, "").await;
+    assert!(matches!(refused, Err(RequestError::EmptyMessage)));
+    assert!(model.requests().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
