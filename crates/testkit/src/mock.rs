@@ -98,6 +98,7 @@ mock! {
         async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;
         async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError>;
         async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError>;
+        async fn mailed(&self) -> Result<Vec<RunId>, StoreError>;
         async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError>;
         async fn usage_since(&self, of: &UsageOf, since: Timestamp) -> Result<SessionMetrics, StoreError>;
         async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError>;

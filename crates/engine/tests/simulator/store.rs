@@ -231,6 +231,10 @@ impl SessionIndex for MortalStore {
         self.inner.history(id).await
     }
 
+    async fn mailed(&self) -> Result<Vec<RunId>, StoreError> {
+        self.inner.mailed().await
+    }
+
     async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
         self.inner.standing(id).await
     }

@@ -177,15 +177,10 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// Returns runs that have not ended and have not taken yet what was posted to them, whether somebody drives them or not: at
     /// most [`RunFilter::MAX_LIMIT`], in no order. Asked every second, so that a store finds them by index.
     ///
-    /// A store that cannot tell returns none, as this does: then a run hears what another process posts to it with the next
-    /// renewal of its lease.
-    ///
     /// # Errors
     ///
     /// Only what can befall the store itself.
-    async fn mailed(&self) -> Result<Vec<RunId>, StoreError> {
-        Ok(Vec::new())
-    }
+    async fn mailed(&self) -> Result<Vec<RunId>, StoreError>;
 
     /// Returns the messages of a session as its ended runs left them.
     ///
@@ -195,16 +190,13 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
 
     /// Returns what the next run of a session goes on from, so that the run can begin in one step with its first records:
-    /// [`RunStart::after`](super::RunStart::after) makes sure that it still goes on from there. As this is, it names no last
-    /// run, so that the run first has to take its lease.
+    /// [`RunStart::after`](super::RunStart::after) makes sure that it still goes on from there. While a run of the session is
+    /// at work no last one is named.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`].
-    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
-        let history = self.history(id).await?;
-        Ok(Standing::new(None, history, self.carried(id).await?))
-    }
+    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError>;
 
     /// Returns the messages of a session as a run of it found them when it began: what it goes on from.
     ///
