@@ -76,22 +76,29 @@ mod a_client_that_does_not_stream {
 }
 
 mod the_scripted_tool {
+    use std::sync::Arc;
+
     use neuraxis_testkit::{ScriptedTool, spec};
 
     neuraxis_testkit::tool_suite!(
-        ScriptedTool::echoing(spec("echo").read_only()),
+        Arc::new(ScriptedTool::echoing(spec("echo").read_only())),
         r#"{"say":"hello"}"#
     );
 }
 
 mod the_hanging_tool {
+    use std::sync::Arc;
+
+    use neuraxis_ports::Tool;
     use neuraxis_testkit::conformance::tool::a_cancelled_call_ends_promptly;
     use neuraxis_testkit::{Act, ScriptedTool, spec};
 
     #[tokio::test]
     async fn ends_when_it_is_cancelled() {
-        a_cancelled_call_ends_promptly((ScriptedTool::always(spec("hang"), Act::hanging()), "{}"))
-            .await;
+        let hanging = ScriptedTool::always(spec("hang"), Act::hanging());
+        // As a tool that was made of a function is.
+        let hanging: Arc<dyn Tool> = Arc::new(hanging);
+        a_cancelled_call_ends_promptly((hanging, "{}")).await;
     }
 }
 

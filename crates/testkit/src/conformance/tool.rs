@@ -1,6 +1,8 @@
 //! The rules of the [`Tool`] port.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use neuraxis_core::{JsonText, ToolClass, ToolOutput};
@@ -9,8 +11,8 @@ use neuraxis_ports::{Tool, ToolError};
 use super::promptly;
 use crate::call::tool_context;
 
-/// Mounts the rules of the [`Tool`](neuraxis_ports::Tool) port as tests. Takes the tool and arguments with which it
-/// succeeds, as JSON text; with them it is called several times.
+/// Mounts the rules of the [`Tool`](neuraxis_ports::Tool) port as tests. Takes the tool in an `Arc`, as a builder does,
+/// and arguments with which it succeeds, as JSON text; with them it is called several times.
 #[macro_export]
 macro_rules! tool_suite {
     ($tool:expr, $arguments:expr) => {
@@ -26,7 +28,7 @@ macro_rules! tool_suite {
 }
 
 /// The spec has a description, and its parameters are the schema of an object.
-pub async fn its_spec_says_what_it_is_for<T: Tool>((tool, _): (T, &str)) {
+pub async fn its_spec_says_what_it_is_for<T: Tool + ?Sized>((tool, _): (Arc<T>, &str)) {
     let spec = tool.spec();
     assert!(
         !spec.description.trim().is_empty(),
@@ -42,15 +44,15 @@ pub async fn its_spec_says_what_it_is_for<T: Tool>((tool, _): (T, &str)) {
 }
 
 /// The spec is part of every prompt and does not change.
-pub async fn its_spec_stays_the_same<T: Tool>((tool, arguments): (T, &str)) {
+pub async fn its_spec_stays_the_same<T: Tool + ?Sized>((tool, arguments): (Arc<T>, &str)) {
     let before = tool.spec().clone();
-    call(&tool, arguments).await.expect("the call succeeds");
+    call(&*tool, arguments).await.expect("the call succeeds");
     assert_eq!(*tool.spec(), before);
 }
 
 /// The value, and the metadata where there is any, is one JSON value on one line.
-pub async fn its_value_is_json_on_one_line<T: Tool>((tool, arguments): (T, &str)) {
-    let output = call(&tool, arguments).await.expect("the call succeeds");
+pub async fn its_value_is_json_on_one_line<T: Tool + ?Sized>((tool, arguments): (Arc<T>, &str)) {
+    let output = call(&*tool, arguments).await.expect("the call succeeds");
     for json in [Some(output.value), output.metadata].into_iter().flatten() {
         assert!(json.is_valid(), "not JSON: {json}");
         assert!(
@@ -61,7 +63,7 @@ pub async fn its_value_is_json_on_one_line<T: Tool>((tool, arguments): (T, &str)
 }
 
 /// A call that is cancelled from the start, or while it runs, ends soon.
-pub async fn a_cancelled_call_ends_promptly<T: Tool>((tool, arguments): (T, &str)) {
+pub async fn a_cancelled_call_ends_promptly<T: Tool + ?Sized>((tool, arguments): (Arc<T>, &str)) {
     let cancelled = tool_context();
     cancelled.cancellation.cancel();
     let running = tool_context();
@@ -80,27 +82,29 @@ pub async fn a_cancelled_call_ends_promptly<T: Tool>((tool, arguments): (T, &str
 }
 
 /// A call whose future is dropped midway leaves the tool usable.
-pub async fn a_dropped_call_does_no_harm<T: Tool>((tool, arguments): (T, &str)) {
+pub async fn a_dropped_call_does_no_harm<T: Tool + ?Sized>((tool, arguments): (Arc<T>, &str)) {
     let dropped = tool
         .call(JsonText::from_text(arguments), tool_context())
         .now_or_never();
     drop(dropped);
-    call(&tool, arguments)
+    call(&*tool, arguments)
         .await
         .expect("the next call succeeds");
 }
 
 /// Read-only calls run at the same time without getting in each other's way.
-pub async fn read_only_calls_may_run_at_the_same_time<T: Tool>((tool, arguments): (T, &str)) {
+pub async fn read_only_calls_may_run_at_the_same_time<T: Tool + ?Sized>(
+    (tool, arguments): (Arc<T>, &str),
+) {
     if tool.spec().class != ToolClass::ReadOnly {
         return;
     }
-    for result in join_all((0..4).map(|_| call(&tool, arguments))).await {
+    for result in join_all((0..4).map(|_| call(&*tool, arguments))).await {
         result.expect("every call succeeds");
     }
 }
 
-async fn call(tool: &impl Tool, arguments: &str) -> Result<ToolOutput, ToolError> {
+async fn call(tool: &(impl Tool + ?Sized), arguments: &str) -> Result<ToolOutput, ToolError> {
     promptly(
         "the call hangs",
         tool.call(JsonText::from_text(arguments), tool_context()),
