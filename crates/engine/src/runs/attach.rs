@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use neuraxis_core::{EffectId, LiveBody, LiveEvent, Record, RunId, Seq};
+use neuraxis_core::{EffectId, LiveBody, LiveEvent, Record, RunId, RunStatus, Seq};
 use neuraxis_ports::StoreError;
+use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Runs;
@@ -21,11 +22,16 @@ use crate::live::{Piece, RemoteLive};
 /// How often the store is asked for new records of a run that is not at work here.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// How often it is asked for those of a run that waits for somebody who is not here, maybe for days, and does not go on in this
+/// process.
+const LOOK_EVERY_AT_REST: Duration = Duration::from_secs(2);
+
 impl Runs {
     /// Returns the events of a run after one of its records, 0 for all of them, up to the last: live if the run is at work in
     /// this process, otherwise record by record as they are kept, within about a quarter of a second, and in between what the
     /// process that drives it [passes on](Runs::keep_live_exchange) of live events, ten times a second. A run that waits, or
-    /// that nobody drives, is waited for.
+    /// that nobody drives, is waited for; that one which waits for somebody goes on in another process is heard within two
+    /// seconds.
     ///
     /// The events end with the run's last record, once the run is deleted or cannot be read any more, and when the engine
     /// shuts down, unless another one [took its place](crate::OrchestratorBuilder::replaces): then they go on there.
@@ -48,6 +54,7 @@ impl Runs {
             remote: None,
             shown: HashMap::new(),
             look_at: Instant::now(),
+            rests: false,
             is_over: false,
         };
         // Whoever follows a run that there is not hears so at once.
@@ -78,6 +85,8 @@ struct Attached {
     shown: HashMap<EffectId, LiveEvent>,
     /// When the store is asked next.
     look_at: Instant,
+    /// Whether the run waited for somebody when it was looked at last, and nobody had come.
+    rests: bool,
     is_over: bool,
 }
 
@@ -114,6 +123,9 @@ impl Attached {
                 }
                 continue;
             }
+            let parts = Arc::clone(&self.runs.parts);
+            // From now on nothing is missed.
+            let moved = parts.active.moved();
             if let Reached::Here(handle) = self.runs.reach(self.run) {
                 self.live = Some(handle.events());
                 self.remote = None;
@@ -124,7 +136,7 @@ impl Attached {
                 self.look_or_complain().await;
             }
             if self.ready.is_empty() && !self.is_over {
-                self.wait().await;
+                self.wait(moved).await;
             }
         }
     }
@@ -143,7 +155,10 @@ impl Attached {
         // Where there was something, there may be more.
         self.look_at = Instant::now();
         if self.ready.is_empty() {
-            self.look_at += LOOK_EVERY;
+            self.look_at += match self.rests {
+                true => LOOK_EVERY_AT_REST,
+                false => LOOK_EVERY,
+            };
         }
     }
 
@@ -169,6 +184,8 @@ impl Attached {
             // Whoever had the last record already is told no other.
             let run = self.runs.parts.store.run(self.run).await?;
             self.is_over = run.ended_at.is_some() && run.records <= self.last.0;
+            let is_put_aside = run.status == RunStatus::Waiting && run.leased_until.is_none();
+            self.rests = is_put_aside && !run.has_mail;
         }
         Ok(())
     }
@@ -218,10 +235,12 @@ impl Attached {
         self.ready.extend(void);
     }
 
-    /// Waits until the store is to be asked again, or something is passed on.
-    async fn wait(&mut self) {
+    /// Waits until the store is to be asked again, or something is passed on; of a run that rests, also until any run has begun
+    /// here or is gone, which may be this one.
+    async fn wait(&mut self, moved: Notified<'_>) {
         let parts = &self.runs.parts;
         let (run, last) = (self.run, self.last);
+        let rests = self.rests;
         let remote = self.remote.get_or_insert_with(|| Remote {
             live: RemoteLive::new(parts.live.as_ref(), run, last),
             reading: HashMap::new(),
@@ -229,6 +248,7 @@ impl Attached {
         tokio::select! {
             () = parts.engine.shutdown.cancelled() => self.move_on(),
             () = sleep_until(self.look_at) => {}
+            () = moved, if rests => self.look_at = self.look_at.min(Instant::now() + LOOK_EVERY),
             pieces = remote.live.next() => {
                 let (shown, needs_records) = remote.hear(pieces, last);
                 self.ready.extend(shown.into_iter().map(Event::Live));

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{FinishReason, LiveBody, RunId, RunStatus, Seq};
-use neuraxis_engine::{Event, Orchestrator, ResumeError, UuidV7};
+use neuraxis_core::{ApprovalDecision, FinishReason, LiveBody, RunId, RunStatus, Seq};
+use neuraxis_engine::{DecideLater, Event, Orchestrator, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
-use neuraxis_testkit::{Script, ScriptedModel, reply};
+use neuraxis_testkit::{FailingStore, Script, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{builder, heard, request, session};
 
@@ -82,6 +82,42 @@ async fn a_run_that_was_left_is_followed_on_once_somebody_takes_it_up() {
     let followed = following.await.unwrap();
     let kept = store.records(run, Seq(0)).await.unwrap();
     assert_eq!(numbers(&followed).len(), kept.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_somebody_is_looked_at_seldom_and_heard_at_once_where_it_goes_on() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pay", "{}")]))
+        .then(reply::text("Paid."));
+    let orchestrator = builder(model)
+        .tool(Arc::new(ScriptedTool::echoing(spec("pay"))))
+        .store(store.clone())
+        .approver(Arc::new(DecideLater))
+        .build()
+        .unwrap();
+    let waits = orchestrator.handle(request("go")).await.unwrap();
+    assert_eq!(waits.status, RunStatus::Waiting);
+    let events = orchestrator.runs().attach(waits.run_id, Seq(0)).await;
+    let following = tokio::spawn(heard(events.unwrap()));
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let before = store.calls().len();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let asked = store.calls().len() - before;
+    assert!(asked <= 24, "{asked} questions to the store in 20 seconds");
+
+    let approvals = orchestrator.approvals();
+    let waiting = approvals.list().await.unwrap();
+    let began = tokio::time::Instant::now();
+    let decided = approvals.decide_and_resume(&waiting[0], ApprovalDecision::APPROVE, None);
+    decided.await.unwrap();
+    let followed = following.await.unwrap();
+    assert!(matches!(followed.last(), Some(Event::Record(last)) if last.ends_the_run()));
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
