@@ -250,10 +250,11 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Takes the place of another engine of this process on the same store, which takes no new runs any more: those at work
-    /// there stay there until they have ended or are left, hear at once of what is posted to them here, and are shown here as
-    /// they happen. Whoever [follows](crate::Runs::attach) a run there goes on here once that one has stopped. Without it the
-    /// store takes both engines for one, and what is posted here takes the run over.
+    /// Takes the place of another engine of this process on the same store, to which no new requests are sent any more: that is
+    /// for the program to see to, since it goes on to take them, under its own policy. Runs at work there stay there until they
+    /// have ended or are left, hear at once of what is posted to them here, and are shown here as they happen. Whoever
+    /// [follows](crate::Runs::attach) a run there goes on here once that one has stopped. Without it the store takes both
+    /// engines for one, and what is posted here takes the run over.
     #[must_use]
     pub fn replaces(mut self, former: &Orchestrator) -> Self {
         self.former = FormerEngines::up_to(&former.runs().parts);

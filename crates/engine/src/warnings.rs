@@ -27,7 +27,8 @@ use serde::Serialize;
 /// };
 /// let warnings = tool_warnings(&Policy::built_in(), [&refund], Approving::Nobody);
 /// assert_eq!(warnings[0].why, Hindrance::NobodyApproves);
-/// assert!(warnings[0].to_string().contains(".class(ToolClass::ReadOnly)"));
+/// let text = warnings[0].to_string();
+/// assert!(text.contains(".class(ToolClass::ReadOnly)") && text.contains("#[tool(class = \"read_only\")]"));
 /// assert!(tool_warnings(&Policy::built_in(), [&refund], Approving::Somebody).is_empty());
 /// # Ok::<(), neuraxis_core::InvalidId>(())
 /// ```
@@ -122,12 +123,15 @@ impl fmt::Display for ToolWarning {
         }
         let reads = match class {
             ToolClass::ReadOnly => "",
-            _ => " If it only reads, say so with `.class(ToolClass::ReadOnly)`.",
+            _ => {
+                " If it only reads, say so: by `#[tool(class = \"read_only\")]`, `.class(ToolClass::ReadOnly)` of what builds it, \
+                 or `[trust.NAME]` for what an MCP server offers."
+            }
         };
         write!(
             f,
             ".{reads} Give the builder an `approver`, or allow it by a rule: `[rules.{tool}]` with `answer = \"allow\"` and \
-             `tools = [\"{tool}\"]`"
+             `tools = [\"{tool}\"]`; a request may bring an approver of its own"
         )
     }
 }
