@@ -34,8 +34,8 @@
 
 pub use neuraxis_brainstem::{Policy, PolicyConfig};
 pub use neuraxis_core::{
-    AgentSpec, ApprovalDecision, Channel, FinishReason, JsonText, LiveBody, LlmError, Message,
-    MicroUsd, Mode, Profile, Record, RecordBody, Role, RunId, RunStatus, Seq, SessionId,
+    AgentName, AgentSpec, ApprovalDecision, Channel, FinishReason, JsonText, LiveBody, LlmError,
+    Message, MicroUsd, Mode, Profile, Record, RecordBody, Role, RunId, RunStatus, Seq, SessionId,
     ToolAnnotations, ToolCallId, ToolClass, ToolOutput, ToolSpec,
 };
 pub use neuraxis_engine::{
