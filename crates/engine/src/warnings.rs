@@ -124,7 +124,7 @@ impl fmt::Display for ToolWarning {
         let reads = match class {
             ToolClass::ReadOnly => "",
             _ => {
-                " If it only reads, say so: by `#[tool(class = \"read_only\")]`, `.class(ToolClass::ReadOnly)` of what builds it, \
+                " If it only reads, say so: by `#[tool(class = \"read_only\")]`, `.class(ToolClass::ReadOnly)` of its builder, \
                  or `[trust.NAME]` for what an MCP server offers."
             }
         };

@@ -140,8 +140,9 @@ impl AgentBuilder {
 
     /// Sets what it is told first, made of what is known of the request when a run begins, in place of what
     /// [`instructions`](Self::instructions) was given before. The text is on record with the run: a replay reads it there.
-    /// Where it is empty, the agent is told nothing, and where the function panics, the request is refused
-    /// ([`RequestError::Instructions`](crate::RequestError::Instructions)). Where a policy says `instructions` of it, those count.
+    /// Where it is empty, the agent is told nothing; where the function panics, the request is refused
+    /// ([`RequestError::Instructions`](crate::RequestError::Instructions)). Where a policy says `instructions` of it, those
+    /// count.
     pub fn instructions_with(
         mut self,
         of: impl Fn(&InstructionContext<'_>) -> String + Send + Sync + 'static,
