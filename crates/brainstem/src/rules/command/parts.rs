@@ -190,11 +190,12 @@ impl Reader {
 
     fn part(&mut self, command: Simple, depth: usize) -> Part {
         let (words, targets) = (command.words, command.targets);
-        let runs_others = command.runs_others
-            || words
-                .first()
-                .is_some_and(|word| program(word).is_some_and(Program::runs_others))
-            || git_runs(&words);
+        // A script that begins with an option, as for `env -S`, is handed to a program that runs others.
+        let runs = |word: &String| {
+            word.starts_with('-') || program(word).is_some_and(Program::runs_others)
+        };
+        let runs_others =
+            command.runs_others || words.first().is_some_and(runs) || git_runs(&words);
         let mut part = Part {
             words,
             targets,
@@ -212,11 +213,14 @@ impl Reader {
         let kinds: Vec<Kind> = programs_in(part).map(|program| program.kind).collect();
         let is_code = kinds
             .iter()
-            .any(|kind| matches!(kind, Kind::Code | Kind::Tasks));
+            .any(|kind| matches!(kind, Kind::Code | Kind::Tasks))
+            || part.words.iter().any(|word| is_debugger(word));
         if let Some(why) = reads_on(&part.words) {
             part.mark(why);
         }
-        let scripts = part.words.iter().skip(1).flat_map(|word| scripts(word));
+        let flags = script_flags(&part.words);
+        let words = part.words.iter().skip(1);
+        let scripts = words.flat_map(|word| scripts(word, &flags));
         let mut inner = Vec::new();
         let mut unclear = None;
         for script in scripts.filter(|script| !is_one_name(script)) {
@@ -288,14 +292,57 @@ pub(crate) fn rememberable(part: &Part) -> Option<String> {
     (offers && is_name(first) && is_name(second)).then(|| format!("{first} {second} **"))
 }
 
-/// Returns what of a word may be a command line: the word, what it sets, and what is glued to an option.
-fn scripts(word: &str) -> impl Iterator<Item = &str> {
+/// Flags to which what runs may be glued, by program.
+const SCRIPT_FLAGS: [(&str, char); 10] = [
+    ("env", 'S'),
+    ("su", 'c'),
+    ("runuser", 'c'),
+    ("script", 'c'),
+    ("flock", 'c'),
+    ("rsync", 'e'),
+    ("tar", 'I'),
+    ("bsdtar", 'I'),
+    ("gtar", 'I'),
+    ("fd", 'x'),
+];
+
+/// Returns the flags to which what runs may be glued, of all programs that the words of one that runs others name.
+pub(super) fn script_flags(words: &[String]) -> Vec<char> {
+    let of_word = |word: &String| {
+        let name = base_name(word);
+        let of_name = |(program, _): &&(&str, char)| name.eq_ignore_ascii_case(program);
+        SCRIPT_FLAGS.iter().find(of_name).map(|(_, flag)| *flag)
+    };
+    let mut flags: Vec<char> = words.iter().filter_map(of_word).collect();
+    flags.sort_unstable();
+    flags.dedup();
+    flags
+}
+
+/// Returns what of a word may be a command line, or the name of a program: the word, what it sets, and what is glued to an
+/// option, or to a bundle of flags that ends with one of the given.
+pub(super) fn scripts<'a>(
+    word: &'a str,
+    flags: &[char],
+) -> impl Iterator<Item = &'a str> + use<'a> {
     let set = word.split_once('=').map(|(_, value)| value);
     let glued = word.starts_with('-').then(|| word.get(2..)).flatten();
-    [Some(word), set, glued]
+    [Some(word), set, glued, bundled(word, flags)]
         .into_iter()
         .flatten()
         .filter(|text| !text.is_empty())
+}
+
+/// Returns what is glued to a bundle of several flags, the last of which is one of the given.
+fn bundled<'a>(word: &'a str, flags: &[char]) -> Option<&'a str> {
+    let (before, glued) = word.strip_prefix('-')?.split_once(flags)?;
+    let is_bundle = !before.is_empty() && before.chars().all(|flag| flag.is_ascii_alphanumeric());
+    is_bundle.then_some(glued)
+}
+
+/// Tells whether a program takes commands of its own, by which it runs others.
+fn is_debugger(word: &str) -> bool {
+    matches!(base_name(word), "gdb" | "lldb")
 }
 
 /// Tells whether a text is one word for a shell, too, so that there is nothing to split.

@@ -4,7 +4,7 @@
 //! what the rule's author had in mind. What asks or denies is found wherever it may be.
 
 use super::git::GitCommand;
-use super::parts::{Part, changes_folder, programs_in};
+use super::parts::{Part, changes_folder, programs_in, script_flags, scripts};
 use super::programs::{Kind, Program, base_name, program};
 use super::redirection::is_redirection;
 use super::words::{Folder, goes_elsewhere};
@@ -180,10 +180,15 @@ impl CommandPattern {
         } else {
             1
         };
+        let flags = if part.runs_others {
+            script_flags(&part.words)
+        } else {
+            Vec::new()
+        };
         let words = part.words.iter().take(starts).enumerate();
         let mut places = words.filter(|(index, word)| match index {
             0 => fits(pattern, word) || fits_program(pattern, base_name(word)),
-            _ => may_be_program(pattern, word),
+            _ => may_be_program(pattern, word, &flags),
         });
         if rest.is_empty() {
             return places.next().is_some();
@@ -235,14 +240,10 @@ fn joins_commands(word: &str) -> bool {
         || word.contains("||")
 }
 
-/// Tells whether a word of a program that runs others names a program: also behind `=`, or glued to an option.
-fn may_be_program(pattern: &str, word: &str) -> bool {
-    let set = word.split_once('=').map(|(_, value)| value);
-    let glued = word.starts_with('-').then(|| word.get(2..)).flatten();
-    [Some(word), set, glued]
-        .into_iter()
-        .flatten()
-        .any(|name| fits_program(pattern, base_name(name)) || fits(pattern, name))
+/// Tells whether a word of a program that runs others names a program: also behind `=`, or glued to an option, or to a bundle
+/// that ends with one of the flags.
+fn may_be_program(pattern: &str, word: &str, flags: &[char]) -> bool {
+    scripts(word, flags).any(|name| fits_program(pattern, base_name(name)) || fits(pattern, name))
 }
 
 /// Tells whether words stand in this order after one of the given places, with nothing between them but options, what may
