@@ -222,6 +222,61 @@ fn no_wildcard_stands_for_what_git_and_go_are_to_run_or_to_write() {
 }
 
 #[test]
+fn no_wildcard_stands_for_an_option_by_which_any_program_that_is_known_runs_others_or_writes() {
+    let judged_by = |command: &str| {
+        let program = command.split(' ').next().unwrap();
+        let rule = "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ";
+        let words = match program {
+            "helm" | "terraform" => command.split(' ').take(2).collect::<Vec<_>>().join(" "),
+            _ => program.to_owned(),
+        };
+        judged(&layered(&format!("{rule}['{words} **']")), command)
+    };
+    for command in [
+        "split --filter=./run.sh a",
+        "split --fil ./run.sh a",
+        "install -s --strip-program=./x a b",
+        "bat --pager=./x a",
+        "ack --pager=./x a",
+        "ack --output=x a",
+        "svn diff --diff-cmd ./x",
+        "hg log --config alias.x=y",
+        "helm template x --post-renderer ./x",
+        "terraform plan -out=x",
+        "terraform plan --out x",
+        "gcc -wrapper ./x a.c",
+        "clang++ -fplugin=./x.so a.c",
+        "gcc -B./x a.c",
+        "rustc -Clinker=./x a.rs",
+        "pandoc --filter ./x a.md",
+        "mypy --python-executable ./x a",
+        "pytest -p evil",
+        "rspec -r ./x",
+        "ctest -S x",
+        "iconv -o out a",
+    ] {
+        assert_eq!(judged_by(command), "ask", "{command}");
+    }
+    for command in [
+        "split -l 5 a",
+        "bat --paging=never a",
+        "ack -i a",
+        "svn diff -r 5",
+        "hg log -l 5",
+        "helm template x",
+        "terraform plan -no-color",
+        "gcc -DNDEBUG -Iinc -Wall -c a.c",
+        "mypy --python-version 3.12 a",
+        "pytest -x --color=no a",
+        "rspec --format doc a",
+        "ctest --output-on-failure -R a",
+        "iconv -f latin1 -t utf8 a",
+    ] {
+        assert_eq!(judged_by(command), "allow", "{command}");
+    }
+}
+
+#[test]
 fn what_a_rule_allows_it_allows_at_the_root_or_else_in_the_folders_that_it_names() {
     let in_folder = |policy: &Policy, folder: &str| {
         let arguments = arguments(&[("command", "git status"), ("cwd", folder)]);
@@ -1042,6 +1097,11 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
         ("tar **", "still ask"),
         ("sed **", "still ask"),
         ("sort **", "-o"),
+        ("bat **", "--pager"),
+        ("svn **", "--diff-cmd"),
+        ("helm template **", "--post-renderer"),
+        ("gcc **", "-wrapper"),
+        ("split **", "by some options runs programs"),
         ("make **", "still ask"),
         ("npm **", "still ask"),
         ("env **", "runs the program that its arguments name"),
