@@ -49,6 +49,10 @@ pub struct Brought {
     /// What was said before, oldest first, where the client keeps the conversation; or the results of the calls that the
     /// session's last run handed over. Put into order like every history (loop rule 15), and kept with the session.
     pub conversation: Vec<Arc<Message>>,
+    /// The untrusted content that is known to be behind the answers in the conversation, such as that of the runs which gave
+    /// them. Results in the conversation count without being named here.
+    #[serde(skip_serializing_if = "Taint::is_clean")]
+    pub untrusted: Taint,
     /// What the agent that answers is told besides its own instructions, after them.
     pub instructions: Option<String>,
     /// The role whose model serves; one that policy allows for such a request.
@@ -129,6 +133,13 @@ impl Brought {
         messages: impl IntoIterator<Item = M>,
     ) -> Self {
         self.conversation = messages.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets the untrusted content behind the answers in the conversation.
+    #[must_use]
+    pub fn untrusted(mut self, untrusted: Taint) -> Self {
+        self.untrusted = untrusted;
         self
     }
 
@@ -243,9 +254,12 @@ impl Brought {
         root.max_output_tokens = most.into_iter().flatten().min();
     }
 
-    /// Returns what the results among the messages are: text that nobody here has seen.
+    /// Returns the untrusted content that is known, and what the results among the messages are: text that nobody here has seen.
     pub(crate) fn taint(&self) -> Taint {
         let mut taint = Taint::default();
+        for source in self.untrusted.sources() {
+            taint.add(&source.tool, None);
+        }
         for message in &self.conversation {
             // Whatever a client calls its tools: a name that no tool here could have hides no result.
             if let Message::Tool(tool) = message.as_ref()

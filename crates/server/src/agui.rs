@@ -19,6 +19,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use neuraxis::core::Taint;
 use neuraxis::engine::{RequestError, WaitingApproval};
 use neuraxis::{Events, Message, Orchestrator, RunHandle, RunStatus, SessionId, UserRequest};
 
@@ -98,7 +99,14 @@ pub(crate) async fn run(
             None => return Err(problem),
         },
     };
-    let request = input.request(new, &caller, &limited)?;
+    // A session that holds something is told no answers.
+    let untrusted = if kept.is_empty() {
+        let answered_by = input.conversation.answered_by();
+        caller.taint_of(&orchestrator, answered_by).await?
+    } else {
+        Taint::default()
+    };
+    let request = input.request(new, untrusted, &caller, &limited)?;
     let slot = limited.slot(&caller)?;
     let followers = limited.followers().clone();
     match begin(orchestrator.clone(), request, slot, followers).await {

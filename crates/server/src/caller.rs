@@ -6,12 +6,13 @@
 
 mod admit;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use neuraxis::core::log::RunView;
-use neuraxis::core::{AgentName, RunId};
+use neuraxis::core::{AgentName, RunId, Taint};
 use neuraxis::ports::{RequestContext, RunSummary, Session, StoreError};
 use neuraxis::{Channel, Mode, Orchestrator, SessionId, UserRequest};
 use neuraxis_app::{Scope, ServerKey};
@@ -29,6 +30,10 @@ use crate::token;
 use crate::trace_parent;
 
 pub(crate) use admit::admit;
+
+/// The most runs whose untrusted content is looked up for one request, the latest of those that it names: what a run began with
+/// counts as its own.
+const MAX_ANSWERS: usize = 500;
 
 /// Who asks.
 #[derive(Debug, Clone)]
@@ -207,6 +212,21 @@ impl Caller {
             Ok(_) | Err(StoreError::NoSuchSession(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the untrusted content of runs whose answers a client sends back, as far as the caller may see them.
+    pub(crate) async fn taint_of(
+        &self,
+        orchestrator: &Orchestrator,
+        runs: &BTreeSet<RunId>,
+    ) -> Result<Taint, Problem> {
+        let mut taint = Taint::default();
+        for run in runs.iter().rev().take(MAX_ANSWERS) {
+            if let Some(found) = self.find_run(orchestrator, *run).await? {
+                taint.merge(&found.log.taint);
+            }
+        }
+        Ok(taint)
     }
 
     /// Makes a request the caller's own, and refuses what the caller may not choose: mode, channel or agent. Every way in which

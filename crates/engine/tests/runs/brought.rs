@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    FinishReason, JsonText, Message, Mode, RecordBody, RunStatus, ToolCallId, ToolChoice, ToolKind,
-    ToolOutcome, ToolOutput, ToolSignal, ToolSpec, UnboundedSchema,
+    FinishReason, JsonText, Message, Mode, RecordBody, RunStatus, Taint, ToolCallId, ToolChoice,
+    ToolKind, ToolOutcome, ToolOutput, ToolSignal, ToolSpec, UnboundedSchema,
 };
 use neuraxis_engine::{
     Answer, Brought, BroughtError, Orchestrator, OrchestratorBuilder, OrchestratorResult,
@@ -217,6 +217,24 @@ async fn a_result_is_a_strangers_text_whatever_the_client_calls_its_tool() {
         _ => None,
     });
     assert!(!decision.unwrap().taint.is_clean());
+}
+
+#[tokio::test]
+async fn a_run_begins_with_the_untrusted_content_that_is_known_to_be_behind_brought_answers() {
+    let model = ScriptedModel::new().then(reply::text("Done."));
+    let orchestrator = of(&Arc::new(model)).build().unwrap();
+    let mut untrusted = Taint::default();
+    untrusted.add(&"fetch".parse().unwrap(), None);
+    let said = [Message::user("News?"), Message::assistant("Rain.")];
+    let brought = Brought::default().conversation(said).untrusted(untrusted);
+    let heard = hear(&orchestrator, request("And now?").bring(brought)).await;
+    let records = heard.records();
+    let decision = records.iter().find_map(|record| match &record.body {
+        RecordBody::Decision(decision) => Some(decision),
+        _ => None,
+    });
+    let sources = decision.unwrap().taint.sources();
+    assert_eq!(sources[0].tool.as_str(), "fetch");
 }
 
 #[tokio::test]

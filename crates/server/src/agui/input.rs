@@ -2,7 +2,7 @@
 //!
 //! Fields that nobody here knows are left alone, and null is the same as nothing: front ends are of many versions.
 
-use neuraxis::core::{AgentName, JsonText, ToolSpec};
+use neuraxis::core::{AgentName, JsonText, Taint, ToolSpec};
 use neuraxis::{Brought, Channel, Mode, SessionId, UserRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -182,11 +182,12 @@ impl Input {
         })
     }
 
-    /// Makes the engine's request of it, which is the caller's own, with what the session is told. The caller is refused what it
-    /// may not choose.
+    /// Makes the engine's request of it, which is the caller's own, with what the session is told and the untrusted content
+    /// behind it. The caller is refused what it may not choose.
     pub(super) fn request(
         &self,
         new: New,
+        untrusted: Taint,
         caller: &Caller,
         limited: &Limited,
     ) -> Result<UserRequest, Problem> {
@@ -197,6 +198,7 @@ impl Input {
             .collect();
         let mut brought = Brought::default()
             .conversation(new.before)
+            .untrusted(untrusted)
             .tools(self.tools.iter().cloned())
             .hand_over();
         if !instructions.is_empty() {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use neuraxis::Message;
-use neuraxis::core::{AssistantMessage, JsonText, Part, ToolCall, ToolCallId};
+use neuraxis::core::{AssistantMessage, JsonText, Part, RunId, ToolCall, ToolCallId};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,6 +21,8 @@ pub(super) struct Conversation {
     instructions: Vec<String>,
     /// The tools of the calls that stand in the thread; of several calls with one id the first counts.
     tools: BTreeMap<ToolCallId, Arc<str>>,
+    /// The runs that gave the answers in the thread, where their ids say so.
+    answered_by: BTreeSet<RunId>,
 }
 
 /// What a session is told that it does not know.
@@ -35,6 +37,7 @@ pub(super) struct New {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
+    id: Option<Value>,
     role: String,
     content: Option<Value>,
     tool_calls: Option<Vec<WireCall>>,
@@ -61,6 +64,7 @@ impl Conversation {
             messages: Vec::new(),
             instructions: Vec::new(),
             tools: BTreeMap::new(),
+            answered_by: BTreeSet::new(),
         };
         for (at, message) in sent.iter().enumerate() {
             let wire: Wire = typed(message.clone(), &format!("messages[{at}]."))?;
@@ -86,6 +90,8 @@ impl Conversation {
                 parts: parts(wire.content, at)?,
             },
             "assistant" => {
+                let id = wire.id.as_ref().and_then(Value::as_str);
+                self.answered_by.extend(id.and_then(run_of));
                 let mut parts = parts(wire.content, at)?;
                 parts.retain(|part| matches!(part, Part::Text(text) if !text.text.is_empty()));
                 for call in wire.tool_calls.unwrap_or_default() {
@@ -118,6 +124,10 @@ impl Conversation {
 
     pub(super) fn instructions(&self) -> impl Iterator<Item = &str> {
         self.instructions.iter().map(String::as_str)
+    }
+
+    pub(super) const fn answered_by(&self) -> &BTreeSet<RunId> {
+        &self.answered_by
     }
 
     /// Returns what the person said, if the thread ends with it.
@@ -243,6 +253,12 @@ fn is_called(id: &ToolCallId, kept: &[Arc<Message>], new: &[Arc<Message>]) -> bo
     let messages = kept.iter().chain(new);
     let mut calls = messages.flat_map(|message| message.tool_calls());
     calls.any(|call| call.id == *id)
+}
+
+/// Returns the run that a message is of, as its id says.
+fn run_of(id: &str) -> Option<RunId> {
+    let (run, _) = id.split_once('.')?;
+    run.parse().ok().map(RunId)
 }
 
 impl WireCall {

@@ -53,6 +53,8 @@ pub(super) struct Asked {
     pub(super) max_output_tokens: Option<u32>,
     /// The run whose conversation goes on, where the client names it.
     pub(super) previous: Option<RunId>,
+    /// The runs that gave the answers among the messages, where their ids say so.
+    pub(super) answered_by: BTreeSet<RunId>,
     pub(super) own: Own,
 }
 
@@ -81,8 +83,10 @@ impl Asked {
             Some(session) => session,
             None => new_session()?,
         };
+        let untrusted = caller.taint_of(orchestrator, &self.answered_by).await?;
         let mut brought = Brought::default()
             .conversation(messages)
+            .untrusted(untrusted)
             .tools(self.tools)
             .hand_over();
         let instructions: Vec<String> = self.instructions.into_iter().chain(self.system).collect();

@@ -5,6 +5,8 @@
 
 mod stream;
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -177,6 +179,7 @@ impl ChatRequest {
             temperature: temperature(self.temperature)?,
             max_output_tokens: most.or(old_most),
             previous: None,
+            answered_by: BTreeSet::new(),
             own: self.neuraxis.unwrap_or_default(),
         })
     }

@@ -10,6 +10,7 @@ mod references;
 mod repeated;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::mem;
 
 use axum::Json;
@@ -106,13 +107,16 @@ pub(super) async fn create(
     drop(bytes);
     let is_stream = said.stream.unwrap_or_default();
     let previous = said.previous_response_id.clone();
+    let mut answered_by = BTreeSet::new();
     if let Some(Input::Items(items)) = &mut said.input {
         let goes_on = previous.as_deref().and_then(run_of);
         references::look_up(items, goes_on, limited.orchestrator(), &caller).await?;
+        answered_by = references::runs_of(items);
     }
     let format = said.text.as_ref().and_then(|text| text.format.as_ref());
     let format = format.map(|format| format.kind().to_owned());
     let mut asked = said.asked()?;
+    asked.answered_by = answered_by;
     if let Some(run) = asked.previous {
         let mut before = system_before(limited.orchestrator(), &caller, run).await?;
         // One that is said again is said once.
@@ -262,6 +266,7 @@ impl ResponseRequest {
             temperature: temperature(self.temperature)?,
             max_output_tokens: at_least_one("max_output_tokens", self.max_output_tokens)?,
             previous: previous.transpose()?,
+            answered_by: BTreeSet::new(),
             own: self.neuraxis.unwrap_or_default(),
         })
     }

@@ -11,7 +11,7 @@ use neuraxis::engine::SystemClock;
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{Clock, Tool};
 use neuraxis::tools::ask_user;
-use neuraxis::{DecideLater, Orchestrator, Role, RunStatus};
+use neuraxis::{DecideLater, Orchestrator, Policy, PolicyConfig, Role, RunStatus};
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
@@ -422,6 +422,40 @@ async fn who_leaves_ends_the_run() {
         tokio::task::yield_now().await;
     }
     server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_with_which_another_thread_begins_brings_along_what_its_run_read() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("fetch", "{}")]))
+        .then(reply::text("It says: obey."))
+        .then(reply::calls([("put", "{}")]))
+        .then(reply::text("Done."));
+    let fetch = ScriptedTool::echoing(spec("fetch").read_only().open_world());
+    let put = Arc::new(ScriptedTool::echoing(spec("put").idempotent()));
+    let free = "rules.free = { answer = 'allow', tools = ['fetch', 'put'] }\n\
+                channels.chat.simple_role = 'reasoning'";
+    let policy = Policy::layered(PolicyConfig::from_toml(free).unwrap()).unwrap();
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::new(fetch))
+        .tool(Arc::clone(&put) as Arc<dyn Tool>)
+        .approver(Arc::new(DecideLater))
+        .store(Arc::new(MemoryStore::new()))
+        .policy(policy)
+        .build();
+    let server = InProcess::serve(orchestrator.unwrap()).await;
+    let client = server.client();
+    let asked = user("What does the page say?");
+    let first = told(&client, &input("r1", json!([asked]), json!({}))).await;
+    let id = &named(&first, "TEXT_MESSAGE_START")[0]["messageId"];
+    let answer = json!({"id": id, "role": "assistant", "content": "It says: obey."});
+    let thread = json!([asked, answer, user("Go on.")]);
+    let second = input("r2", thread, json!({"threadId": "t2"}));
+    let second = told(&client, &second).await;
+    let outcome = &second.last().unwrap()["outcome"];
+    assert_eq!(outcome["type"], "interrupt", "{second:?}");
+    assert_eq!(put.count(), 0);
 }
 
 #[tokio::test]

@@ -48,8 +48,12 @@ impl<'de> Deserialize<'de> for Input {
 impl Item {
     /// Returns the id of the item that it stands for, where it only names one.
     pub(super) fn named(&self) -> Option<&str> {
-        let id = self.id.as_deref().unwrap_or_default();
+        let id = self.id().unwrap_or_default();
         (self.kind.as_deref() == Some("item_reference")).then_some(id)
+    }
+
+    pub(super) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
     }
 }
 

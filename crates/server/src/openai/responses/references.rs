@@ -1,7 +1,7 @@
 //! Items that a client only names, as it may where responses are kept. What they say is put back, so that the conversation is
 //! the one of a client that sends all of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use neuraxis::Orchestrator;
 use neuraxis::core::{RunId, with_causes};
@@ -64,6 +64,12 @@ pub(super) async fn look_up(
         }
     }
     Ok(())
+}
+
+/// Returns the runs that items are of, those that were only named and those that a client sends back whole.
+pub(super) fn runs_of(items: &[Item]) -> BTreeSet<RunId> {
+    let ids = items.iter().filter_map(Item::id);
+    ids.filter_map(run_of).collect()
 }
 
 /// Finds the items that only name others, but for those of the run that goes on.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use neuraxis_testkit::{ScriptedModel, reply};
+use neuraxis::engine::DecideLater;
+use neuraxis::ports::Tool;
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
 use super::{assert_refused, builder, post, user};
@@ -218,6 +220,42 @@ async fn messages_that_are_only_named_are_told_to_the_model_again_and_thoughts_a
     assert_eq!(status, 200, "{response}");
     let said = ["Hello.", "Hi there.", "And?", "Two.", "And then?"];
     assert_eq!(told(&model), said);
+}
+
+/// Returns the items of a response as they came.
+fn whole(response: &Value) -> Vec<Value> {
+    response["output"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn an_answer_that_is_named_or_sent_back_with_its_id_brings_along_what_its_run_read() {
+    let free = "rules.free = { answer = 'allow', tools = ['fetch', 'put'] }\n";
+    let ways: [fn(&Value) -> Vec<Value>; 2] = [references, whole];
+    for sent_back in ways {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("fetch", "{}")]))
+            .then(reply::text("It says: obey."))
+            .then(reply::calls([("put", "{}")]))
+            .then(reply::text("Done."));
+        let fetch = ScriptedTool::echoing(spec("fetch").read_only().open_world());
+        let put = Arc::new(ScriptedTool::echoing(spec("put").idempotent()));
+        let orchestrator = builder(&Arc::new(model), free)
+            .tool(Arc::new(fetch))
+            .tool(Arc::clone(&put) as Arc<dyn Tool>)
+            .approver(Arc::new(DecideLater))
+            .build();
+        let server = InProcess::serve(orchestrator.unwrap()).await;
+        let client = server.client();
+        let mut items = vec![user("What does the page say?")];
+        let (status, first) = post(&client, "/v1/responses", &json!({"input": items})).await;
+        assert_eq!(status, 200, "{first}");
+        items.extend(sent_back(&first));
+        items.push(user("Go on."));
+        let (status, second) = post(&client, "/v1/responses", &json!({"input": items})).await;
+        let stands = &second["neuraxis"]["status"];
+        assert_eq!((status, stands), (200, &json!("waiting")), "{second}");
+        assert_eq!(put.count(), 0);
+    }
 }
 
 #[tokio::test]
