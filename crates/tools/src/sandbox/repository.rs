@@ -2,10 +2,19 @@
 //!
 //! Hooks, fsmonitor and the like are switched off for every command (`environment`). Filters, drivers and tools have names
 //! that only the repository knows: they are read here, inside of the sandbox, and each is replaced by what git does without
-//! it. What the user's own configuration names stays.
+//! it. What the user's own configuration names stays. So it is with its submodules, which git enters by itself where it is
+//! asked for nothing but the status or a difference.
 
+use std::collections::BTreeSet;
 use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// The most repositories whose settings are read, that of the folder and its submodules; with more nothing is run at all.
+const MAX_REPOSITORIES: usize = 1_000;
 
 /// The most settings that are replaced; beyond them nothing is run at all.
 const MAX_SETTINGS: usize = 200;
@@ -31,9 +40,34 @@ const PROXY: (&str, &str) = ("GIT_PROXY_COMMAND", "");
 /// How many settings the environment brings along already.
 const COUNT: &str = "GIT_CONFIG_COUNT";
 
-/// Returns the variables that replace what the repository of the working directory would run.
-pub(super) fn variables() -> Result<Vec<(String, String)>, String> {
-    let own = own_settings();
+/// What replaces settings: the names of variables with their values.
+type Variables = Vec<(String, String)>;
+
+/// Returns the variables that replace what the repository of the working directory and its submodules would run.
+pub(super) fn variables() -> Result<Variables, String> {
+    let mut own = BTreeSet::new();
+    let mut variables = Variables::new();
+    let mut seen = BTreeSet::new();
+    let mut open = vec![PathBuf::from(".")];
+    while let Some(folder) = open.pop() {
+        // None of them is entered twice, by whatever name.
+        let known_as = fs::canonicalize(&folder).unwrap_or_else(|_| folder.clone());
+        if !seen.insert(known_as) {
+            continue;
+        }
+        if seen.len() > MAX_REPOSITORIES {
+            return Err("the repository has too many submodules".to_owned());
+        }
+        own.append(&mut own_settings(&folder));
+        // Looking for submodules runs nothing of what is known by then.
+        variables = replacing(&own)?;
+        open.extend(submodules(&folder, &variables));
+    }
+    Ok(variables)
+}
+
+/// Returns the variables that replace these settings.
+fn replacing(own: &BTreeSet<String>) -> Result<Variables, String> {
     let replaced: Vec<(&str, &str)> = own.iter().filter_map(|key| replacement(key)).collect();
     if replaced.is_empty() {
         return Ok(Vec::new());
@@ -46,7 +80,7 @@ pub(super) fn variables() -> Result<Vec<(String, String)>, String> {
         .and_then(|count| count.parse().ok())
         .unwrap_or_default();
     let mut variables = vec![(COUNT.to_owned(), (first + replaced.len()).to_string())];
-    if own.iter().any(|key| key == "core.gitproxy") {
+    if own.contains("core.gitproxy") {
         let (name, none) = PROXY;
         variables.push((name.to_owned(), none.to_owned()));
     }
@@ -57,28 +91,52 @@ pub(super) fn variables() -> Result<Vec<(String, String)>, String> {
     Ok(variables)
 }
 
-/// Returns the names of the settings that the repository itself makes. Where there is no git, or none that can be asked,
-/// there are none.
-fn own_settings() -> Vec<String> {
-    let asked = Command::new("git")
-        .args(["config", "--list", "--show-scope", "--null", "--name-only"])
+/// Returns the names of the settings that the repository of a folder itself makes. Where there is no git, or none that can be
+/// asked, there are none.
+fn own_settings(folder: &Path) -> BTreeSet<String> {
+    let words = ["config", "--list", "--show-scope", "--null", "--name-only"];
+    let told = ask(folder, &words, &[]);
+    let told = String::from_utf8_lossy(&told);
+    let mut words = told.split('\0');
+    let mut own = BTreeSet::new();
+    while let (Some(scope), Some(key)) = (words.next(), words.next()) {
+        if matches!(scope, "local" | "worktree") {
+            own.insert(key.to_owned());
+        }
+    }
+    own
+}
+
+/// Finds the submodules of the repository of a folder that are checked out.
+fn submodules(folder: &Path, variables: &[(String, String)]) -> Vec<PathBuf> {
+    const LINK: &[u8] = b"160000 ";
+    let top = ask(folder, &["rev-parse", "--show-toplevel"], variables);
+    let Some(top) = top.strip_suffix(b"\n") else {
+        return Vec::new();
+    };
+    let top = Path::new(OsStr::from_bytes(top));
+    let words = ["ls-files", "--full-name", "--stage", "-z", "--", ":/"];
+    let staged = ask(folder, &words, variables);
+    let path_of = |entry: &[u8]| {
+        let link = entry.strip_prefix(LINK)?;
+        let at = link.iter().position(|byte| *byte == b'\t')?;
+        Some(top.join(OsStr::from_bytes(link.get(at + 1..)?)))
+    };
+    let links = staged.split(|byte| *byte == 0).filter_map(path_of);
+    links.filter(|link| link.join(".git").exists()).collect()
+}
+
+/// Returns what git says in a folder; nothing where there is no git.
+fn ask(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Vec<u8> {
+    let told = Command::new("git")
+        .arg("-C")
+        .arg(folder)
+        .args(words)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output();
-    let Ok(told) = asked else {
-        return Vec::new();
-    };
-    let told = String::from_utf8_lossy(&told.stdout);
-    let mut words = told.split('\0');
-    let mut own = Vec::new();
-    while let (Some(scope), Some(key)) = (words.next(), words.next()) {
-        if matches!(scope, "local" | "worktree") {
-            own.push(key.to_owned());
-        }
-    }
-    own.sort();
-    own.dedup();
-    own
+    told.map(|told| told.stdout).unwrap_or_default()
 }
 
 /// Returns what stands in for a setting that names a program, mostly another value of it; nothing for any other.
@@ -93,6 +151,8 @@ fn replacement(key: &str) -> Option<(&str, &'static str)> {
         ("filter", "required") => "false",
         ("diff", "textconv") => "cat",
         ("diff", "command" | "external") => PLAIN_DIFFERENCE,
+        // It enters submodules that are not checked out, too.
+        ("diff", "submodule") => "short",
         ("merge", "driver") => "git merge-file %A %O %B",
         ("core", "sshcommand") => "ssh",
         ("core", "editor") | ("sequence", "editor") => "true",
@@ -119,6 +179,7 @@ mod tests {
             ("filter.a.required", "false"),
             ("diff.word.textconv", "cat"),
             ("diff.external", PLAIN_DIFFERENCE),
+            ("diff.submodule", "short"),
             ("merge.a.b.driver", "git merge-file %A %O %B"),
             ("pager.log", "cat"),
             ("alias.x", ""),

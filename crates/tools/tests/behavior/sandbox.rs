@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use neuraxis_ports::Progress;
 use neuraxis_tools::{SandboxFeature, sandbox_features};
@@ -441,6 +442,50 @@ async fn nothing_that_a_repository_brings_along_is_run_by_git() {
     let ran = project.call("run_command", inside).await;
     for place in ["PWNED", "sub/PWNED", "sub/bare/PWNED"] {
         assert!(!project.path(place).exists(), "{place}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn nor_is_what_its_submodules_bring_along() {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    // The inner one first: each is noted in the one around it.
+    for folder in ["mod/deep", "mod"] {
+        project.write(&format!("{folder}/x.txt"), "one\n");
+        project.write(
+            &format!("{folder}/.gitattributes"),
+            "*.txt filter=x diff=x\n",
+        );
+        git(&project, &["init", "-q", folder]);
+        for (key, value) in [("user.name", "N"), ("user.email", "n@example.org")] {
+            git(&project, &["-C", folder, "config", key, value]);
+        }
+        git(&project, &["-C", folder, "add", "."]);
+        git(&project, &["-C", folder, "commit", "-qm", "first"]);
+    }
+    git(&project, &["add", "mod"]);
+    git(&project, &["commit", "-qm", "second"]);
+    for folder in ["mod/deep", "mod"] {
+        for key in ["filter.x.clean", "diff.x.command"] {
+            let set = ["-C", folder, "config", key, "touch PWNED; false"];
+            git(&project, &set);
+        }
+    }
+    git(&project, &["config", "diff.submodule", "diff"]);
+    for file in ["mod/x.txt", "mod/deep/x.txt"] {
+        // As long as before, so that git has to look into it.
+        project.write(file, "two\n");
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let opened = fs::File::options().write(true).open(project.path(file));
+        opened.unwrap().set_modified(time).unwrap();
+    }
+    let looked = "git status --short && git diff && git log -p -1 && cd sub && git status --short";
+    let seen = succeeds(&project, &[], looked).await;
+    assert!(seen.contains(" m mod"), "{seen}");
+    for place in ["PWNED", "mod/PWNED", "mod/deep/PWNED"] {
+        assert!(!project.path(place).exists(), "{place}: {seen}");
     }
 }
 
