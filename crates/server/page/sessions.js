@@ -6,8 +6,11 @@ import { clock, day, oneLine } from "./format.js";
 
 const PAGE = 40;
 
-/** How many sessions are asked for their first message at a time, one after the other. */
-const MOST_ASKED = 8;
+/** How many of the newest runs tell how their sessions stand and what they are called. */
+const NEWEST = 300;
+
+/** How many pages of open questions are looked through for runs that are older. */
+const MOST_PAGES = 4;
 
 /** How long the list waits to look again while a run is at work, in milliseconds. */
 const AGAIN = 5_000;
@@ -23,6 +26,17 @@ async function firstRun(session, asks) {
   return page.runs.at(-1);
 }
 
+/** Returns the sessions of the runs that wait for a decision, the oldest run first, and whether there may be more. */
+async function awaited(asks) {
+  const found = new Map();
+  let page = { approvals: [] };
+  for (let pages = 0; pages < MOST_PAGES && (pages === 0 || page.next); pages += 1) {
+    page = await get(page.next ? path`/approvals?after=${page.next}` : "/approvals", { asks });
+    for (const { session_id: id, run_id: run } of page.approvals) if (!found.has(id)) found.set(id, { id, run });
+  }
+  return { waiting: [...found.values()], isMore: Boolean(page.next) };
+}
+
 export class SessionList {
   /** `go` opens a session, or a new one without an id. */
   constructor({ go }) {
@@ -30,9 +44,14 @@ export class SessionList {
     this.sessions = [];
     this.titles = new Map();
     this.states = new Map();
+    /** The sessions that wait for somebody, loaded or not; of them those whose runs are not among the newest, and whether there may
+     *  be more of these. */
+    Object.assign(this, { awaiting: [], olderAwaiting: [], isMoreAwaiting: false });
     /** What the server found for the search, and the sessions that were asked for their first message. */
     this.found = [];
     this.asked = new Set();
+    /** All that may be in the list, in its order, by their ids. */
+    this.listed = new Map();
     this.search = el("input", { type: "search", class: "field", placeholder: "Search", "aria-label": "Search the sessions that are loaded by title, and all by the beginning of the id", on: { input: () => this.find() } });
     this.list = el("div", { class: "session-list" });
     this.more = button({ text: "Show more", className: "quiet small", hidden: true, onClick: () => this.showMore() });
@@ -40,8 +59,14 @@ export class SessionList {
       button({ name: "plus", text: "New session", className: "new wide", onClick: () => this.go() }), this.search, this.list, this.more);
   }
 
-  /** Loads the newest of the list anew; what was loaded behind them stays. `asks: false` asks nobody for a key. */
+  /** Loads the list anew: something happened, or somebody came back. `asks: false` asks nobody for a key. */
   refresh({ asks = true } = {}) {
+    this.heard = undefined;
+    return this.loadNewest(asks);
+  }
+
+  /** Loads the newest of the list anew; what was loaded behind them stays. */
+  loadNewest(asks) {
     // One that has yet to begin sees what this one would.
     this.waiting ??= this.afterwards(() => {
       this.waiting = undefined;
@@ -89,6 +114,7 @@ export class SessionList {
     this.show();
     dispatchEvent(new Event("titles"));
     this.lookAgain();
+    this.nameOthers();
   }
 
   /** Looks again before long while a run is at work or waits: it may be one that nothing on this page follows. It does so where
@@ -97,26 +123,65 @@ export class SessionList {
     clearTimeout(this.soon);
     const states = new Set(this.states.values());
     if (!states.has("running") && !states.has("waiting")) return;
-    this.soon = setTimeout(() => this.refresh({ asks: false }), states.has("running") ? AGAIN : AGAIN_WAITING);
+    this.soon = setTimeout(() => this.loadNewest(false), states.has("running") ? AGAIN : AGAIN_WAITING);
   }
 
-  /** A session is called by its first message, which the newest runs tell of those that were made after the oldest of them. */
+  /** A session is called by its first message, which the newest runs tell of those that were made after the oldest of them. They
+   *  tell how each session stands, too, but for runs that have waited since before. */
   async name(asks) {
-    const { runs, next } = await get("/runs?limit=300", { asks });
-    this.states.clear();
-    for (const run of runs) {
-      if (!this.states.has(run.session_id)) this.states.set(run.session_id, run.status);
+    const { runs, next } = await get(`/runs?limit=${NEWEST}`, { asks });
+    const states = new Map();
+    for (const { session_id: id, status } of runs) if (!states.has(id)) states.set(id, status);
+    this.since = next ? new Date(runs.at(-1).started_at) : 0;
+    const newer = new Set(this.sessions.filter((session) => !this.isOlder(session)).map(({ id }) => id));
+    for (const run of [...runs].reverse()) if (!next || newer.has(run.session_id)) this.call(run.session_id, run.text);
+    await this.findWaiting(new Set(next && runs.map(({ run_id: run }) => run)), asks).catch(() => {});
+    for (const { id } of this.olderAwaiting) if (!states.has(id)) states.set(id, "waiting");
+    this.awaiting = [...states].filter(([, state]) => state === "waiting").map(([id]) => ({ id })).reverse();
+    this.states = states;
+  }
+
+  /** Finds what waits besides the newest runs. It takes the server longer to tell: nobody asks more often than while runs only wait. */
+  async findWaiting(newest, asks) {
+    if (newest.size === 0) Object.assign(this, { olderAwaiting: [], isMoreAwaiting: false });
+    if (newest.size === 0 || performance.now() - this.heard < AGAIN_WAITING) return;
+    this.heard = performance.now();
+    const { waiting, isMore } = await awaited(asks);
+    this.olderAwaiting = waiting.filter(({ run }) => !newest.has(run)).reverse();
+    this.isMoreAwaiting = isMore;
+  }
+
+  /** Whether the newest runs may not tell what a session is called. */
+  isOlder({ created_at: at }) {
+    return !at || new Date(at) < this.since;
+  }
+
+  /** Names the others, one after the other, for as long as somebody looks: each costs a request. */
+  async nameOthers() {
+    if (this.isNaming) return;
+    this.isNaming = true;
+    for (let next = this.unnamed; next && !document.hidden; next = this.unnamed) {
+      const first = await firstRun(next.id, false).catch((problem) => problem);
+      // One that was deleted meanwhile keeps none of the others from its name.
+      if (first instanceof Error && first.status !== 404) break;
+      this.asked.add(next.id);
+      this.call(next.id, first?.text);
+      this.rename(next.id);
     }
-    const since = next ? new Date(runs.at(-1).started_at) : 0;
-    const [newer, older] = [[], []];
-    for (const session of this.sessions) (new Date(session.created_at) < since ? older : newer).push(session.id);
-    for (const run of [...runs].reverse()) if (!next || newer.includes(run.session_id)) this.call(run.session_id, run.text);
-    const unnamed = older.filter((id) => !this.titles.has(id) && !this.asked.has(id));
-    for (const id of unnamed.slice(0, MOST_ASKED)) {
-      const first = await firstRun(id, asks);
-      this.asked.add(id);
-      this.call(id, first?.text);
-    }
+    this.isNaming = false;
+    dispatchEvent(new Event("titles"));
+  }
+
+  /** The next session in the list that nobody was asked about and that is called nothing. */
+  get unnamed() {
+    return [...this.listed.values()].find((session) => this.isOlder(session) && !this.titles.has(session.id) && !this.asked.has(session.id));
+  }
+
+  /** Shows what a session is called, and leaves the others as they are: one of them may be pressed at this moment. */
+  rename(id) {
+    const old = this.list.querySelector(`li[data-id="${CSS.escape(id)}"]`);
+    if (!old || this.search.value.trim() || old.contains(document.activeElement)) this.show();
+    else old.replaceWith(this.entry(this.listed.get(id)));
   }
 
   /** Calls a session by its first message, unless it is called something, or nothing of it could be seen. */
@@ -134,19 +199,28 @@ export class SessionList {
     if (search !== this.newest) return;
     this.found = page.sessions;
     this.show();
+    this.nameOthers();
   }
 
   show() {
     const words = this.search.value.trim().toLowerCase();
     const fits = ({ id }) => id.toLowerCase().startsWith(words) || this.titles.get(id)?.toLowerCase().includes(words);
     const known = new Set(this.sessions.map(({ id }) => id));
-    const shown = words ? [...this.sessions, ...this.found.filter(({ id }) => !known.has(id))].filter(fits) : this.sessions;
+    // One that was found is known by when it was made, too.
+    const others = [...(words ? this.found : []), ...this.awaiting].filter(({ id }) => !known.has(id) && known.add(id));
+    const all = [...this.sessions, ...others];
+    const waits = ({ id }) => this.states.get(id) === "waiting";
+    const sorted = [...all.filter(waits), ...all.filter((session) => !waits(session))];
+    this.listed = new Map(sorted.map((session) => [session.id, session]));
+    this.count(all.filter(waits).length);
+    const shown = words ? sorted.filter(fits) : sorted;
     this.more.hidden = !this.next;
     if (!this.isLoaded) return fill(this.list, loading());
     const problem = this.failed && el("p", { class: "line-note error", text: this.failed.message });
     if (this.failed && this.sessions.length === 0) return fill(this.list, problem);
     if (shown.length === 0) return fill(this.list, el("p", { class: "empty", text: words ? "None of the sessions that are loaded is called so, and no id begins so." : "No sessions yet." }));
-    const groups = Map.groupBy ? Map.groupBy(shown, ({ created_at: at }) => day(at)) : new Map([["Sessions", shown]]);
+    const groupOf = (session) => (waits(session) ? this.awaitedName : day(session.created_at));
+    const groups = Map.groupBy ? Map.groupBy(shown, groupOf) : new Map([["Sessions", shown]]);
     // What is as it was stays: it may be pressed at this moment, or have the focus.
     const told = JSON.stringify([this.failed?.message, [...groups].map(([name, sessions]) => [name, sessions.map(({ id }) => [id, this.titles.get(id), this.states.get(id), id === this.current])])]);
     if (told === this.told && this.list.querySelector("section")) return undefined;
@@ -158,11 +232,21 @@ export class SessionList {
     return undefined;
   }
 
+  /** Says how many sessions wait for somebody: above them, and on the button that opens the list where that is narrow. */
+  count(waiting) {
+    const count = waiting && `${waiting}${this.isMoreAwaiting ? "+" : ""}`;
+    this.awaitedName = `Waiting for somebody · ${count}`;
+    const sign = document.getElementById("waiting");
+    sign.hidden = !count;
+    sign.textContent = count || "";
+    sign.parentElement.setAttribute("aria-label", `Open the list of sessions${count ? `; ${count} of them ${count === "1" ? "waits" : "wait"} for somebody` : ""}`);
+  }
+
   entry({ id, created_at: at }) {
     const title = this.titles.get(id) || id;
     const state = this.states.get(id);
     const sign = state === "waiting" ? el("span", { class: "tag warn", text: "waits" }) : state === "running" ? icon("spinner", "spins") : null;
-    const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}, ${clock(at)}` }, appendInOrder(el("span", { class: "title" }), title), sign);
+    const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}${at ? `, ${clock(at)}` : ""}` }, appendInOrder(el("span", { class: "title" }), title), sign);
     const bin = button({ name: "bin", label: `Delete ${title}`, className: "quiet small", onClick: () => this.ask(id, title) });
     return el("li", { class: id === this.current ? "current" : "", data: { id } }, name, bin);
   }
@@ -183,7 +267,7 @@ export class SessionList {
       await remove(path`/sessions/${id}`);
       dialog.close();
       announce("Deleted");
-      for (const list of ["sessions", "found"]) this[list] = this[list].filter((session) => session.id !== id);
+      for (const list of ["sessions", "found", "awaiting", "olderAwaiting"]) this[list] = this[list].filter((session) => session.id !== id);
       if (id === this.current) this.go();
       this.show();
     });

@@ -779,10 +779,20 @@ export async function calls_sessions_by_their_first_message(world) {
   await page.route("**/api/v1/runs?limit=300", (route) => route.fulfill({ json: { runs: runs.slice(0, 2), next: runs[1].run_id } }));
   await page.reload();
   await page.waitForSelector("text=finish it");
+  await page.waitForSelector("text=private matters");
   const names = page.locator(".session-list .title");
   assert.deepEqual(await names.allInnerTexts(), ["finish it", "private matters"]);
   await page.fill(".sessions [type=search]", "private");
   assert.deepEqual(await names.allInnerTexts(), ["private matters"]);
+  // However many there are, none waits for another load.
+  for (let at = 0; at < 10; at += 1) await turn(`many-${at}`, `finish ${at}`);
+  const newest = await world.api("/runs?limit=1");
+  await page.unroute("**/api/v1/runs?limit=300");
+  await page.route("**/api/v1/runs?limit=300", (route) => route.fulfill({ json: newest }));
+  await page.reload();
+  await page.waitForFunction(() => [...document.querySelectorAll(".session-list .title")].every((title) => / /.test(title.textContent)) && document.querySelectorAll(".session-list li").length === 12);
+  await page.fill(".sessions [type=search]", "finish 0");
+  assert.deepEqual(await names.allInnerTexts(), ["finish 0"]);
   // One that is not in the list is named, too.
   await page.route("**/api/v1/sessions?*", (route) => route.fulfill({ json: { sessions: [] } }));
   await page.reload();

@@ -447,3 +447,34 @@ export async function says_in_its_title_that_a_run_waits_no_more_once_that_was_d
   await over(page, 1);
   assert.equal(await page.title(), "write a note · Neuraxis");
 }
+
+export async function leads_to_what_waits_however_old_it_is(world) {
+  world.api("/sessions/old/turns", { message: "write a note", channel: "code_task" });
+  while ((await world.api("/approvals")).approvals.length === 0) await new Promise((done) => setTimeout(done, 50));
+  await world.api("/sessions/new/turns", { message: "markdown please" });
+  const newest = await world.api("/runs?limit=1");
+  const page = await world.open({ viewport: PHONE });
+  // Neither the newest runs nor the newest sessions tell of it any more, and what waits may come in pages.
+  await page.route("**/api/v1/runs?limit=300", (route) => route.fulfill({ json: newest }));
+  await page.route("**/api/v1/sessions?limit=40", async (route) => {
+    const { sessions } = await world.api("/sessions");
+    await route.fulfill({ json: { sessions: sessions.filter(({ id }) => id === "new") } });
+  });
+  await page.route("**/api/v1/approvals", (route) => route.fulfill({ json: { approvals: [], next: "first" } }));
+  await page.route("**/api/v1/approvals?after=first", async (route) => route.fulfill({ json: await world.api("/approvals") }));
+  await page.reload();
+  await sees(page, "#unfold", "1");
+  assert.equal(await page.getAttribute("#unfold", "aria-label"), "Open the list of sessions; 1 of them waits for somebody");
+  await world.accessible(page, "a sign that something waits");
+  await page.click("#unfold");
+  await sees(page, ".session-list section:first-child h2", "Waiting for somebody · 1");
+  await sees(page, ".session-list section:first-child .title", "write a note");
+  assert.equal(await page.locator(".session-list li").count(), 2);
+  await world.accessible(page, "the list with what waits");
+  await world.picture(page, "waiting-phone-light");
+  await page.click("text=write a note");
+  await page.waitForSelector(".ask .answers");
+  await page.click(".ask .primary");
+  await over(page, 1);
+  await page.waitForFunction(() => document.querySelector("#waiting").hidden && document.querySelectorAll(".session-list li").length === 1);
+}

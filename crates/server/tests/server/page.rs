@@ -95,6 +95,7 @@ scenarios! {
     fn the_focus_goes_from_one_question_to_the_next_and_decides_nothing_there() = "decides_by_keyboard_one_after_the_other";
     fn a_tab_that_nobody_sees_says_in_its_title_that_its_run_waits() = "says_in_its_title_that_a_run_waits_while_nobody_looks";
     fn a_tab_that_nobody_sees_says_no_more_that_its_run_waits_once_that_was_decided_elsewhere() = "says_in_its_title_that_a_run_waits_no_more_once_that_was_decided_elsewhere";
+    fn what_waits_is_found_at_the_top_of_the_list_however_old_it_is() = "leads_to_what_waits_however_old_it_is";
     fn a_person_denies_a_call_with_a_reason_after_a_reload_too() = "denies_with_a_reason";
     fn a_run_that_got_its_result_from_a_client_is_shown_at_work() = "goes_on_with_what_a_client_brings";
     fn what_a_tool_asks_is_filled_in_by_keyboard_and_answered_or_declined() = "answers_what_a_tool_asks";
