@@ -267,3 +267,30 @@ export async function lays_each_text_out_in_its_own_direction(world) {
   });
   await world.picture(page, "directions-wide-light");
 }
+
+export async function says_by_lines_what_colors_do_not_say(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await ask(page, "plan it");
+  await ask(page, "markdown please");
+  await page.emulateMedia({ forcedColors: "active" });
+  const look = (selector) => page.locator(selector).first().evaluate((node) => {
+    const { backgroundColor, backgroundImage, borderTopStyle, borderTopWidth, outlineStyle, outlineWidth } = getComputedStyle(node);
+    return { fill: `${backgroundColor} ${backgroundImage} ${borderTopStyle}`, line: borderTopWidth, outline: outlineStyle === "none" ? "" : outlineWidth };
+  });
+  assert.equal((await look(".bubble")).line, "1px");
+  assert.equal((await look(".session-list .current")).outline, "2px");
+  assert.notEqual((await look(".tick.done")).fill, (await look(".tick:not(.done)")).fill);
+  await world.picture(page, "forced-colors-chat");
+  await page.locator(".actions a").first().click();
+  await page.click(".bar-row >> nth=1");
+  const bars = await Promise.all([".bar.model", ".bar.tool", ".bar.failed"].map(look));
+  assert.deepEqual(bars.map(({ line }) => line), ["1px", "1px", "1px"]);
+  assert.equal(new Set(bars.map(({ fill }) => fill)).size, 3, "they are told apart");
+  assert.equal((await look(".bar-row[aria-pressed=true]")).outline, "2px");
+  await world.picture(page, "forced-colors-waterfall");
+  await page.evaluate(() => { location.hash = "#/stats"; });
+  await page.waitForSelector(".stats-bar i");
+  assert.notEqual((await look(".stats-bar span")).fill, (await look(".stats-bar i")).fill);
+  await world.picture(page, "forced-colors-statistics");
+}
