@@ -6,7 +6,7 @@ import { alertLine, announce, appendInOrder, button, eachFrame, el, failure, fil
 import { parsed, textOf } from "./format.js";
 import { Composer } from "./composer.js";
 import { saveConversation } from "./export.js";
-import { encoded, shownFiles } from "./files.js";
+import { encoded, namingFiles, shownFiles, wordsOf } from "./files.js";
 import { render } from "./markdown.js";
 import { PlanPanel } from "./plan.js";
 import { ENDED } from "./runs.js";
@@ -163,9 +163,8 @@ export class Chat {
       const messages = this.history.slice(0, count).filter((message) => textOf(message) && ["user", "assistant"].includes(message.role));
       if (messages.length === 0) return;
       fill(this.earlier, el("div", { class: "before" }, el("p", { class: "line-note", text: "From before this session" }), messages.map((message) => {
-        const text = textOf(message);
-        if (message.role === "user") return el("div", { class: "said" }, shownFiles(message), appendInOrder(el("div", { class: "bubble" }), text));
-        return render(el("div", { class: "md" }), text);
+        if (message.role === "user") return el("div", { class: "said" }, el("div", { class: "files" }, shownFiles([message])), appendInOrder(el("div", { class: "bubble" }), wordsOf(message)));
+        return render(el("div", { class: "md" }), textOf(message));
       })));
     };
     if (first) first.whenBegun = show;
@@ -286,6 +285,8 @@ export class Chat {
     this.working = { view };
     this.composer.setBusy(true);
     try {
+      // What cannot be read leaves no session behind.
+      const attachments = files.length > 0 ? await encoded(files) : undefined;
       if (isNew) {
         this.sessionId = (await post("/sessions", {})).id;
         this.composer.keep(this.sessionId);
@@ -296,9 +297,8 @@ export class Chat {
         if (this.working?.view !== view) return this.giveWay(view, text, files);
       }
       view.sessionId = this.sessionId;
-      const turn = { message: text, ...this.composer.choices.chosen };
-      if (files.length > 0) turn.attachments = await encoded(files);
-      await this.follow(view, (follower) => follower.take(this.sessionId, turn), true);
+      const turn = { message: text, attachments, ...this.composer.choices.chosen };
+      await this.follow(view, (follower) => follower.take(this.sessionId, turn).catch((problem) => { throw namingFiles(problem, files); }), true);
     } catch (problem) {
       // What was taken is not to be sent again.
       if (view.again) return undefined;
@@ -398,7 +398,8 @@ export class Chat {
     const before = own ? { run_id: own } : turn.forkedFrom;
     if (before) {
       const attachments = turn.files.length > 0 ? await encoded(turn.files) : undefined;
-      const { session_id: session } = await post(path`/runs/${before.run_id}/fork`, { message: text, attachments, turn: before.turn, ...this.composer.choices.chosen });
+      const forked = post(path`/runs/${before.run_id}/fork`, { message: text, attachments, turn: before.turn, ...this.composer.choices.chosen });
+      const { session_id: session } = await forked.catch((problem) => { throw namingFiles(problem, turn.files); });
       return this.hooks.go(session);
     }
     if (turn.before > 0) throw new Problem(0, { detail: "What was said before this message was brought into this session from elsewhere: there is no run to go on from." });

@@ -1,12 +1,16 @@
 // The files that go with a message: chosen, dropped or pasted, and shown until it is sent; and those of messages that were.
 
-import { alertLine, announce, appendVisible, button, el, fill, icon } from "./dom.js";
+import { alertLine, announce, appendVisible, button, codeBox, el, fill, icon } from "./dom.js";
 import { bytes, partsOf } from "./format.js";
 
 /** What the server takes of one message. */
 const MOST = 20;
 const MOST_BYTES = 7 * 1024 * 1024;
 const MOST_BYTES_IN_ALL = 20 * 1024 * 1024;
+const MOST_BYTES_OF_TEXT = 1024 * 1024;
+
+/** What begins like an archive, by the ends of the names; documents of an office are made of one. */
+const ARCHIVES = { docx: "a document of Word", xlsx: "a workbook of Excel", pptx: "a presentation of PowerPoint", odt: "a document of an office", ods: "a spreadsheet of an office", odp: "a presentation of an office" };
 
 export class Files {
   constructor() {
@@ -45,13 +49,24 @@ export class Files {
     }
     this.show(refused);
     announce(refused[0] ?? "Attached");
+    this.check([...files], refused);
+  }
+
+  /** Takes out what the server would refuse for its content. What is sent before that is known, it refuses itself. */
+  async check(files, refused) {
+    const whys = await Promise.all(files.map((file) => whyNot(file).catch(() => "")));
+    const found = files.filter((file, at) => whys[at] && this.files.includes(file));
+    if (found.length === 0) return;
+    this.files = this.files.filter((file) => !found.includes(file));
+    this.show([...refused, ...found.map((file) => `${file.name}: ${whys[files.indexOf(file)]}`)]);
+    announce(this.problem.textContent);
   }
 
   show(refused = []) {
     this.list.hidden = this.files.length === 0;
     this.problem.hidden = refused.length === 0;
     appendVisible(fill(this.problem), refused.join("\n"));
-    fill(this.list, this.files.map((file) => el("li", { class: "file" }, icon("clip"), appendVisible(el("span"), file.name), el("span", { class: "hint", text: bytes(file.size) }),
+    fill(this.list, this.files.map((file) => el("li", { class: "file" }, named(file.name, file.size),
       button({ name: "cross", label: `Leave out ${file.name}`, className: "quiet small", onClick: () => { this.files = this.files.filter((other) => other !== file); this.show(); } }))));
   }
 
@@ -70,9 +85,40 @@ export class Files {
   }
 }
 
+/** What a file is called, and its size if it is known. */
+function named(name, size) {
+  return [icon("clip"), appendVisible(el("span"), name), size === undefined ? null : el("span", { class: "hint", text: bytes(size) })];
+}
+
+/** Why a file cannot be sent, whatever else it is; nothing where that is for the server to say. */
+async function whyNot(file) {
+  if (file.size === 0) return "it is empty";
+  const head = String.fromCharCode(...new Uint8Array(await file.slice(0, 5).arrayBuffer()));
+  if (head.startsWith("PK\u0003\u0004")) {
+    const document = ARCHIVES[file.name.toLowerCase().split(".").at(-1)];
+    return document ? `it is ${document}, which no model takes: save it as a PDF or as text, and attach that` : "it is an archive, which no model takes: attach what is in it";
+  }
+  if (!file.type.startsWith("text/") || head === "%PDF-") return "";
+  if (file.size > MOST_BYTES_OF_TEXT) return `a text may have ${bytes(MOST_BYTES_OF_TEXT)}`;
+  const isText = await file.arrayBuffer().then((content) => new TextDecoder("utf-8", { fatal: true }).decode(content)).then(() => true, (error) => !(error instanceof TypeError));
+  return isText ? "" : "it is a text that is not in UTF-8: save it as UTF-8, and attach it again";
+}
+
 /** Files as a turn names them. */
 export async function encoded(files) {
-  return Promise.all(files.map(async (file) => ({ name: file.name, data: await base64(file) })));
+  return Promise.all(files.map(async (file) => {
+    const data = await base64(file).catch(() => {
+      const why = `${file.name} cannot be read: it was changed or removed after it was attached. Leave it out, or attach it again.`;
+      throw Object.assign(new Error(why), { title: "A file could not be read" });
+    });
+    return { name: file.name, data };
+  }));
+}
+
+/** Lets what the server says about a file by its number name it. */
+export function namingFiles(problem, files) {
+  problem.message = String(problem.message).replace(/^attachment (\d+)\b/, (all, at) => files[at - 1]?.name ?? all);
+  return problem;
 }
 
 function base64(file) {
@@ -87,17 +133,49 @@ function base64(file) {
 /** Images that are shown as such; every other kind is named. */
 const SHOWN = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
-/** What is attached to a message that was sent. */
-export function shownFiles(message) {
-  return partsOf(message, "media").map((part) => {
-    const data = part.source?.base64;
-    if (!data || !SHOWN.has(part.media_type)) return el("span", { class: "file" }, icon("clip"), appendVisible(el("span"), part.media_type));
-    return el("img", { class: "attached", alt: `An attached image, ${part.media_type}`, src: `data:${part.media_type};base64,${data}` });
+/** How a text that is attached stands among what the person says: in a part of its own. */
+const TEXT = /^\n\n\[file (?<name>[^\n]*)\]\n(?<text>[^]*)\n\[end of file \k<name>\]$/;
+
+/** What a part of a message is as a file; nothing if it is none. */
+function fileOf(part) {
+  if (part.type === "media") return { type: part.media_type, data: part.source?.base64 };
+  return part.type === "text" ? TEXT.exec(part.text)?.groups : undefined;
+}
+
+const filesIn = (message) => (message?.parts ?? []).map(fileOf).filter(Boolean);
+
+/** What a person said in a message, without the files. */
+export function wordsOf(message) {
+  if (typeof message?.text === "string") return message.text;
+  return partsOf(message, "text").filter((part) => !fileOf(part)).map((part) => part.text).join("\n\n");
+}
+
+/** What is attached to messages that were sent. `files` are the same where this page sent them: no record tells what a picture is
+ *  called. */
+export function shownFiles(messages, files = []) {
+  const all = messages.flatMap(filesIn);
+  return all.map(({ name, text, type, data }, at) => {
+    const called = name ?? (files.length === all.length ? files[at].name : undefined);
+    if (text !== undefined) return shownText(called, text);
+    if (!data || !SHOWN.has(type)) return el("span", { class: "file" }, named(called ?? type));
+    return el("img", { class: "attached", alt: `An attached image, ${called ?? type}`, src: `data:${type};base64,${data}` });
   });
+}
+
+/** A text that can be unfolded: it may be long. */
+function shownText(name, text) {
+  const show = () => { if (node.open && node.childNodes.length === 1) node.append(codeBox(text, { label: name })); };
+  const node = el("details", { class: "attached-text", on: { toggle: show } }, el("summary", { class: "file" }, named(name, new Blob([text]).size), icon("chevron", "chevron")));
+  return node;
+}
+
+/** What is attached to a message that is on its way. */
+export function shownOnTheWay(files) {
+  return files.map((file) => el("span", { class: "file" }, named(file.name, file.size)));
 }
 
 /** The files of a message that was sent, to be sent again. */
 export function filesOf(message) {
-  const media = partsOf(message, "media").filter((part) => part.source?.base64);
-  return media.map((part) => new File([Uint8Array.from(atob(part.source.base64), (sign) => sign.charCodeAt(0))], "attachment", { type: part.media_type }));
+  const all = filesIn(message).filter(({ text, data }) => text !== undefined || data);
+  return all.map(({ name, text, type, data }) => (text === undefined ? new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], "attachment", { type }) : new File([text], name, { type: "text/plain" })));
 }

@@ -6,7 +6,7 @@ import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
 import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, submitOnce, timeOf } from "./dom.js";
 import { clock, costOf, duration, endingOf, oneLine, reasonOf, sumOf, sure, textOf, tokens } from "./format.js";
-import { filesOf, shownFiles } from "./files.js";
+import { filesOf, shownFiles, shownOnTheWay, wordsOf } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
 import { isLast } from "./stream.js";
 import { link } from "./inline.js";
@@ -46,7 +46,7 @@ export class TurnView {
     this.losses = 0;
     this.bubble = el("div", { class: "bubble" });
     this.title = el("h2", { class: "hidden", text: oneLine(text || "A turn", 80) });
-    this.attached = el("div", { class: "files" });
+    this.attached = el("div", { class: "files" }, shownOnTheWay(files));
     this.saidActions = el("div", { class: "row said-actions" }, copyButton(() => this.message, "Copy the message"),
       hooks.edit && button({ name: "pencil", label: "Edit the message and ask again", className: "quiet small", onClick: () => this.edit() }));
     this.said = el("div", { class: "said", hidden: !text }, this.attached, this.bubble, this.saidActions);
@@ -316,11 +316,12 @@ const HANDLERS = {
     if (from) turn.forkedFrom = from.turn < WHOLE ? from : { run_id: from.run_id };
     if (turn.hooks.isLive) turn.tick();
     const messages = (event.spec?.messages ?? []).filter((message) => message.role === "user");
-    fill(turn.attached, messages.flatMap(shownFiles));
+    fill(turn.attached, shownFiles(messages, turn.files));
     // A turn of this page knows its files by name.
     if (turn.files.length === 0) turn.files = messages.flatMap(filesOf);
-    const text = messages.map(textOf).join("\n\n");
-    if (text && !turn.message) {
+    const text = messages.map(wordsOf).join("\n\n");
+    // What the list of runs tells of a message may have its files in it.
+    if (text && text !== turn.message) {
       turn.message = text;
       turn.said.hidden = false;
       turn.title.textContent = oneLine(text, 80);

@@ -74,28 +74,52 @@ export async function attaches_files(world) {
   ]);
   await sees(page, ".composer .line-note", "large.txt: a file may have 7.0 MiB");
   await page.click("[aria-label='Leave out other.txt']");
+  // What no model takes is told by its name, before anything is sent.
+  await page.setInputFiles("#files", [
+    { name: "letter.docx", mimeType: "application/octet-stream", buffer: Buffer.from("PK\u0003\u0004 and more") },
+    { name: "archive.zip", mimeType: "application/zip", buffer: Buffer.from("PK\u0003\u0004 and more") },
+    { name: "empty.txt", mimeType: "text/plain", buffer: Buffer.alloc(0) },
+    { name: "orders.csv", mimeType: "text/csv", buffer: Buffer.from([0x4d, 0xfc, 0x6c, 0x6c, 0x65, 0x72]) },
+  ]);
+  for (const why of ["letter.docx: it is a document of Word", "archive.zip: it is an archive", "empty.txt: it is empty", "orders.csv: it is a text that is not in UTF-8"]) await sees(page, ".composer .line-note", why);
   assert.equal(await page.locator(".composer .file").count(), 2);
   await world.picture(page, "files-attached");
   await world.accessible(page, "files attached");
-  await ask(page, "private matters");
+  const held = await hold(page, "**/api/v1/sessions");
+  await say(page, "private matters");
+  const making = await held.asked;
+  assert.deepEqual(await page.locator(".turn .said .file").allTextContents(), ["list.txt5 B", "point.png70 B"], "they are there at once");
+  await making.continue();
+  await over(page, 1);
   assert.equal(await page.locator(".composer .file").count(), 0);
+  await sees(page, ".turn .said .file", "list.txt");
   const attached = ".turn .said img[src^='data:image/png']";
   assert.equal(await page.locator(attached).count(), 1);
   await page.reload();
   await over(page, 1);
   assert.equal(await page.locator(attached).count(), 1, "it is there after a reload");
-  await sees(page, ".turn .bubble", "Milk.");
+  // A text can be unfolded, and is none of the words.
+  assert.equal(await page.locator(".turn .bubble").innerText(), "private matters");
+  await page.click(".turn .said .file");
+  await sees(page, ".turn .said pre", "Milk.");
+  await world.picture(page, "files-unfolded");
   await page.click("[aria-label='Send the message again']");
   await over(page, 2);
   assert.equal(await page.locator(attached).count(), 2, "and goes along when the message is sent again");
   await world.picture(page, "files-sent");
-  assert.equal((await world.api("/runs")).runs.length, 2);
+  assert.deepEqual(await page.locator(".turn .bubble").allInnerTexts(), ["private matters", "private matters"]);
+  const { runs } = await world.api("/runs");
+  assert.equal(runs.length, 2);
+  const { history } = await world.api(`/sessions/${runs[0].session_id}`);
+  const [first, again] = history.filter(({ role }) => role === "user").map(({ parts }) => parts);
+  assert.ok(JSON.stringify(first).includes("Milk."));
+  assert.deepEqual(again, first, "the same is sent again");
   // What the server refuses goes back to where it was written.
-  await page.setInputFiles("#files", [{ name: "archive.zip", mimeType: "application/zip", buffer: Buffer.from("PK\u0003\u0004 and more") }]);
+  await page.setInputFiles("#files", [{ name: "odd.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2]) }]);
   await say(page, "look at this");
-  await sees(page, ".failure", "attachment 1 cannot be sent: it is");
+  await sees(page, ".failure", "odd.bin cannot be sent: it is of an unknown kind");
   assert.equal(await page.inputValue("#message"), "look at this");
-  await sees(page, ".composer .file", "archive.zip");
+  await sees(page, ".composer .file", "odd.bin");
   // Sent again from its turn, it is not in the field to be sent once more, unless it is refused again.
   const { asked } = await hold(page, "**/turns");
   await page.click("text=Send again");
@@ -111,7 +135,7 @@ export async function attaches_files(world) {
   await page.locator(".failure").nth(2).waitFor();
   assert.equal(await page.inputValue("#message"), "look at that");
   await page.fill("#message", "");
-  await page.click("[aria-label='Leave out archive.zip']");
+  await page.click("[aria-label='Leave out odd.bin']");
   // Cells come with a picture of themselves, and a picture alone is one.
   const pasted = (texts) => page.evaluate((all) => {
     const clipboardData = new DataTransfer();
@@ -889,10 +913,10 @@ export async function asks_again_with_the_files_of_the_message(world) {
   const page = await world.open();
   await ask(page, "markdown please");
   // A message that is refused leaves nothing to go on from.
-  await page.setInputFiles("#files", [{ name: "archive.zip", mimeType: "application/zip", buffer: Buffer.from("PK\u0003\u0004 and more") }]);
+  await page.setInputFiles("#files", [{ name: "odd.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2]) }]);
   await say(page, "look at this");
-  await sees(page, ".failure", "attachment 1 cannot be sent");
-  await page.click("[aria-label='Leave out archive.zip']");
+  await sees(page, ".failure", "odd.bin cannot be sent");
+  await page.click("[aria-label='Leave out odd.bin']");
   await page.setInputFiles("#files", [{ name: "point.png", mimeType: "image/png", buffer: POINT }]);
   await ask(page, "private matters");
   const old = new URL(page.url()).hash;
