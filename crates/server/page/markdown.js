@@ -3,7 +3,7 @@
 // A text that grows is laid out block by block: what is complete stays as it is, and of the last block what is still the same. A
 // long one is laid out in portions, so that the page goes on answering.
 
-import { copyButton, el } from "./dom.js";
+import { appendInOrder, copyButton, el } from "./dom.js";
 import { appendCode } from "./highlight.js";
 import { appendInline } from "./inline.js";
 
@@ -17,6 +17,10 @@ const UNDERLINE = /^ {0,3}(={3,}|-{3,})\s*$/;
 const INDENTED = /^(?: {4}|\t)/;
 const QUOTE = /^ {0,3}> ?/;
 const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+/** What begins a formula that ends in another line. */
+const MATH = /^ {0,3}(?:(\$\$)(?!.*\$\$)|\\\[(?=\s|$)(?!.*\\\]))/;
+/** How many lines such a formula may have. */
+const MOST_LINES = 50;
 const DEEPEST = 6;
 
 /** Lays out a whole text in a node. */
@@ -121,6 +125,16 @@ function border(text) {
     if (next < 0) break;
     const line = text.slice(at, next);
     const mark = FENCE.exec(line)?.[2];
+    if (!fence && MATH.test(line)) {
+      const ahead = text.slice(at).split("\n", MOST_LINES + 1);
+      const end = mathEnd(ahead.slice(0, -1), 0);
+      // Nobody knows yet whether it is one.
+      if (end === undefined && ahead.length <= MOST_LINES) break;
+      if (end > 0) {
+        at += ahead.slice(0, end + 1).join("\n").length + 1;
+        continue;
+      }
+    }
     if (mark && !fence) fence = mark;
     else if (fence && closes(line, fence)) fence = "";
     else if (!fence && line.trim() === "") {
@@ -164,9 +178,24 @@ function block(all, at, depth) {
   if (QUOTE.test(line)) return quotation(all, at, depth);
   if (ITEM.test(line)) return list(all, at, depth);
   if (isTable(all, at)) return table(all, at);
+  const end = mathEnd(all, at);
+  if (end > 0) return [el("p", {}, appendInOrder(el("code", { class: "math" }), all.slice(at, end + 1).join("\n"))), end + 1];
   // What is within something else is indented for other reasons.
   if (depth === 0 && INDENTED.test(line)) return indented(all, at);
   return paragraph(all, at, depth);
+}
+
+/** The line in which a formula ends that begins here; 0 if none does, and nothing while there may be such a line to come. */
+function mathEnd(all, at) {
+  const begin = MATH.exec(all[at]);
+  if (!begin) return 0;
+  const close = begin[1] ?? "\\]";
+  for (let end = at + 1; end < at + MOST_LINES; end += 1) {
+    if (all[end] === undefined) return undefined;
+    if (all[end].includes(close)) return all[end].trimEnd().endsWith(close) && all[end].split(close).length === 2 ? end : 0;
+    if (FENCE.test(all[end])) return 0;
+  }
+  return 0;
 }
 
 function code(all, at, [, indent, mark, language]) {
@@ -283,7 +312,7 @@ function table(all, at) {
 
 function paragraph(all, at, depth) {
   let end = at + 1;
-  while (end < all.length && all[end].trim() !== "" && !(depth <= DEEPEST && (starts(all[end]) || UNDERLINE.test(all[end]) || isTable(all, end)))) end += 1;
+  while (end < all.length && all[end].trim() !== "" && !(depth <= DEEPEST && (starts(all[end]) || UNDERLINE.test(all[end]) || isTable(all, end) || mathEnd(all, end) > 0))) end += 1;
   const level = UNDERLINE.exec(all[end] ?? "")?.[1][0];
   const node = el(level === undefined ? "p" : level === "=" ? "h3" : "h4");
   return [appendInline(node, all.slice(at, end).map((line) => line.trimStart()).join("\n")), level === undefined ? end : end + 1];

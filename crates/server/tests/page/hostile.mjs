@@ -206,6 +206,13 @@ const MARKDOWN = [
   ["\\(a_1 \\{b\\}\\) and \\[x\\]", "<p><code>\\(a_1 \\{b\\}\\)</code> and [x]</p>"],
   ["$$\na \\\\\nb\n$$", "<p><code>$$\na \\\\\nb\n$$</code></p>"],
   ["\\[\n\\frac{a}{b}\n\\]", "<p><code>\\[\n\\frac{a}{b}\n\\]</code></p>"],
+  ["$$\na\n\n- b\n= c\n$$\n\nd", "<p><code>$$\na\n\n- b\n= c\n$$</code></p><p>d</p>"],
+  ["So:\n\\[\na\n+ b\n\\]\nand *c*", "<p>So:</p><p><code>\\[\na\n+ b\n\\]</code></p><p>and <em>c</em></p>"],
+  ["$$ *a*\n\n```\n$$\n```", "<p>$$ <em>a</em></p><pre><code>$$</code></pre>"],
+  ["$$\n*a*\n\nb", "<p>$$\n<em>a</em></p><p>b</p>"],
+  ["($x_i^{*} = y_i^{*}$), $a*b*c$, $\\{x \\mid x>0\\}$ and $2n$", "<p>(<code>$x_i^{*} = y_i^{*}$</code>), <code>$a*b*c$</code>, <code>$\\{x \\mid x&gt;0\\}$</code> and <code>$2n$</code></p>"],
+  ["Price $5 and $6, $5-$6, *US$7*, $8 *or* so (in US$)", "<p>Price $5 and $6, $5-$6, <em>US$7</em>, $8 <em>or</em> so (in US$)</p>"],
+  ["$HOME/$USER, `$a`$ *b* $", "<p>$HOME/$USER, <code>$a</code>$ <em>b</em> $</p>"],
   ["```\nopen", "<pre><code>open</code></pre>"],
   ["", ""],
 ];
@@ -234,7 +241,7 @@ export async function renders_markdown(world) {
       return bare(at);
     };
     const all = cases.map(([text]) => text).join("\n\n");
-    const slow = ["*", "[", "`", "_", "~", "<", "\\", "**a ", "_a ", "[a](", "![", "<http://", "http://", "a ", "`a", "> ", "- ", "|", "| - ", "\n- ", "\n> ", "\n", "\n\n  ", "***", "**a***", "__a", "``` ", "```a `", "  \n", "1. ", "\\(", "\\(a ", "\\[ ", "$$", "$$ a ", "&", "&#", "&#1", "<br", "[a](<", "a\n===\n", "    a\n\n", "    \n"].map((part) => part.repeat(Math.ceil(29_000 / part.length)));
+    const slow = ["*", "[", "`", "_", "~", "<", "\\", "**a ", "_a ", "[a](", "![", "<http://", "http://", "a ", "`a", "> ", "- ", "|", "| - ", "\n- ", "\n> ", "\n", "\n\n  ", "***", "**a***", "__a", "``` ", "```a `", "  \n", "1. ", "\\(", "\\(a ", "\\[ ", "$$", "$$ a ", "$$\n", "$$\n\n", "\\[\n", "$", "$a", "$a ", "$1 ", "$1 a b ", "$\\", "&", "&#", "&#1", "<br", "[a](<", "a\n===\n", "    a\n\n", "    \n"].map((part) => part.repeat(Math.ceil(29_000 / part.length)));
     const took = slow.map((text) => { const begun = performance.now(); render(document.createElement("div"), text); return Math.round(performance.now() - begun); });
     return { whole, each: cases.map(([text]) => grow(text)), grown: grow(all), once: bare(render(document.createElement("div"), all)), took };
   }, MARKDOWN);
