@@ -294,3 +294,26 @@ export async function says_by_lines_what_colors_do_not_say(world) {
   assert.notEqual((await look(".stats-bar span")).fill, (await look(".stats-bar i")).fill);
   await world.picture(page, "forced-colors-statistics");
 }
+
+export async function breaks_no_word_of_a_table(world) {
+  for (const viewport of [WIDE, PHONE]) {
+    const page = await world.open({ viewport });
+    const lines = await page.evaluate(async () => {
+      const { render } = await import("/assets/markdown.js");
+      const node = Object.assign(document.createElement("div"), { className: "md" });
+      document.querySelector(".notice").replaceChildren(node);
+      const long = "It has everything that a small company needs and more than that. ".repeat(6);
+      render(node, `| Plan | For | Costs | What it is | \n| --- | --- | --- | --- |\n| Basic | Team | \`monthly\` | ${long} |\n| Other | All | https://example.com/${"a".repeat(300)} | ${long} |`);
+      const heights = [...node.querySelectorAll("tbody tr:first-child td")].map((cell) => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map(({ top }) => Math.round(top / 8))).size;
+      });
+      return { heights: heights.slice(0, 3), width: node.querySelector("table").offsetWidth };
+    });
+    assert.deepEqual(lines.heights, [1, 1, 1], "each word stands on one line");
+    assert.ok(lines.width < 1200, `an address does not make it as wide as itself: ${lines.width}`);
+    await world.picture(page, `table-${viewport === PHONE ? "phone" : "wide"}`);
+    await world.accessible(page, "a table");
+  }
+}

@@ -119,6 +119,7 @@ scenarios! {
     fn an_answer_says_when_it_was_given_and_a_button_that_it_copied() = "says_when_and_that_it_was_copied";
     fn nothing_is_offered_for_a_session_that_is_not_there() = "offers_nothing_for_a_session_that_is_not_there";
     fn where_the_system_gives_all_colors_lines_and_patterns_say_what_colors_would() = "says_by_lines_what_colors_do_not_say";
+    fn the_words_of_a_table_stay_whole_and_it_is_scrolled_instead() = "breaks_no_word_of_a_table";
     fn a_command_that_failed_is_not_taken_for_one_that_did_not() = "says_how_a_command_ended";
     fn a_waterfall_and_what_a_bar_stands_for_have_room_on_a_laptop() = "lays_a_run_out_on_a_laptop";
     fn nothing_is_said_of_a_run_before_it_is_known() = "says_nothing_of_a_run_before_it_is_known";
