@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis_engine::{OrchestratorBuilder, Sessions};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{LiveFeed, SessionStore, StoreError};
-use neuraxis_sql::{Contents, OpenError, SqlStore};
+use neuraxis_sql::{Contents, OlderSchema, OpenError, SqlStore};
 
 use crate::app::BuildError;
 use crate::config::{Config, Origin};
@@ -16,6 +16,9 @@ use crate::names::shown;
 
 /// The schemes of the stores that this build has.
 pub(crate) const STORES: &str = "memory:, sqlite://PATH, postgres://USER@HOST/DATABASE";
+
+/// The module that warns as the database of a store is brought up to date: for whoever shows a person that and not the whole log.
+pub const SCHEMA_MODULE: &str = "neuraxis_sql::schema";
 
 /// A store that is open. A clone is another way to the same one.
 #[derive(Debug, Clone)]
@@ -27,14 +30,35 @@ pub struct OpenStore {
 }
 
 impl OpenStore {
-    /// Opens the store that the configuration names. A file is made if it is missing; its folder only if it is the user's
-    /// data folder, since one that somebody named and that is not there may be a slip. A copy of its log is without the
-    /// secrets that are known and what `[telemetry]` wants out.
+    /// Opens the store that the configuration names, and brings an older schema up to date. A file is made if it is missing;
+    /// its folder only if it is the user's data folder, since one that somebody named and that is not there may be a slip. A copy
+    /// of its log is without the secrets that are known and what `[telemetry]` wants out.
     ///
     /// # Errors
     ///
     /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
     pub async fn open(config: &Config, environment: &Environment) -> Result<Self, BuildError> {
+        Self::opened(config, environment, OlderSchema::BroughtUpToDate).await
+    }
+
+    /// As [`open`](Self::open), for whoever only looks: a database with an older schema is not changed, beneath programs that may
+    /// still use it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`OpenError::Older`] in a [`BuildError::Database`].
+    pub async fn open_to_look(
+        config: &Config,
+        environment: &Environment,
+    ) -> Result<Self, BuildError> {
+        Self::opened(config, environment, OlderSchema::Refused).await
+    }
+
+    async fn opened(
+        config: &Config,
+        environment: &Environment,
+        older_schema: OlderSchema,
+    ) -> Result<Self, BuildError> {
         let url = config.store().url();
         let log = config.store().log.clone().map(|log| {
             let secrets = secrets_of(config, environment);
@@ -61,6 +85,7 @@ impl OpenStore {
         }
         let mut database = config.store().database();
         database.log = log;
+        database.older_schema = older_schema;
         let at = config.origin("store.url");
         let folder = database
             .file()

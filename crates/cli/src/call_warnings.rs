@@ -1,10 +1,11 @@
 //! Shows what the adapters of models warn of while a call is made: what whoever reads the answer should know of how it came about,
-//! such as that the model took no tools.
+//! such as that the model took no tools. And that the store is brought up to date, which is not taken back.
 //!
 //! Not the rest of what the crates log: the command line keeps no log.
 
 use std::fmt::Debug;
 
+use neuraxis_app::SCHEMA_MODULE;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -12,12 +13,13 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::progress;
 
-/// The modules whose warnings are about what one call met. Those about what a model never takes, such as a temperature, would
-/// come with each command.
-const OF_CALLS: [&str; 3] = [
+/// The modules whose warnings are about what one call met, or about the store. Those about what a model never takes, such as a
+/// temperature, would come with each command.
+const SHOWN: [&str; 4] = [
     "neuraxis_wire",
     "neuraxis_anthropic::decode",
     "neuraxis_anthropic::encode::schema",
+    SCHEMA_MODULE,
 ];
 
 /// Shows such warnings from now on.
@@ -30,12 +32,12 @@ struct CallWarnings;
 
 impl Subscriber for CallWarnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let is_of_call = || {
-            OF_CALLS
+        let is_shown = || {
+            SHOWN
                 .iter()
                 .any(|module| metadata.target().starts_with(module))
         };
-        metadata.is_event() && *metadata.level() == Level::WARN && is_of_call()
+        metadata.is_event() && *metadata.level() == Level::WARN && is_shown()
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {

@@ -222,7 +222,7 @@ fn of_store(
     };
     runtime.block_on(async {
         // Nothing is said of what is ignored: it would stand in the line that is being typed.
-        match OpenStore::open(&loaded.config, &loaded.environment).await {
+        match OpenStore::open_to_look(&loaded.config, &loaded.environment).await {
             Ok(open) => with_store(open, values).await,
             Err(_) => Vec::new(),
         }

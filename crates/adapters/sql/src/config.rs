@@ -58,6 +58,9 @@ pub struct SqlConfig {
     /// The most pages of 4 KiB that a file may have; not part of the section. No limit but that of the disk if `None`.
     #[serde(skip)]
     pub max_pages: Option<u32>,
+    /// What becomes of a database with an older schema; not part of the section. It is brought up to date.
+    #[serde(skip)]
+    pub older_schema: OlderSchema,
 }
 
 impl SqlConfig {
@@ -78,6 +81,7 @@ impl SqlConfig {
             log: None,
             bounds: RunBounds::default(),
             max_pages: None,
+            older_schema: OlderSchema::default(),
         }
     }
 }
@@ -94,6 +98,7 @@ impl fmt::Debug for SqlConfig {
             .field("log", &self.log)
             .field("bounds", &self.bounds)
             .field("max_pages", &self.max_pages)
+            .field("older_schema", &self.older_schema)
             .finish()
     }
 }
@@ -109,6 +114,17 @@ pub enum Durability {
     /// Everything that was committed after a crash of this process. A power cut, or a crash of the database server, may
     /// take the last commits, never a part of one and never one from the middle.
     Normal,
+}
+
+/// What becomes of a database that has an older schema than this program needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OlderSchema {
+    /// It is brought up to date. Programs of older versions may refuse it from then on.
+    #[default]
+    BroughtUpToDate,
+    /// It is refused, and not changed: for whoever only looks.
+    Refused,
 }
 
 const fn default_lease() -> Duration {

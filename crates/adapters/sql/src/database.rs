@@ -78,7 +78,7 @@ impl Database {
         database.current(config).await
     }
 
-    /// Brings the schema up to date.
+    /// Brings the schema up to date, unless an older one is to be refused.
     async fn current(self, config: &SqlConfig) -> Result<Self, OpenError> {
         let database = self;
         // What is not ours is not even opened in earnest.
@@ -86,13 +86,13 @@ impl Database {
             schema::recognize(&database.place, header)?;
             // A connection that may write would change what is only read, such as a backup, or could not be made on a disk that
             // is read-only: it is made once there is something to write.
-            if schema::is_current(&database, header).await {
+            if schema::is_current(&database, header, config.older_schema).await? {
                 return Ok(database);
             }
         }
         let connected = database.writer().await;
         let mut link = connected.map_err(|error| database.not_opened(error))?;
-        let migrated = schema::migrate(&database, &mut link).await;
+        let migrated = schema::migrate(&database, &mut link, config.older_schema).await;
         // A connection that is only dropped is closed some time later, perhaps after the store is.
         link.close().await;
         migrated?;

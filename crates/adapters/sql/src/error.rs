@@ -67,6 +67,19 @@ pub enum OpenError {
         /// Ours.
         known: i64,
     },
+    /// It has an older schema, and was to be opened only as it is: [`OlderSchema::Refused`](crate::OlderSchema::Refused).
+    #[error(
+        "{place} has schema version {found}; this version of the program brings it to {known} once it is used, not only looked \
+         at, and older programs may refuse it from then on"
+    )]
+    Older {
+        /// The database.
+        place: String,
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
     /// Another process keeps it locked.
     #[error("{place} is locked by another process")]
     Locked {

@@ -47,7 +47,7 @@ mod step;
 mod store;
 mod writer;
 
-pub use config::{Durability, SqlConfig};
+pub use config::{Durability, OlderSchema, SqlConfig};
 pub use error::OpenError;
 #[cfg(feature = "postgres")]
 pub use live_feed::PostgresLiveFeed;

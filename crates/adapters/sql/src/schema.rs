@@ -16,6 +16,7 @@ use neuraxis_ports::StoreError;
 use sqlx::migrate::{Migration, MigrationType};
 use sqlx::{AssertSqlSafe, Error, SqlSafeStr};
 
+use crate::config::OlderSchema;
 use crate::database::{Database, Dialect, Header};
 use crate::error::{Failure, OpenError};
 use crate::link::{Link, Row, values};
@@ -126,22 +127,47 @@ async fn usable(dialect: Dialect, link: &mut Link, found: i64) -> Result<i64, Er
 
 /// Tells whether a file, by its header and by what is read from it once it is open, needs nothing more. What cannot be read is left
 /// to [`migrate`], which says why.
-pub(crate) async fn is_current(database: &Database, header: Header) -> bool {
-    if header.version != LATEST {
-        return false;
+pub(crate) async fn is_current(
+    database: &Database,
+    header: Header,
+    older: OlderSchema,
+) -> Result<bool, OpenError> {
+    if header.version != LATEST && older == OlderSchema::BroughtUpToDate {
+        return Ok(false);
     }
     let Ok(mut link) = database.reader().await else {
-        return false;
+        return Ok(false);
     };
     let version = version(database.dialect, &mut link).await;
-    let is_current =
-        matches!(version, Ok(LATEST)) && recognize_open(database, &mut link).await.is_ok();
+    let is_ours = recognize_open(database, &mut link).await.is_ok();
     link.close().await;
-    is_current
+    match version {
+        Ok(found) if is_ours => {
+            check_older(database, found, older)?;
+            Ok(found == LATEST)
+        }
+        _ => Ok(false),
+    }
 }
 
-/// Brings a database up to date.
-pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), OpenError> {
+/// Refuses a database with an older schema where it is not to be brought up to date. A new one has none.
+fn check_older(database: &Database, found: i64, older: OlderSchema) -> Result<(), OpenError> {
+    if older == OlderSchema::Refused && (1..LATEST).contains(&found) {
+        return Err(OpenError::Older {
+            place: database.place.clone(),
+            found,
+            known: LATEST,
+        });
+    }
+    Ok(())
+}
+
+/// Brings a database up to date, unless its schema is older and that is to be refused.
+pub(crate) async fn migrate(
+    database: &Database,
+    link: &mut Link,
+    older: OlderSchema,
+) -> Result<(), OpenError> {
     let not_opened = |error: Error| database.not_opened(error);
     let dialect = database.dialect;
     if dialect == Dialect::Sqlite && version(dialect, link).await.map_err(not_opened)? == LATEST {
@@ -150,7 +176,7 @@ pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), 
     }
     begin(dialect, link).await.map_err(not_opened)?;
     let migrated = match recognize_open(database, link).await {
-        Ok(()) => up_to_date(database, link).await,
+        Ok(()) => up_to_date(database, link, older).await,
         Err(error) => Err(error),
     };
     let end = match migrated {
@@ -259,7 +285,11 @@ async fn header(dialect: Dialect, link: &mut Link) -> Result<Header, Error> {
 }
 
 /// Applies the migrations that a database does not have.
-async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenError> {
+async fn up_to_date(
+    database: &Database,
+    link: &mut Link,
+    older: OlderSchema,
+) -> Result<(), OpenError> {
     let not_opened = |error: Error| database.not_opened(error);
     let dialect = database.dialect;
     let found = version(dialect, link).await.map_err(not_opened)?;
@@ -274,6 +304,14 @@ async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenErro
     }
     if found >= LATEST {
         return Ok(());
+    }
+    check_older(database, found, older)?;
+    if found > 0 {
+        // Whoever began it is to know, before it takes its time: it is not taken back.
+        tracing::warn!(
+            "{} has schema version {found} and is brought to {LATEST}: older programs may refuse it from then on",
+            database.place
+        );
     }
     link.wait_without_limit();
     // Versions before sqlx's notes were noted as a number alone.

@@ -130,6 +130,28 @@ fn who_reads_does_not_wait_for_who_writes_and_who_writes_tries_again() {
 }
 
 #[test]
+fn the_doctor_leaves_a_store_of_an_older_version_as_it_is_and_what_does_not_says_so() {
+    let machine = Machine::new();
+    let file = machine.database();
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters/sql/tests/sql");
+    std::fs::copy(format!("{fixtures}/schema-8.db"), &file).unwrap();
+    let before = std::fs::read(&file).unwrap();
+    let diagnosis = machine.run(["doctor", "--offline"]);
+    assert!(
+        diagnosis.stdout.contains("has schema version 8"),
+        "{diagnosis:?}"
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), before, "it was changed");
+    let told = "has schema version 8 and is brought to ";
+    for times in [1, 0] {
+        let listed = machine.run(["sessions", "list"]);
+        assert_eq!(listed.stderr.matches(told).count(), times, "{listed:?}");
+        listed.stdout_of(0);
+    }
+}
+
+#[test]
 fn a_server_that_is_away_is_told_of_in_the_words_of_servers() {
     let machine = Machine::new();
     let away = ["--set", "store.url=postgres://me@127.0.0.1:1/x"];

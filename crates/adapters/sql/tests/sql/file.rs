@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use neuraxis_core::SessionMetrics;
 use neuraxis_ports::{RunLog as _, SessionFilter, SessionIndex as _};
-use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
+use neuraxis_sql::{OlderSchema, OpenError, SqlConfig, SqlStore};
 use sqlx::{Connection, SqliteConnection};
 
 use crate::support::{Busy, config_in, open, records};
@@ -63,6 +63,31 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     assert_eq!(std::fs::read(&path).unwrap(), before, "nothing was changed");
     assert!(error.contains("schema version 99"), "{error}");
     assert!(error.contains("up to 9"), "{error}");
+}
+
+#[tokio::test]
+async fn an_older_schema_is_left_as_it_is_for_whoever_only_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config_in(folder.path());
+    config.older_schema = OlderSchema::Refused;
+    let path = folder.path().join("sessions.db");
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-8.db");
+    std::fs::copy(fixture, &path).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let error = SqlStore::open(&config).await.unwrap_err();
+    assert!(
+        matches!(error, OpenError::Older { found: 8, .. }),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), before, "nothing was changed");
+
+    config.older_schema = OlderSchema::BroughtUpToDate;
+    open(&config).await.close().await;
+    // What is current is opened, and so is what is new.
+    config.older_schema = OlderSchema::Refused;
+    open(&config).await.close().await;
+    std::fs::remove_file(&path).unwrap();
+    open(&config).await.close().await;
 }
 
 /// The files were written by the first code with each schema; they stay as they are.

@@ -141,7 +141,7 @@ fn trust(found: &FoundFile) -> Check {
 }
 
 async fn store(config: &Config, environment: &Environment) -> Check {
-    match OpenStore::open(config, environment).await {
+    match OpenStore::open_to_look(config, environment).await {
         Ok(store) => {
             let checked = store.check().await;
             store.close().await;
@@ -161,6 +161,13 @@ async fn store(config: &Config, environment: &Environment) -> Check {
                 }
             }
         }
+        Err(BuildError::Database {
+            source: older @ OpenError::Older { .. },
+            ..
+        }) => Check::here("store", Outcome::Warning, older.to_string()).fix(
+            "take a backup and end the programs of older versions that use it; then a server, `neuraxis ask` or `neuraxis chat` \
+             brings it up to date",
+        ),
         Err(error) => {
             let fix = match &error {
                 BuildError::StoreFolder { .. } => {
