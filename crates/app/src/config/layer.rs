@@ -89,9 +89,12 @@ impl Layer {
         };
         let wrong = |error| not_toml(&source, text, &error);
         let spanned = DeTable::parse(text).map_err(wrong)?;
+        let mut positions = Positions::of(text, spanned.get_ref());
+        let mut table: Table = toml::from_str(text).map_err(wrong)?;
+        rename_earlier(&mut table, &mut positions);
         Ok(Self {
-            positions: Positions::of(text, spanned.get_ref()),
-            table: toml::from_str(text).map_err(wrong)?,
+            positions,
+            table,
             rank,
             source: source.clone(),
             standing: Standing::Own,
@@ -111,12 +114,16 @@ impl Layer {
             at: source.clone(),
             fault: Box::new(Fault::NoKey(shown(key))),
         })?;
-        let layer = |value: Value| Self {
-            source: source.clone(),
-            rank: *rank,
-            table: nested(&names, value),
-            positions: Positions::default(),
-            standing: Standing::Own,
+        let layer = |value: Value| {
+            let (mut table, mut positions) = (nested(&names, value), Positions::default());
+            rename_earlier(&mut table, &mut positions);
+            Self {
+                source: source.clone(),
+                rank: *rank,
+                table,
+                positions,
+                standing: Standing::Own,
+            }
         };
         let value = ValueDeserializer::parse(text).and_then(Value::deserialize);
         let value = value.ok();
@@ -283,6 +290,25 @@ fn at(source: &Origin, position: Option<Position>) -> Origin {
             column,
         },
         _ => source.clone(),
+    }
+}
+
+/// Gives a key that earlier versions called otherwise the name that it has now, so that it is one key in all sources. Where a source
+/// says both, it is refused for that when it is read.
+fn rename_earlier(table: &mut Table, positions: &mut Positions) {
+    let channels = table.get_mut("channels").and_then(Value::as_table_mut);
+    for (name, channel) in channels.into_iter().flatten() {
+        let Value::Table(channel) = channel else {
+            continue;
+        };
+        if channel.contains_key("agent") {
+            continue;
+        }
+        if let Some(agent) = channel.remove("profile") {
+            channel.insert("agent".to_owned(), agent);
+            let path = |key: &str| ["channels", name.as_str(), key].map(str::to_owned);
+            positions.rename(&path("profile"), &path("agent"));
+        }
     }
 }
 

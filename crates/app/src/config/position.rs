@@ -43,6 +43,13 @@ impl Positions {
         above.find_map(|names| self.0.get(names).map(|position| position.value))
     }
 
+    /// Lets a key be found by other names.
+    pub(super) fn rename(&mut self, from: &[String], to: &[String]) {
+        if let Some(position) = self.0.remove(from) {
+            self.0.insert(to.to_vec(), position);
+        }
+    }
+
     fn add(&mut self, lines: &Lines<'_>, names: &mut Vec<String>, table: &DeTable<'_>) {
         for (key, value) in table {
             names.push(key.get_ref().clone().into_owned());

@@ -147,6 +147,46 @@ fn without_any_source_the_defaults_are_in_force() {
 }
 
 #[test]
+fn the_earlier_name_of_a_key_is_the_same_key_in_every_source() {
+    let old = "[channels.chat]\nprofile = 'researcher'\n";
+    let new = "[channels.chat]\nagent = 'main_thread'\n";
+    let key = "channels.chat.agent";
+    let agent = |machine: &Machine, sources: &Sources| {
+        let config = machine.load_from(sources).unwrap();
+        let settings = config.settings();
+        let setting = settings.into_iter().find(|setting| setting.key == key);
+        setting.unwrap()
+    };
+    let machine = Machine::new().with_file("user/neuraxis.toml", old);
+    let set = agent(&machine, &Sources::default());
+    assert_eq!(set.value, r#""researcher""#);
+    assert!(
+        matches!(set.origin, Origin::File { line: 2, .. }),
+        "{:?}",
+        set.origin
+    );
+    let both = machine.with_file(FOUND, new);
+    let set = agent(&both, &Sources::default());
+    assert_eq!(set.value, r#""main_thread""#);
+    for name in ["profile", "agent"] {
+        let key = format!("channels.chat.{name}");
+        let flag = Sources::default().with_flag("--set", &key, "researcher");
+        assert_eq!(agent(&both, &flag).value, r#""researcher""#, "{name}");
+    }
+    let turned = Machine::new()
+        .with_file("user/neuraxis.toml", new)
+        .with_variable("NEURAXIS_CHANNELS__CHAT__PROFILE", "researcher");
+    let set = agent(&turned, &Sources::default());
+    assert_eq!(set.value, r#""researcher""#);
+    // One source says one thing.
+    let twice = format!("{old}agent = 'main_thread'\n");
+    let complaint = Machine::new()
+        .with_file("user/neuraxis.toml", &twice)
+        .complaint();
+    assert!(complaint.contains("duplicate field"), "{complaint}");
+}
+
+#[test]
 fn each_source_overrides_single_keys_of_the_weaker_ones() {
     let machine = Machine::new()
         .with_file(
