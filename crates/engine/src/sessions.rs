@@ -128,7 +128,7 @@ impl Sessions {
     }
 
     /// Checks that a session is what was kept, none of its records changed, removed or moved, and returns where its hash
-    /// chain ends: at `expect`, if that was noted elsewhere.
+    /// chain ends. Where `expect` was noted elsewhere, the chain has to have had that head, and may have gone on since.
     ///
     /// # Errors
     ///

@@ -68,7 +68,7 @@ pub use question::{Person, QuestionReply};
 pub use request_context::{ContextError, RequestContext, StoredContext, StoredValues};
 pub use secret::Secret;
 pub use store::{
-    ChainHead, Ending, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES,
+    ChainHead, Ending, ExpectedHead, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES,
     MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, OutputChunk, OutputHead, OutputPage, OutputPlace,
     RunBounds, RunFilter, RunLease, RunLog, RunOutputs, RunSize, RunStart, RunSummary, Session,
     SessionCursor, SessionFilter, SessionIndex, SessionStore, Standing, StatsFilter, StoreError,

@@ -22,7 +22,9 @@ pub use outputs::{
 };
 pub use run::{KeyedRequest, RunFilter, RunLease, RunStart, RunSummary};
 pub use run_log::RunLog;
-pub use session::{ChainHead, Session, SessionCursor, SessionFilter, Standing, UsageOf};
+pub use session::{
+    ChainHead, ExpectedHead, Session, SessionCursor, SessionFilter, Standing, UsageOf,
+};
 pub use session_index::SessionIndex;
 pub use stats::StatsFilter;
 

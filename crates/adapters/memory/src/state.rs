@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::{Carried, LogSummary, Stats};
-use neuraxis_core::{Record, RunId, SessionId, SessionMetrics, Transcript, continued_history};
+use neuraxis_core::{
+    ContentHash, Record, RunId, SessionId, SessionMetrics, Transcript, continued_history,
+};
 use neuraxis_ports::{
-    ChainHead, Ending, RunBounds, RunFilter, RunLease, RunStart, RunSummary, Session,
+    ChainHead, Ending, ExpectedHead, RunBounds, RunFilter, RunLease, RunStart, RunSummary, Session,
     SessionCursor, SessionFilter, Standing, StatsFilter, StoreError, UsageOf,
 };
 
@@ -445,6 +447,24 @@ impl State {
             .runs_of(conversation)
             .flat_map(|run| run.records().iter());
         Ok(ChainHead::start(&conversation.session).with_records(records.map(AsRef::as_ref)))
+    }
+
+    /// Follows the chain, and looks for a head that was noted elsewhere.
+    pub(crate) fn verify(
+        &self,
+        id: &SessionId,
+        expect: Option<ContentHash>,
+    ) -> Result<ChainHead, StoreError> {
+        let conversation = self.conversation(id)?;
+        let mut head = ChainHead::start(&conversation.session);
+        let mut expected = ExpectedHead::new(expect, head);
+        for run in self.runs_of(conversation) {
+            for record in run.records() {
+                head = head.with_records([record.as_ref()]);
+                expected.pass(head);
+            }
+        }
+        expected.met(head)
     }
 
     fn runs_of(&self, conversation: &Conversation) -> impl DoubleEndedIterator<Item = &Run> {

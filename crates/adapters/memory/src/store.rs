@@ -268,6 +268,6 @@ impl SessionIndex for MemoryStore {
         session: &SessionId,
         expect: Option<ContentHash>,
     ) -> Result<ChainHead, StoreError> {
-        self.state().chain(session)?.expect(expect)
+        self.state().verify(session, expect)
     }
 }

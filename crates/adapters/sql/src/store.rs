@@ -489,9 +489,7 @@ impl SessionIndex for SqlStore {
         session: &SessionId,
         expect: Option<ContentHash>,
     ) -> Result<ChainHead, StoreError> {
-        let found = read::verify::session(&mut self.link("verify").await?, session).await;
-        found
-            .map_err(|failure| self.store_error(failure))?
-            .expect(expect)
+        let found = read::verify::session(&mut self.link("verify").await?, session, expect).await;
+        found.map_err(|failure| self.store_error(failure))
     }
 }

@@ -512,6 +512,18 @@ fn a_session_cut_off_at_its_end_is_found_by_the_head_that_was_noted() {
 }
 
 #[test]
+fn a_session_that_went_on_since_its_head_was_noted_is_not_altered() {
+    let machine = used_machine();
+    let noted = head(&machine, "trip");
+    machine
+        .run(["ask", "--session", "trip", QUESTION])
+        .stdout_of(0);
+    let checked = machine.run(["sessions", "verify", "trip", "--expect", &noted]);
+    assert!(checked.stderr.contains("trip went on since"), "{checked:?}");
+    checked.stdout_of(0);
+}
+
+#[test]
 fn old_sessions_are_pruned_when_somebody_says_yes() {
     let machine = used_machine();
     insta::assert_snapshot!(transcript(

@@ -141,19 +141,42 @@ impl ChainHead {
         let with = |head: Self, record: &Record| head.with(record.to_json().as_bytes());
         records.into_iter().fold(self, with)
     }
+}
 
-    /// Checks the head against one that was noted elsewhere.
+/// A head that was noted elsewhere, which is looked for while the chain of a session is followed: a session that went on since
+/// still had it, and one that was cut off or made anew did not. For implementations of
+/// [`SessionIndex`](super::SessionIndex).
+#[derive(Debug, Clone, Copy)]
+pub struct ExpectedHead {
+    hash: Option<ContentHash>,
+    was_met: bool,
+}
+
+impl ExpectedHead {
+    /// Looks for a head from the start of a chain on; `None` where none was noted.
+    #[must_use]
+    pub fn new(hash: Option<ContentHash>, start: ChainHead) -> Self {
+        let was_met = hash.is_none_or(|hash| hash == start.hash);
+        Self { hash, was_met }
+    }
+
+    /// Takes in the head after one more record.
+    pub fn pass(&mut self, head: ChainHead) {
+        self.was_met |= self.hash == Some(head.hash);
+    }
+
+    /// Returns the end of the chain.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] if it is another.
-    pub fn expect(self, expected: Option<ContentHash>) -> Result<Self, StoreError> {
-        match expected {
-            Some(expected) if self.hash != expected => Err(StoreError::Damaged(format!(
-                "the chain of the session ends with {} after {} records, not with {expected}",
-                self.hash, self.records
+    /// [`StoreError::Damaged`] if the chain never had the head that was noted.
+    pub fn met(self, end: ChainHead) -> Result<ChainHead, StoreError> {
+        match self.hash {
+            Some(expected) if !self.was_met => Err(StoreError::Damaged(format!(
+                "the chain of the session ends with {} after {} records, and never had the head {expected}",
+                end.hash, end.records
             ))),
-            _ => Ok(self),
+            _ => Ok(end),
         }
     }
 }

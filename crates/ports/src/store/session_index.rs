@@ -269,12 +269,12 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
 
     /// Checks that a session's records are those that were kept, none changed, removed or moved, and that what it carries is
     /// what they say; returns where their hash chain ends. Who changes the whole chain, or cuts it off and mends what points at its end, is found out by a
-    /// head that was noted elsewhere.
+    /// head that was noted elsewhere: the chain ends with it, or had it before the session went on.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchSession`]; [`StoreError::Damaged`] naming the run and the record, or if the chain does not
-    /// end with the expected hash.
+    /// [`StoreError::NoSuchSession`]; [`StoreError::Damaged`] naming the run and the record, or if the chain never
+    /// had the expected hash.
     async fn verify(
         &self,
         session: &SessionId,

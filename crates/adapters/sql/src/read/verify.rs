@@ -2,7 +2,7 @@
 
 use neuraxis_core::log::Carried;
 use neuraxis_core::{ContentHash, RunId, SessionId, Taint};
-use neuraxis_ports::{ChainHead, StoreError};
+use neuraxis_ports::{ChainHead, ExpectedHead, StoreError};
 
 use super::records::{self, Payloads, Stored};
 use super::sessions;
@@ -60,21 +60,26 @@ async fn count(link: &mut Link, sql: &'static str) -> Result<u64, Failure> {
 }
 
 /// Follows the hash chain of a session through all of its records, and returns where it ends. What the session carries
-/// from one run to the next is compared with what they say.
-pub(crate) async fn session(link: &mut Link, id: &SessionId) -> Result<ChainHead, Failure> {
+/// from one run to the next is compared with what they say, and a head that was noted elsewhere is looked for.
+pub(crate) async fn session(
+    link: &mut Link,
+    id: &SessionId,
+    expect: Option<ContentHash>,
+) -> Result<ChainHead, Failure> {
     let (key, session) = sessions::find(link, id).await?;
     loop {
         let kept = sessions::kept(link, key).await?;
         let sql = "SELECT key, id, records, chain_records, chain FROM runs WHERE session = $1 ORDER BY key";
         let mut head = ChainHead::start(&session);
+        let mut expected = ExpectedHead::new(expect, head);
         let mut recorded = Carried::default();
         for row in link.rows(sql, values![key]).await? {
-            head = run(link, &row, head, &mut recorded).await?;
+            head = run(link, &row, head, &mut recorded, &mut expected).await?;
         }
         // A run at work may have changed it meanwhile, which few steps do.
         if sessions::kept(link, key).await? == kept {
             check(&kept, &recorded)?;
-            return Ok(head);
+            return Ok(expected.met(head)?);
         }
     }
 }
@@ -84,10 +89,11 @@ async fn run(
     row: &Row,
     start: ChainHead,
     recorded: &mut Carried,
+    expected: &mut ExpectedHead,
 ) -> Result<ChainHead, Failure> {
     let (key, run) = (row.int(0)?, row.run_id(1)?);
     let upto = row.int(2)?.cast_unsigned();
-    let expected = ChainHead::new(row.int(3)?.cast_unsigned(), row.hash(4)?);
+    let end = ChainHead::new(row.int(3)?.cast_unsigned(), row.hash(4)?);
     let mut steps = records::steps(link, key, 0).await?;
     // A run at work may have been given more since its row was read.
     steps.retain(|step| step.first <= upto);
@@ -98,13 +104,13 @@ async fn run(
         if step.first != next {
             return Err(missing(run, next));
         }
-        head = step_head((run, step), &payloads, head, recorded)?;
+        head = step_head((run, step), &payloads, head, recorded, expected)?;
         next = step.last + 1;
     }
     if next != upto + 1 {
         return Err(missing(run, next));
     }
-    if head != expected {
+    if head != end {
         return Err(damaged(format!(
             "the records of run {run} are not those that its chain ends with"
         )));
@@ -117,6 +123,7 @@ fn step_head(
     payloads: &Payloads,
     mut head: ChainHead,
     recorded: &mut Carried,
+    expected: &mut ExpectedHead,
 ) -> Result<ChainHead, Failure> {
     let is_first = head.records == 0;
     let mut next = step.first;
@@ -137,6 +144,7 @@ fn step_head(
             None => return Err(changed(run, next)),
         };
         head = head.with_hash(hash);
+        expected.pass(head);
         next += 1;
     }
     if next != step.last + 1 || head.hash.as_bytes().as_slice() != step.chain {

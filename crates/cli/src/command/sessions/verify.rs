@@ -37,7 +37,7 @@ pub(super) struct Verify {
     #[arg(value_name = "ID", add = ArgValueCompleter::new(completion::sessions))]
     ids: Vec<String>,
 
-    /// The head that the chain of the one session must end with
+    /// A head that the chain of the one session must have had: it may have gone on since
     #[arg(long, value_name = "HEAD", requires = "ids")]
     expect: Option<ContentHash>,
 
@@ -99,6 +99,9 @@ impl Checked {
         let (line, value): (String, Value) = match sessions.verify(id, expect).await {
             Ok(head) => {
                 let (records, hash) = (head.records, head.hash);
+                if expect.is_some_and(|expected| expected != hash) {
+                    progress::notice(&format!("{id} went on since that head was noted"));
+                }
                 (
                     format!("{id:<36}  {records:>7}  {hash}"),
                     json!({"id": id, "ok": true, "records": records, "head": hash}),

@@ -4,6 +4,7 @@
 //! whether a record was changed, moved or cut off. Not for what a store does with damage in its own files.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
+use neuraxis_core::ContentHash;
 use neuraxis_ports::{ChainHead, SessionStore, StoreError};
 
 use super::Busy;
@@ -28,7 +29,7 @@ pub async fn the_chain_of_a_session_is_that_of_its_records(store: impl SessionSt
     assert_eq!(expected.records, 6);
 }
 
-/// A head that was noted elsewhere tells whether anything was cut off since.
+/// A head that was noted elsewhere tells whether anything was cut off since. A session that only went on had it.
 pub async fn an_expected_head_is_compared(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let session = busy.session.clone();
@@ -36,9 +37,12 @@ pub async fn an_expected_head_is_compared(store: impl SessionStore) {
     let before = before.hash;
     assert!(store.verify(&session, Some(before)).await.is_ok());
     busy.finish(&store, "Hello?", "Hi.").await;
-    let other = store.verify(&session, Some(before)).await;
-    assert!(matches!(other, Err(StoreError::Damaged(_))), "{other:?}");
     let after = store.verify(&session, None).await.expect("it is whole");
+    let gone_on = store.verify(&session, Some(before)).await;
+    assert_eq!(gone_on, Ok(after));
+    let nobodys = ContentHash::of(b"nobody's");
+    let other = store.verify(&session, Some(nobodys)).await;
+    assert!(matches!(other, Err(StoreError::Damaged(_))), "{other:?}");
     let text = after.hash.to_string().to_uppercase();
     let after = text.parse().expect("a hash is read back from its text");
     assert!(store.verify(&session, Some(after)).await.is_ok());
