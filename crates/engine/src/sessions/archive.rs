@@ -124,12 +124,29 @@ pub enum ArchiveFault {
     /// The line, or one before it, is not what was exported.
     #[error("it was changed, or lines before it were changed, removed or moved")]
     Changed,
-    /// A record says something that this version would not say so.
+    /// A record that is as it was exported says something that this version would not say so.
     #[error("its record holds what this version does not know")]
     Foreign,
+    /// A record that is as it was exported cannot be read by this version.
+    #[error("its record holds what this version does not know: {0}")]
+    UnknownRecord(serde_json::Error),
     /// The file ends in the middle of a session.
     #[error("the file was cut off before this line: the session does not end")]
     CutOff,
+}
+
+impl ArchiveFault {
+    /// Tells whether a newer version than this one may have written the line so: its JSON is whole, and says what this one does not
+    /// know.
+    #[must_use]
+    pub fn may_be_newer(&self) -> bool {
+        match self {
+            Self::Foreign | Self::UnknownRecord(_) => true,
+            Self::OtherFormat { found, ours } => found > ours,
+            Self::Unknown(error) => error.is_data(),
+            _ => false,
+        }
+    }
 }
 
 /// Reads an archive to its end and returns what it holds.

@@ -8,6 +8,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunBounds, RunLog as _, Session, SessionIndex as _, StoreError};
 use neuraxis_testkit::{CountingIds, FailingStore, Fault, RunLog, StoreOperation};
 
+use super::archive::RecordLine;
 use super::import::keep;
 use super::*;
 
@@ -47,9 +48,12 @@ async fn archived(store: &Arc<MemoryStore>) -> String {
     String::from_utf8(out).unwrap()
 }
 
+fn fault(text: &str) -> ArchiveError {
+    check_archive(ArchiveReader::new(text.as_bytes())).unwrap_err()
+}
+
 fn told(text: &str) -> String {
-    let error = check_archive(ArchiveReader::new(text.as_bytes())).unwrap_err();
-    error.to_string()
+    fault(text).to_string()
 }
 
 #[tokio::test]
@@ -91,6 +95,33 @@ async fn what_is_no_archive_is_refused_by_its_line() {
     assert_eq!(told(last), "line 1: a session had to come here");
     assert!(told("hello").starts_with("line 1: it is not a line of an exported session"));
     assert!(told("{\"type\":\"x\"}").starts_with("line 1: it is not a line"));
+}
+
+#[tokio::test]
+async fn what_a_newer_version_wrote_is_told_from_what_was_changed() {
+    let store = store().await;
+    talk(&store, 1, "Hi.").await;
+    let archive = archived(&store).await;
+    let mut lines = archive.lines();
+    let first = lines.next().unwrap();
+    let line: RecordLine<'_> = serde_json::from_str(lines.next().unwrap()).unwrap();
+    let record = line.record.get();
+    let start: serde_json::Value = serde_json::from_str(first).unwrap();
+    let start = ChainHead::new(0, start["head"].as_str().unwrap().parse().unwrap());
+    for newer in [
+        record.replacen('{', r#"{"novelty":1,"#, 1),
+        record.replacen(r#""type":""#, r#""type":"new_"#, 1),
+    ] {
+        let head = start.with(newer.as_bytes()).hash;
+        let line = format!(r#"{{"type":"record","head":"{head}","record":{newer}}}"#);
+        let error = fault(&format!("{first}\n{line}\n"));
+        assert!(error.to_string().contains("does not know"), "{error}");
+        assert!(error.fault.may_be_newer(), "{error}");
+        // The same without a chain that goes through it was changed.
+        let line = line.replace(&head.to_string(), &start.hash.to_string());
+        let error = fault(&format!("{first}\n{line}\n"));
+        assert!(!error.fault.may_be_newer(), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,8 @@ use anyhow::Context;
 use clap::Args;
 use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{
-    ArchivedSession, HeldRun, ImportError, Imported, Sessions, SystemClock, UnfinishedRuns,
+    ArchiveError, ArchivedSession, HeldRun, ImportError, Imported, Sessions, SystemClock,
+    UnfinishedRuns,
 };
 use neuraxis::ports::Clock;
 
@@ -90,9 +91,15 @@ impl Import {
                     true => "standard input".to_owned(),
                     false => self.file.display().to_string(),
                 };
+                let hint = match &error {
+                    ImportError::Archive(ArchiveError { fault, .. }) if fault.may_be_newer() => {
+                        "nothing was kept; a newer version of neuraxis may have written it: import it with that one"
+                    }
+                    _ => "nothing was kept; export the sessions once more",
+                };
                 let error = anyhow::Error::new(error);
                 let error = error.context(format!("{name} cannot be imported"));
-                CommandError::failed(error).hint("nothing was kept; export the sessions once more")
+                CommandError::failed(error).hint(hint)
             }
             ImportError::Conflict(ref id) => {
                 let hint = format!(

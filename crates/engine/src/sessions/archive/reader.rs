@@ -173,7 +173,7 @@ impl<R: BufRead> ArchiveReader<R> {
         if head.hash != line.head {
             return Err(ArchiveFault::Changed);
         }
-        let record = Record::from_json(text).map_err(ArchiveFault::Unknown)?;
+        let record = Record::from_json(text).map_err(ArchiveFault::UnknownRecord)?;
         // What this version would leave out is not to be lost without a word.
         if record.to_json() != text {
             return Err(ArchiveFault::Foreign);
