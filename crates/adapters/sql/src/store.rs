@@ -173,7 +173,8 @@ impl SqlStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] naming the file and what is wrong; [`StoreError::Unavailable`].
+    /// [`StoreError::Damaged`] naming the file and what is wrong; [`StoreError::Refused`] naming the tables that the user of the
+    /// database may not read and change; [`StoreError::Unavailable`].
     pub async fn check(&self) -> Result<Contents, StoreError> {
         let database = &self.0.database;
         let found = read::verify::contents(&mut self.link("check").await?, database.dialect).await;

@@ -28,6 +28,9 @@ pub(crate) async fn contents(link: &mut Link, dialect: Dialect) -> Result<Conten
         // Each row is looked at, wherever an index points: none holds this column.
         count(link, "SELECT coalesce(sum(length(body)), 0) FROM steps").await?;
     }
+    if dialect == Dialect::Postgres {
+        check_rights(link).await?;
+    }
     let sessions = count(link, "SELECT count(*) FROM sessions").await?;
     let runs = count(link, "SELECT count(*) FROM runs").await?;
     let connections = match dialect {
@@ -39,6 +42,29 @@ pub(crate) async fn contents(link: &mut Link, dialect: Dialect) -> Result<Conten
         runs,
         connections,
     })
+}
+
+/// Finds what the user of the database may not read and change, such as tables that a later version brought. What numbers rows by
+/// itself needs no right, and the versions of the schema are only read.
+async fn check_rights(link: &mut Link) -> Result<(), Failure> {
+    let sql = "SELECT string_agg(CAST(c.relname AS TEXT), ', ' ORDER BY c.relname) FROM pg_class c \
+               WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) \
+               AND CASE c.relkind \
+               WHEN 'r' THEN c.relname NOT IN ('schema_version', '_sqlx_migrations') \
+               AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') \
+               AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) \
+               WHEN 'S' THEN NOT has_sequence_privilege(c.oid, 'USAGE') \
+               AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'i') \
+               ELSE false END";
+    let row = link.row(sql, &[]).await?;
+    let missing = row.map_or(Ok(None), |row| row.maybe_text(0))?;
+    match missing {
+        Some(names) => Err(StoreError::Refused(format!(
+            "its user has no right to read and change all of {names}"
+        ))
+        .into()),
+        None => Ok(()),
+    }
 }
 
 async fn connections(link: &mut Link) -> Result<Connections, Failure> {

@@ -209,6 +209,14 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
     let all: (i64,) = sqlx::query_as(all).fetch_one(&mut raw).await.unwrap();
     assert_eq!(found.in_use, all.0.unsigned_abs(), "those of others count");
     store.delete_session(&busy.session).await.unwrap();
+    // As for a table that a later version brought.
+    let revoke = "REVOKE SELECT ON neuraxis.outputs FROM few";
+    sqlx::query(revoke).execute(&mut raw).await.unwrap();
+    let refused = store.check().await;
+    assert!(
+        matches!(&refused, Err(StoreError::Refused(told)) if told.ends_with(" outputs")),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
