@@ -1,6 +1,7 @@
 //! `neuraxis eval add`: a stored run becomes a case.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,10 +15,10 @@ use neuraxis::brainstem::Request;
 use neuraxis::cassette::{Cassette, Redactor};
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{Decision, JsonText, Record, Role, RunId, Transcript};
+use neuraxis::core::{Decision, JsonText, Record, Role, RunId, ToolSpec, Transcript};
 use neuraxis::engine::Sessions;
 use neuraxis::evals::{Case, EvalFile, FileFault, Source};
-use neuraxis_app::{Config, OpenStore, holds_instructions, secrets_of};
+use neuraxis_app::{Config, OpenStore, holds_instructions, secrets_of, tool_specs};
 use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 
 use super::results::{destination, write};
@@ -173,7 +174,19 @@ impl Add {
         let mut recording = None;
         if let Some(file) = &self.cassette {
             if let Some(left_out) = left_out {
-                return Err(unlike(run, &left_out));
+                let why = format!("models read more in it, which a case does not hold: {left_out}");
+                return Err(unlike(run, &why));
+            }
+            let now = tool_specs(&loaded.config, &loaded.environment)?;
+            let agents = view.spec().into_iter();
+            let agents = agents.flat_map(|spec| spec.agents.values().chain([&spec.root]));
+            let changed = changed_tools(agents.flat_map(|agent| agent.tools.iter()), &now);
+            if !changed.is_empty() {
+                let names = Vec::from_iter(changed).join(", ");
+                let why = format!(
+                    "models are now told otherwise of tools that they were offered: {names}"
+                );
+                return Err(unlike(run, &why));
             }
             if view.finish().is_none() {
                 return Err(unended(run));
@@ -335,11 +348,25 @@ fn brought_a_form(view: &RunView, config: &Config) -> bool {
     form.is_some() && form.and_then(read) != own.and_then(read)
 }
 
+/// Names the tools of this program of which the models of a run were told something else than they would be now, such as by another
+/// version.
+fn changed_tools<'a>(
+    offered: impl Iterator<Item = &'a ToolSpec>,
+    now: &[ToolSpec],
+) -> BTreeSet<&'a str> {
+    let is_changed = |tool: &&ToolSpec| {
+        let mut same = now.iter().filter(|known| known.name == tool.name);
+        same.any(|known| {
+            known.description != tool.description || known.parameters != tool.parameters
+        })
+    };
+    let changed = offered.filter(is_changed);
+    changed.map(|tool| tool.name.as_str()).collect()
+}
+
 /// A recording answers what was asked in the run, to the letter.
-fn unlike(run: RunId, left_out: &str) -> CommandError {
-    let error = anyhow!(
-        "a recording of run {run} could not answer a case: models read more in it, which a case does not hold: {left_out}"
-    );
+fn unlike(run: RunId, why: &str) -> CommandError {
+    let error = anyhow!("a recording of run {run} could not answer a case: {why}");
     CommandError::failed(error).hint(
         "`--stored` makes a case about the run as it is; without `--cassette` the case asks a model",
     )
@@ -355,4 +382,26 @@ fn unended(run: RunId) -> CommandError {
 fn no_case(run: RunId, error: neuraxis::evals::NoCase) -> CommandError {
     let error = anyhow::Error::new(error).context(format!("no case can be made of run {run}"));
     CommandError::failed(error).hint(format!("`neuraxis runs show {run}` shows what it holds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::core::JsonText;
+
+    use super::*;
+
+    #[test]
+    fn tools_of_which_models_were_told_otherwise_are_named() {
+        let tool = |name: &str, about: &str| ToolSpec::new(name.parse().unwrap(), about);
+        let now = [tool("a", "A."), tool("b", "B."), tool("c", "C.")];
+        let schema = JsonText::from_text(r#"{"type":"object","properties":{}}"#);
+        let offered = [
+            tool("a", "A."),
+            tool("b", "Something else."),
+            tool("c", "C.").parameters(schema),
+            tool("elsewhere", "D."),
+        ];
+        let changed = changed_tools(offered.iter(), &now);
+        assert_eq!(Vec::from_iter(changed), ["b", "c"]);
+    }
 }
