@@ -9,6 +9,7 @@ mod config;
 mod doctor;
 mod eval;
 mod help;
+mod last_run;
 mod lease_progress;
 mod lookup;
 mod mcp;

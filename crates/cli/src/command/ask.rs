@@ -25,6 +25,7 @@ use neuraxis_app::App;
 
 use crate::approve::WhenAway;
 use crate::command::choice::{ModelArgument, SessionChoice};
+use crate::command::last_run;
 use crate::command::lease_progress;
 use crate::command::project::{self, Asking};
 use crate::command::prompts;
@@ -213,6 +214,7 @@ impl Ask {
     ) -> Result<(), CommandError> {
         let format = self.format;
         let is_new = !self.session.is_given();
+        let model = self.model.model.clone();
         let mut view = View::new(format).telling(self.detail.detail());
         if asked.schema.is_some() {
             view = view.of_json();
@@ -228,8 +230,10 @@ impl Ask {
         note_missing_search(app, &channel);
         watch(app, view, &run, &mut attended).await?;
         if is_new && format == Format::Text && app.outlives_the_process() {
-            let again = neuraxis();
-            progress::done(&format!("to go on: {again} chat --session {session}"));
+            let (sessions, policy) = (app.orchestrator.sessions(), app.orchestrator.policy());
+            let model = model.as_deref();
+            let command = last_run::to_go_on(&sessions, &session, policy, model).await;
+            progress::done(&format!("to go on: {} {command}", neuraxis()));
         }
         Ok(())
     }

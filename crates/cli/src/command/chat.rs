@@ -20,6 +20,7 @@ use neuraxis_app::Tape;
 
 use super::ask::Attended;
 use super::choice::{ModelArgument, SessionChoice};
+use super::last_run::AskedWith;
 use super::lookup;
 use super::project::{self, Asking};
 use super::trust;
@@ -58,19 +59,23 @@ pub(crate) struct Chat {
     #[command(flatten)]
     model: ModelArgument,
 
-    /// Where requests come from: chat, code_task, system_health, deep_research or one of your own
-    #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
-    channel: String,
+    /// Where requests come from: chat, code_task, system_health, deep_research or one of your own. Left out: as the session's
+    /// last run, or chat
+    #[arg(long, add = ArgValueCandidates::new(completion::channels))]
+    channel: Option<String>,
 
-    /// How much freedom they have: conservative, moderate, exploratory or one of your own
-    #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
-    mode: String,
+    /// How much freedom they have: conservative, moderate, exploratory or one of your own. Left out: as the session's last
+    /// run, if that is no freer than moderate, or moderate
+    #[arg(long, add = ArgValueCandidates::new(completion::modes))]
+    mode: Option<String>,
 
-    /// The agent that answers, in place of the channel's own: one of [agents.NAME]
+    /// The agent that answers, in place of the channel's own: one of [agents.NAME]. Left out: the one that the session's
+    /// last run asked for, if any
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::agents))]
     agent: Option<String>,
 
-    /// The limits they have beside those of mode and channel: one of [plans.NAME]
+    /// The limits they have beside those of mode and channel: one of [plans.NAME]. Left out: that of the session's last
+    /// run, if any
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::plans))]
     plan: Option<String>,
 
@@ -90,6 +95,7 @@ impl Chat {
         let app = attended.app(&loaded, Tape::Off).await?;
         let mut conversation = Conversation::new((app, attended), (setup.clone(), loaded), session);
         conversation.role = role;
+        conversation.model.clone_from(&self.model.model);
         conversation.instructions = instructions;
         let held = self.hold(&mut conversation, lines).await;
         // By now it may be another engine that answers.
@@ -109,7 +115,15 @@ impl Chat {
         conversation.agent = self.agent.map(AgentName::new);
         conversation.plan = self.plan.map(PlanName::new);
         conversation.detail = self.detail.detail();
-        conversation.begin_in(Mode::new(self.mode), Channel::new(self.channel))?;
+        let last = match is_given {
+            true => AskedWith::last_of(&sessions, &conversation.session).await,
+            false => AskedWith::default(),
+        };
+        conversation.begin_in(
+            self.mode.map(Mode::new),
+            self.channel.map(Channel::new),
+            last,
+        )?;
         let mut input = Input::open(conversation, lines)?;
         if input.is_interactive() {
             conversation.next_reader = NextReader::Editor;

@@ -104,6 +104,32 @@ fn a_session_that_is_most_likely_a_slip_is_told_of_and_a_new_name_is_not() {
     assert!(told.contains("there is no session deadbeef yet"), "{told}");
 }
 
+#[test]
+fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_mode() {
+    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Well."]), 3));
+    let machine = model.machine();
+    for (mode, expected) in [
+        ("conservative", "conservative*"),
+        ("exploratory", "moderate*"),
+    ] {
+        let asked = ["ask", "--channel", "code_task", "--mode", mode, "Hello?"];
+        run(&machine, &asked).stdout_of(0);
+        let done = chat(&machine, &["-c"], "/channel\n/mode\n");
+        assert_eq!(
+            done.stderr.contains("--mode exploratory goes on as it was"),
+            mode == "exploratory",
+            "{done:?}"
+        );
+        let seen = done.stdout_of(0);
+        assert!(seen.contains("code_task*"), "{seen}");
+        assert!(seen.contains(expected), "{seen}");
+    }
+    let seen = chat(&machine, &["-c", "--channel", "chat"], "/channel\n").stdout_of(0);
+    assert!(seen.contains("chat*"), "{seen}");
+    let seen = chat(&machine, &["--channel", "code_task"], "/session\n").stdout_of(0);
+    assert!(seen.contains(" --channel code_task`"), "{seen}");
+}
+
 #[cfg(unix)]
 #[test]
 fn at_a_terminal_a_slip_begins_no_session() {

@@ -9,6 +9,7 @@ use neuraxis::ports::RunSummary;
 use neuraxis::{RunStatus, SessionId};
 
 use super::super::ask::served_by_rules;
+use super::super::last_run::{AskedWith, model_option};
 use super::super::lookup::new_session;
 use super::super::sessions::asked;
 use super::conversation::Conversation;
@@ -64,7 +65,22 @@ impl Conversation {
         }
         let sessions = self.app.orchestrator.sessions();
         sessions.get(&self.session).await.ok()?;
-        Some(format!("chat --session {}", self.session))
+        Some(self.to_come_back().await)
+    }
+
+    /// Returns the command that begins a conversation as this one stands, in the same session.
+    pub(super) async fn to_come_back(&self) -> String {
+        let sessions = self.app.orchestrator.sessions();
+        let last = AskedWith::last_of(&sessions, &self.session).await;
+        let wanted = AskedWith {
+            mode: Some(self.mode.clone()),
+            channel: Some(self.channel.clone()),
+            agent: self.agent.clone(),
+            plan: self.plan.clone(),
+        };
+        let options = last.options(&wanted, self.loaded.config.policy());
+        let model = model_option(self.model.as_deref());
+        format!("chat --session {}{options}{model}", self.session)
     }
 
     /// Has what was said summed up by the model before it is sent the next message. It stays on record as it was said.

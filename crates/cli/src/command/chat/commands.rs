@@ -267,8 +267,11 @@ impl Conversation {
         }
         let session = &self.session;
         let line = if self.attended.is_kept() {
-            let again = neuraxis();
-            format!("session {session}; come back with: `{again} chat --session {session}`")
+            let command = self.to_come_back().await;
+            format!(
+                "session {session}; come back with: `{} {command}`",
+                neuraxis()
+            )
         } else {
             format!("session {session}, in memory: it ends with this program")
         };

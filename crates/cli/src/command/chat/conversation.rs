@@ -9,10 +9,11 @@ use neuraxis_app::App;
 
 use super::super::ask::{self, Attended, Format, View};
 use super::super::choice;
+use super::super::last_run::AskedWith;
 use super::super::lease_progress;
 use super::super::prompts;
 use super::named_files;
-use super::slash::{self, Meant};
+use super::slash::{self, Meant, nearest_of};
 use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::harmless::one_line;
@@ -40,6 +41,8 @@ pub(super) struct Conversation {
     pub(super) attachments: Vec<(String, Part)>,
     /// The role that has to serve; the one that policy chooses if `None`.
     pub(super) role: Option<Role>,
+    /// The model that was named for it.
+    pub(super) model: Option<String>,
     /// Where the next message goes on from, if that is not the end of the session: the end of this turn of a run.
     pub(super) goes_on_from: Option<(RunId, Turn)>,
     /// What becomes of what was said before, once the next message is sent.
@@ -81,6 +84,7 @@ impl Conversation {
             agent: None,
             attachments: Vec::new(),
             role: None,
+            model: None,
             goes_on_from: None,
             earlier: Earlier::Whole,
             instructions: None,
@@ -141,6 +145,7 @@ impl Conversation {
         }
         self.tell_notices();
         self.loaded = loaded;
+        self.model = Some(name.to_owned());
         let rest = async {
             progress.activity("ending the engine of the model before");
             retire(&before).await;
@@ -339,16 +344,59 @@ impl Conversation {
         sessions.unfinished_run(&self.session).await.ok().flatten()
     }
 
-    /// Begins in a mode and a channel.
-    pub(super) fn begin_in(&mut self, mode: Mode, channel: Channel) -> Result<(), CommandError> {
+    /// Begins in a mode and a channel. What is not given, agent and plan as well, is as it was in the last run of the session,
+    /// unless policy refuses that here.
+    pub(super) fn begin_in(
+        &mut self,
+        mode: Option<Mode>,
+        channel: Option<Channel>,
+        mut last: AskedWith,
+    ) -> Result<(), CommandError> {
         let policy = self.loaded.config.policy();
-        nearest_of("mode", mode.as_str(), policy.modes().map(Mode::as_str))?;
-        let channels = policy.channels().map(Channel::as_str);
-        nearest_of("channel", channel.as_str(), channels)?;
-        (self.mode, self.channel) = (mode, channel);
+        if let Some(mode) = &mode {
+            nearest_of("mode", mode.as_str(), policy.modes().map(Mode::as_str))?;
+            last.mode = None;
+        }
+        if let Some(channel) = &channel {
+            let channels = policy.channels().map(Channel::as_str);
+            nearest_of("channel", channel.as_str(), channels)?;
+            // Its agent answered what came from its channel.
+            last.agent = last
+                .agent
+                .filter(|_| last.channel.as_ref() == Some(channel));
+            last.channel = None;
+        }
+        last.agent = last.agent.filter(|_| self.agent.is_none());
+        last.plan = last.plan.filter(|_| self.plan.is_none());
+        let last = last.usable(policy);
+        self.mode = mode.unwrap_or(Mode::MODERATE);
+        self.channel = channel.unwrap_or(Channel::CHAT);
+        self.take_up(last);
         self.check_role()?;
         ask::note_missing_search(&self.app, &self.channel);
         Ok(())
+    }
+
+    fn take_up(&mut self, last: AskedWith) {
+        let Some(words) = last.in_words() else {
+            return;
+        };
+        let plan = last.plan.or_else(|| self.plan.clone());
+        let before = std::mem::replace(&mut self.plan, plan);
+        let changed = self.change(|it| {
+            it.mode = last.mode.unwrap_or_else(|| it.mode.clone());
+            it.channel = last.channel.unwrap_or_else(|| it.channel.clone());
+            it.agent = last.agent.or_else(|| it.agent.take());
+        });
+        match changed {
+            Ok(()) => progress::notice(&format!("goes on as the session's last run: {words}")),
+            Err(refusal) => {
+                self.plan = before;
+                progress::warn(&format!(
+                    "does not go on as the session's last run ({words}): {refusal}"
+                ));
+            }
+        }
     }
 
     /// Changes how much freedom requests have.
@@ -432,21 +480,4 @@ fn refused(error: RequestError) -> CommandError {
         Some(hint) => CommandError::usage(anyhow!(error)).hint(format!("{hint} first")),
         None => error.into(),
     }
-}
-
-/// Checks a name against those that there are.
-fn nearest_of<'a>(
-    what: &str,
-    name: &str,
-    known: impl Iterator<Item = &'a str>,
-) -> Result<(), CommandError> {
-    let known: Vec<&str> = known.collect();
-    if known.contains(&name) {
-        return Ok(());
-    }
-    let error = CommandError::usage(anyhow!("there is no {what} {name:?}"));
-    Err(match slash::nearest(name, known.iter().copied()) {
-        Some(nearest) => error.hint(format!("did you mean {nearest}?")),
-        None => error.hint(format!("the {what}s are {}", known.join(", "))),
-    })
 }

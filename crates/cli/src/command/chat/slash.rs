@@ -1,5 +1,9 @@
 //! What a line means: a message, or a command that begins with a slash.
 
+use anyhow::anyhow;
+
+use crate::error::CommandError;
+
 /// The least likeness of two names for one to be proposed in place of the other.
 const LIKENESS: f64 = 0.7;
 
@@ -228,6 +232,23 @@ pub(in crate::command) fn nearest<'a>(
         .filter(|(_, likeness)| *likeness >= LIKENESS)
         .max_by(|(_, one), (_, other)| one.total_cmp(other))
         .map(|(known, _)| known)
+}
+
+/// Checks a name against those that there are.
+pub(super) fn nearest_of<'a>(
+    what: &str,
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Result<(), CommandError> {
+    let known: Vec<&str> = known.collect();
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let error = CommandError::usage(anyhow!("there is no {what} {name:?}"));
+    Err(match nearest(name, known.iter().copied()) {
+        Some(nearest) => error.hint(format!("did you mean {nearest}?")),
+        None => error.hint(format!("the {what}s are {}", known.join(", "))),
+    })
 }
 
 #[cfg(test)]

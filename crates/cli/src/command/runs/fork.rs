@@ -15,6 +15,7 @@ use neuraxis_app::{App, Config, Tape};
 
 use crate::approve::WhenAway;
 use crate::command::ask::{Attended, Format, View, watch};
+use crate::command::last_run;
 use crate::command::lookup::{self, new_session};
 use crate::completion;
 use crate::error::CommandError;
@@ -114,8 +115,9 @@ impl Fork {
             .await?;
         watch(app, View::new(format), &handle, attended).await?;
         if format == Format::Text && app.outlives_the_process() {
-            let again = neuraxis();
-            progress::done(&format!("to go on: {again} chat --session {session}"));
+            let policy = app.orchestrator.policy();
+            let command = last_run::to_go_on(&sessions, &session, policy, None).await;
+            progress::done(&format!("to go on: {} {command}", neuraxis()));
         }
         Ok(())
     }

@@ -1,0 +1,182 @@
+//! What the last run of a session was asked with, for whoever goes on with it.
+
+use neuraxis::brainstem::Policy;
+use neuraxis::core::log::RunView;
+use neuraxis::core::{AgentName, PlanName};
+use neuraxis::engine::Sessions;
+use neuraxis::{Channel, Mode, SessionId};
+
+use crate::harmless::one_line;
+use crate::invocation::quoted;
+use crate::progress;
+
+/// The mode, channel, agent and plan of a request, where they are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct AskedWith {
+    pub(super) mode: Option<Mode>,
+    pub(super) channel: Option<Channel>,
+    /// The agent that was asked for; that of the channel if `None`.
+    pub(super) agent: Option<AgentName>,
+    pub(super) plan: Option<PlanName>,
+}
+
+impl AskedWith {
+    /// Returns what the last run of a session was asked with. It is nothing where there is none, and of one that was imported,
+    /// since somebody else wrote that.
+    pub(super) async fn last_of(sessions: &Sessions, session: &SessionId) -> Self {
+        // What cannot be read is told of once the conversation goes on.
+        let runs = sessions.runs(session).await.ok().flatten();
+        let Some(last) = runs.and_then(|mut runs| runs.pop()) else {
+            return Self::default();
+        };
+        if last.imported {
+            return Self::default();
+        }
+        let records = sessions.records(last.run_id).await.unwrap_or_default();
+        let view = RunView::of(&records);
+        let decided = view.decision();
+        Self {
+            mode: decided.map(|decided| decided.mode.clone()),
+            channel: decided.map(|decided| decided.channel.clone()),
+            agent: decided.and_then(|decided| decided.agent.clone()),
+            plan: view.spec().and_then(|spec| spec.plan.clone()),
+        }
+    }
+
+    /// Leaves out what is not configured here, and a mode that is freer than the one that requests have by default, and says so.
+    pub(super) fn usable(mut self, policy: &Policy) -> Self {
+        let missing = |what: &str, name: &str, instead: &str| {
+            let name = one_line(name);
+            progress::warn(&format!(
+                "{what} {name}, which the session's last run had, is not configured here: {instead}"
+            ));
+        };
+        if let Some(channel) = self
+            .channel
+            .take_if(|channel| policy.channels().all(|known| *known != *channel))
+        {
+            missing("channel", channel.as_str(), "chat takes its place");
+            // It was to answer what came from there.
+            self.agent = None;
+        }
+        if let Some(agent) = self
+            .agent
+            .take_if(|agent| policy.agents().all(|known| *known != *agent))
+        {
+            missing("agent", agent.as_str(), "the channel's own answers");
+        }
+        if let Some(plan) = self
+            .plan
+            .take_if(|plan| policy.plans().all(|known| *known != *plan))
+        {
+            missing("plan", plan.as_str(), "it limits nothing here");
+        }
+        let usual = policy.modes_no_freer_than(&Mode::MODERATE);
+        if let Some(mode) = self.mode.take_if(|mode| !usual.contains(mode)) {
+            let mode = one_line(mode.as_str());
+            progress::notice(&format!(
+                "the session's last run was in mode {mode}; this begins in moderate, and --mode {mode} goes on as it was"
+            ));
+        }
+        self
+    }
+
+    /// Says what differs from requests that say nothing of all this.
+    pub(super) fn in_words(&self) -> Option<String> {
+        let channel = self.channel.as_ref().filter(|it| **it != Channel::CHAT);
+        let mode = self.mode.as_ref().filter(|it| **it != Mode::MODERATE);
+        let words = [
+            ("channel", channel.map(Channel::as_str)),
+            ("mode", mode.map(Mode::as_str)),
+            ("agent", self.agent.as_ref().map(AgentName::as_str)),
+            ("plan", self.plan.as_ref().map(PlanName::as_str)),
+        ];
+        let words = words.into_iter();
+        let words = words.filter_map(|(what, name)| Some(format!("{what} {}", one_line(name?))));
+        let words: Vec<String> = words.collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// Returns the options, with a space before each, with which `chat --session` goes on with what is wanted where the session's
+    /// last run was asked with this.
+    pub(super) fn options(&self, wanted: &Self, policy: &Policy) -> String {
+        let usual = policy.modes_no_freer_than(&Mode::MODERATE);
+        let mode = self.mode.clone().filter(|mode| usual.contains(mode));
+        let (mode, channel) = (
+            mode.unwrap_or(Mode::MODERATE),
+            self.channel.clone().unwrap_or(Channel::CHAT),
+        );
+        let other_mode = wanted.mode.as_ref().filter(|it| **it != mode);
+        let other_channel = wanted.channel.as_ref().filter(|it| **it != channel);
+        let other_agent = wanted.agent.as_ref();
+        // With another channel the agent is not taken up.
+        let other_agent =
+            other_agent.filter(|it| other_channel.is_some() || self.agent.as_ref() != Some(*it));
+        let other_plan = wanted.plan.as_ref();
+        let other_plan = other_plan.filter(|it| self.plan.as_ref() != Some(*it));
+        let options = [
+            ("--channel", other_channel.map(Channel::as_str)),
+            ("--mode", other_mode.map(Mode::as_str)),
+            ("--agent", other_agent.map(AgentName::as_str)),
+            ("--plan", other_plan.map(PlanName::as_str)),
+        ];
+        let options = options.into_iter();
+        options
+            .filter_map(|(option, name)| Some(format!(" {option} {}", quoted(name?))))
+            .collect()
+    }
+}
+
+/// Returns the command, without the program, by which a session goes on as its last run did, with another model where one was named.
+pub(super) async fn to_go_on(
+    sessions: &Sessions,
+    session: &SessionId,
+    policy: &Policy,
+    model: Option<&str>,
+) -> String {
+    let last = AskedWith::last_of(sessions, session).await;
+    let options = last.options(&last, policy);
+    format!("chat --session {session}{options}{}", model_option(model))
+}
+
+/// Returns the option, with a space before it, that names a model.
+pub(super) fn model_option(model: Option<&str>) -> String {
+    let option = model.map(|model| format!(" -m {}", quoted(model)));
+    option.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked_with(mode: Mode, channel: Channel, agent: Option<AgentName>) -> AskedWith {
+        AskedWith {
+            mode: Some(mode),
+            channel: Some(channel),
+            agent,
+            plan: None,
+        }
+    }
+
+    #[test]
+    fn a_session_goes_on_as_it_was_and_in_a_freer_mode_only_where_that_is_named() {
+        let policy = Policy::built_in();
+        let lead = || Some(AgentName::new("lead"));
+        let free = asked_with(Mode::EXPLORATORY, Channel::CODE_TASK, lead());
+        assert_eq!(free.options(&free, &policy), " --mode exploratory");
+        let tame = asked_with(Mode::CONSERVATIVE, Channel::CODE_TASK, None);
+        assert_eq!(tame.options(&tame, &policy), "");
+        let moved = asked_with(Mode::MODERATE, Channel::CHAT, lead());
+        assert_eq!(
+            free.options(&moved, &policy),
+            " --channel chat --agent lead"
+        );
+        let new = AskedWith::default();
+        assert_eq!(
+            new.options(&free, &policy),
+            " --channel code_task --mode exploratory --agent lead"
+        );
+        assert_eq!(free.usable(&policy).mode, None);
+        assert_eq!(tame.usable(&policy).mode, Some(Mode::CONSERVATIVE));
+    }
+}
