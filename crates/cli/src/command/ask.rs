@@ -43,7 +43,9 @@ use message::Question;
 pub(in crate::command) use tape::TapeArguments;
 
 pub(in crate::command) use attended::{Attended, require_kept_runs};
-pub(in crate::command) use follow::{cancel, served_by_rules, show, unless_turned_away, watch};
+pub(in crate::command) use follow::{
+    cancel, served_by_rules, show, tell_notices, unless_turned_away, watch,
+};
 pub(in crate::command) use outcome::root_calls;
 pub(in crate::command) use view::View;
 
@@ -169,7 +171,8 @@ impl Ask {
             Format::Json | Format::Events => setup.load()?,
         };
         if let Some(name) = &self.prompt {
-            question.text = prompts::filled(&loaded, name, &self.words.join(" "), &self.words)?;
+            let filled = prompts::filled(&loaded, name, &self.words.join(" "), &self.words);
+            question.text = filled.inspect_err(|_| loaded.say_what_is_ignored())?;
         }
         let (loaded, role) = self.model.apply(setup, loaded).await?;
         let tape = self.tape.tape();
@@ -225,7 +228,11 @@ impl Ask {
             Err(RequestError::Busy { run, .. }) => {
                 return Err(lease_progress::busy(&app.orchestrator.sessions(), run).await);
             }
-            started => started?,
+            Err(refused) => {
+                tell_notices(app);
+                return Err(refused.into());
+            }
+            Ok(run) => run,
         };
         note_missing_search(app, &channel);
         watch(app, view, &run, &mut attended).await?;

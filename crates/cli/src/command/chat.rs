@@ -119,11 +119,9 @@ impl Chat {
             true => AskedWith::last_of(&sessions, &conversation.session).await,
             false => AskedWith::default(),
         };
-        conversation.begin_in(
-            self.mode.map(Mode::new),
-            self.channel.map(Channel::new),
-            last,
-        )?;
+        let (mode, channel) = (self.mode.map(Mode::new), self.channel.map(Channel::new));
+        let begun = conversation.begin_in(mode, channel, last);
+        begun.inspect_err(|_| conversation.tell_notices())?;
         let mut input = Input::open(conversation, lines)?;
         if input.is_interactive() {
             conversation.next_reader = NextReader::Editor;

@@ -5,7 +5,7 @@ use clap::Args;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use neuraxis::engine::Sessions;
 use neuraxis::{Role, SessionId};
-use neuraxis_app::{Endpoint, Readiness, UnknownModel, choose_model, discover};
+use neuraxis_app::{Endpoint, FoundFile, Readiness, UnknownModel, choose_model, discover};
 
 use super::lookup;
 use super::models::WITHIN;
@@ -67,7 +67,14 @@ impl ModelArgument {
         loaded: Loaded,
     ) -> Result<(Loaded, Option<Role>), CommandError> {
         match self.model.as_deref() {
-            Some(name) => serve_by(setup, loaded, name).await,
+            Some(name) => {
+                let ignored = loaded.config.found().and_then(FoundFile::notice);
+                let served = serve_by(setup, loaded, name).await;
+                if let (Err(_), Some(ignored)) = (&served, ignored) {
+                    progress::notice(&ignored);
+                }
+                served
+            }
             None => Ok((loaded, None)),
         }
     }

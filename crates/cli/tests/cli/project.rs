@@ -22,6 +22,23 @@ fn what_is_ignored_is_a_note_on_standard_error_in_every_format() {
 }
 
 #[test]
+fn what_is_not_found_may_stand_in_what_is_ignored() {
+    let text = "[channels.team]\nagent = 'lead'\n[agents.lead]\ninstructions = 'Lead.'\n";
+    let machine = Machine::new().with_untrusted(text);
+    for asked in [
+        &["ask", "--channel", "team", "Hello"][..],
+        &["ask", "--agent", "lead", "Hello"],
+        &["ask", "-p", "review", "Hello"],
+        &["chat", "--channel", "team"],
+        &["chat", "--agent", "lead"],
+    ] {
+        let complaint = machine.run_with_input(asked, "").complaint(2);
+        let note = "note: ./neuraxis.toml is not trusted; ignored: ";
+        assert_eq!(complaint.matches(note).count(), 1, "{asked:?}: {complaint}");
+    }
+}
+
+#[test]
 fn it_holds_where_it_is_trusted_or_named_and_needs_no_note() {
     let trusted = Machine::new().with_file("neuraxis.toml", LOOSER);
     let named = Machine::new().with_untrusted(LOOSER);

@@ -173,10 +173,8 @@ impl Conversation {
         Ok((app, loaded, role))
     }
 
-    fn tell_notices(&self) {
-        for notice in &self.app.notices {
-            progress::notice(notice);
-        }
+    pub(super) fn tell_notices(&self) {
+        ask::tell_notices(&self.app);
     }
 
     /// Makes sure that policy lets the role serve that is asked for.

@@ -14,7 +14,7 @@ use neuraxis::{Channel, Mode, Role, SessionId};
 use neuraxis_app::{App, Config, Tape};
 
 use crate::approve::WhenAway;
-use crate::command::ask::{Attended, Format, View, watch};
+use crate::command::ask::{Attended, Format, View, tell_notices, watch};
 use crate::command::last_run;
 use crate::command::lookup::{self, new_session};
 use crate::completion;
@@ -108,11 +108,9 @@ impl Fork {
         let format = self.format;
         let mut options = self.options(session.clone(), role, &records);
         options.plan = plan_of(app, &records);
-        let handle = app
-            .orchestrator
-            .runs()
-            .fork(run.run_id, turn, options)
-            .await?;
+        let runs = app.orchestrator.runs();
+        let forked = runs.fork(run.run_id, turn, options).await;
+        let handle = forked.inspect_err(|_| tell_notices(app))?;
         watch(app, View::new(format), &handle, attended).await?;
         if format == Format::Text && app.outlives_the_process() {
             let policy = app.orchestrator.policy();
