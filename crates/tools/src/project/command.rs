@@ -8,11 +8,13 @@
 
 mod environment;
 mod output;
+mod repository;
 mod running;
 mod unconfined;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +60,9 @@ const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder
 
 const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directly in these folders, because this program \
     keeps files of its own there: ";
+
+const NO_REPOSITORY: &str = " The git repository of this project is outside of it, so that no command can write it, with \
+    `access` neither: leave commits to the user.";
 
 const GAPS: &str = " The kernel of this machine does not give the whole sandbox: ";
 
@@ -117,6 +122,9 @@ fn description(root: &ProjectRoot) -> String {
         description.push_str(CLOSED_FOLDERS);
         description.push_str(&closed.join(", "));
         description.push('.');
+    }
+    if repository::outside(root.path(), Path::new("")).is_some() {
+        description.push_str(NO_REPOSITORY);
     }
     let gaps = sandbox_features().map(|features| features.gaps().collect::<Vec<_>>());
     let gaps = gaps.unwrap_or_default().join("; ");
@@ -229,7 +237,7 @@ async fn run(
     let access = asked.clone();
     let trace = ctx.trace.clone();
     let started = Instant::now();
-    let running = blocking::run(&ctx, move |_| {
+    let (running, outside) = blocking::run(&ctx, move |_| {
         let folder = match root.locate(cwd.as_deref().unwrap_or_default())? {
             Located::Folder(folder) => folder,
             Located::File(file) => {
@@ -239,8 +247,13 @@ async fn run(
                 .into());
             }
         };
+        let outside = match confinement {
+            Confinement::Sandbox => repository::outside(root.path(), &folder.path),
+            Confinement::None => None,
+        };
         let trace = trace.as_ref();
-        confinement.start(&command, &root, &folder, access, trace, &variables)
+        let running = confinement.start(&command, &root, &folder, access, trace, &variables);
+        running.map(|running| (running, outside))
     })
     .await?;
     let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;
@@ -252,6 +265,12 @@ async fn run(
     if ran.exit_code != Some(0) && !is_an_answer {
         let all = Access::ALL.into_iter();
         ran.without_access = all.filter(|access| !asked.contains(access)).collect();
+        let is_about_git = asked.contains(&Access::Git) || arguments.command.contains("git");
+        if let Some(repository) = outside.filter(|_| is_about_git) {
+            // Nobody is to be asked for what would not help.
+            ran.without_access.retain(|access| *access != Access::Git);
+            ran.summary.push_str(&out_of_reach(&repository));
+        }
     }
     Ok(ran)
 }
@@ -334,6 +353,15 @@ fn renamed(set_aside: &[String]) -> String {
     let names = one_line(&set_aside.join(", "), MAX_QUOTED_CHARS);
     format!(
         " While it ran, {names} appeared, which takes access to git: that was renamed, with `.set-aside` behind it."
+    )
+}
+
+/// A sentence about a repository that is outside of the project.
+fn out_of_reach(repository: &Path) -> String {
+    let repository = one_line(&repository.display().to_string(), MAX_QUOTED_CHARS);
+    format!(
+        " The git repository of this folder, {repository}, is outside of the project: no command can write it, whatever \
+         access it has. Leave that to the user."
     )
 }
 

@@ -98,6 +98,27 @@ async fn a_command_runs_in_the_project_and_its_exit_code_and_outputs_are_told() 
 }
 
 #[tokio::test]
+async fn a_repository_outside_is_told_of_and_no_access_is_proposed_that_would_not_help() {
+    // As in a linked working tree, of which the repository is elsewhere.
+    let project = Project::with(&[(".git", "gitdir: /usr\n"), ("other/.git/HEAD", "")]);
+    let told = "The git repository of this folder, /usr, is outside of the project";
+    let both = json!(["network", "git"]);
+    for (command, is_told, proposed) in [
+        (": git commit; exit 3", true, &json!(["network"])),
+        ("exit 3", false, &both),
+        ("cd other; : git commit; exit 3", true, &json!(["network"])),
+    ] {
+        let ran = run(&project, command).await;
+        assert_eq!(&ran["without_access"], proposed, "{ran}");
+        let summary = ran["summary"].as_str().unwrap();
+        assert_eq!(summary.contains(told), is_told, "{summary}");
+    }
+    let inside = json!({ "command": ": git commit; exit 3", "cwd": "other" });
+    let ran = project.call("run_command", inside).await;
+    assert_eq!(ran["without_access"], both);
+}
+
+#[tokio::test]
 async fn a_folder_of_the_project_may_be_chosen_and_no_other() {
     let project = Project::with(&[("sub/a.txt", "")]);
     let inside = json!({ "command": "ls; pwd", "cwd": "sub" });
