@@ -30,14 +30,8 @@ pub(crate) fn outcome(result: &ToolResult) -> Option<String> {
 pub(crate) fn outcome_of(value: &JsonText, metadata: Option<&JsonText>) -> Option<String> {
     let value: Value = serde_json::from_str(value.as_str()).ok()?;
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
-    if value.get("timed_out") == Some(&Value::Bool(true)) {
-        return Some("timed out".to_owned());
-    }
-    if let Some(code) = value.get("exit_code").and_then(Value::as_i64) {
-        return Some(format!("exit {code}"));
-    }
-    if let Some(signal) = value.get("signal").and_then(Value::as_i64) {
-        return Some(format!("signal {signal}"));
+    if let Some(ended) = ended(&value) {
+        return Some(ended + &around(&value));
     }
     if value.get("change").and_then(Value::as_str) == Some("unchanged") {
         return Some("unchanged".to_owned());
@@ -62,6 +56,42 @@ pub(crate) fn outcome_of(value: &JsonText, metadata: Option<&JsonText>) -> Optio
         });
     }
     described(&value)
+}
+
+/// Says how a command ended; nothing of what is no result of one.
+fn ended(value: &Value) -> Option<String> {
+    if value.get("timed_out") == Some(&Value::Bool(true)) {
+        return Some("timed out".to_owned());
+    }
+    if let Some(code) = value.get("exit_code").and_then(Value::as_i64) {
+        return Some(format!("exit {code}"));
+    }
+    let signal = value.get("signal").and_then(Value::as_i64)?;
+    Some(format!("signal {signal}"))
+}
+
+/// Says what became of a command and of what it made, beside what it printed: it cannot tell that itself.
+fn around(value: &Value) -> String {
+    let mut words = String::new();
+    if value.get("left_running") == Some(&Value::Bool(true)) {
+        words.push_str(" · what it left running was ended");
+    }
+    let renamed = value.get("set_aside").and_then(Value::as_array);
+    let renamed = renamed.into_iter().flatten().filter_map(Value::as_str);
+    let renamed: Vec<&str> = renamed.collect();
+    if !renamed.is_empty() {
+        let renamed = short(&renamed.join(", "));
+        words.push_str(&format!(
+            " · with .set-aside behind its name now: {renamed}"
+        ));
+    }
+    if let Some(repository) = value.get("repository_outside").and_then(Value::as_str) {
+        let repository = short(repository);
+        words.push_str(&format!(
+            " · cannot write {repository}, outside of the project"
+        ));
+    }
+    words
 }
 
 /// Describes a value of which no field says more than the whole.
@@ -117,7 +147,7 @@ pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<
             false => ends_of(rows, FIRST, LAST),
         };
     }
-    if value.get("exit_code").or(value.get("signal")).is_some() {
+    if ended(&value).is_some() {
         let output = ["stdout", "stderr"].into_iter();
         let output = output.filter_map(|name| value.get(name)?.as_str());
         let rows = output.flat_map(lines_of).collect();
@@ -233,6 +263,16 @@ mod tests {
             (json!({"signal": 9, "stdout": ""}), Some("signal 9")),
             (json!({"timed_out": true, "signal": 9}), Some("timed out")),
             (
+                json!({"exit_code": 0, "stdout": "", "left_running": true, "set_aside": ["a/.git", "b/.git"]}),
+                Some(
+                    "exit 0 · what it left running was ended · with .set-aside behind its name now: a/.git, b/.git",
+                ),
+            ),
+            (
+                json!({"exit_code": 128, "repository_outside": "/src/p/.git"}),
+                Some("exit 128 · cannot write /src/p/.git, outside of the project"),
+            ),
+            (
                 json!({"start_line": 1, "end_line": 12, "total_lines": 12}),
                 Some("12 lines"),
             ),
@@ -303,6 +343,9 @@ mod tests {
             ]
         );
         assert_eq!(rows("{}", &result, Detail::Verbose).len(), 22);
+        let stopped = json!({"timed_out": true, "stdout": "so far\n", "stderr": ""});
+        let stopped = self::result(stopped, None);
+        assert_eq!(texts(rows("{}", &stopped, Detail::Usual)), ["so far"]);
     }
 
     #[test]

@@ -202,12 +202,18 @@ struct Ran {
     #[serde(skip_serializing_if = "is_zero")]
     bytes_left_out: u64,
     duration_ms: u64,
+    /// Something that it had started was still running, and was ended with it.
+    #[serde(skip_serializing_if = "is_false")]
+    left_running: bool,
     /// Repositories and the like that appeared while it ran without access to git: `.set-aside` stands behind their names now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     set_aside: Vec<String>,
     /// What it could have asked for, if it failed for a reason that may be one of access.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     without_access: Vec<Access>,
+    /// The repository of its folder, which no command can write, if it failed for a reason that may be that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repository_outside: Option<String>,
     summary: String,
 }
 
@@ -269,7 +275,9 @@ async fn run(
         if let Some(repository) = outside.filter(|_| is_about_git) {
             // Nobody is to be asked for what would not help.
             ran.without_access.retain(|access| *access != Access::Git);
+            let repository = one_line(&repository.display().to_string(), MAX_QUOTED_CHARS);
             ran.summary.push_str(&out_of_reach(&repository));
+            ran.repository_outside = Some(repository);
         }
     }
     Ok(ran)
@@ -357,8 +365,7 @@ fn renamed(set_aside: &[String]) -> String {
 }
 
 /// A sentence about a repository that is outside of the project.
-fn out_of_reach(repository: &Path) -> String {
-    let repository = one_line(&repository.display().to_string(), MAX_QUOTED_CHARS);
+fn out_of_reach(repository: &str) -> String {
     format!(
         " The git repository of this folder, {repository}, is outside of the project: no command can write it, whatever \
          access it has. Leave that to the user."
@@ -395,10 +402,12 @@ fn report(
         exit_code,
         signal,
         timed_out,
+        left_running,
         bytes_left_out: stdout.left_out() + stderr.left_out(),
         stdout: stdout.into_text(),
         stderr: stderr.into_text(),
         duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         without_access: Vec::new(),
+        repository_outside: None,
     }
 }

@@ -63,6 +63,7 @@ async fn of_what_a_command_leaves_running_it_is_told_that_it_was_ended() {
         assert_eq!(ran["exit_code"], 0, "{ran}");
         let summary = ran["summary"].as_str().unwrap();
         assert_eq!(summary.ends_with(told), is_told, "{summary}");
+        assert_eq!(ran["left_running"] == true, is_told, "{ran}");
     }
 }
 
@@ -112,6 +113,7 @@ async fn a_repository_outside_is_told_of_and_no_access_is_proposed_that_would_no
         assert_eq!(&ran["without_access"], proposed, "{ran}");
         let summary = ran["summary"].as_str().unwrap();
         assert_eq!(summary.contains(told), is_told, "{summary}");
+        assert_eq!(ran["repository_outside"] == "/usr", is_told, "{ran}");
     }
     let inside = json!({ "command": ": git commit; exit 3", "cwd": "other" });
     let ran = project.call("run_command", inside).await;
