@@ -45,6 +45,24 @@ fn a_file_is_written_without_asking_in_exploratory_mode_alone() {
     }
 }
 
+#[test]
+fn what_is_taken_back_or_asked_again_says_what_stays() {
+    let chat = ["chat", "--channel", "code_task", "--mode", "exploratory"];
+    let stays = "what its calls did stays: write_file new.txt\n";
+    let machine = Machine::new();
+    let lines = format!("{WRITE}\n/retry\n/undo\n");
+    let done = machine.run_with_input(chat, lines);
+    assert!(done.stderr.contains(&format!("note: {stays}")), "{done:?}");
+    assert!(done.stdout.contains(stays), "{done:?}");
+    let read = r#"read_file {"path": "new.txt"}"#;
+    let done = machine.run_with_input(chat, format!("{read}\n/undo\n"));
+    let seen = done.stdout_of(0);
+    assert!(
+        seen.contains("taken back") && !seen.contains("stays"),
+        "{seen}"
+    );
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_runs_in_no_mode_that_ships_unless_a_rule_allows_it() {

@@ -3,7 +3,9 @@
 
 use anyhow::anyhow;
 use neuraxis::core::log::RunView;
-use neuraxis::core::{Message, Part, RunId, Seq, Turn};
+use neuraxis::core::{
+    Message, Part, RecordBody, RunId, Seq, ToolClass, ToolFailure, ToolKind, Turn,
+};
 use neuraxis::engine::{Earlier, ForkOptions};
 use neuraxis::ports::RunSummary;
 use neuraxis::{RunStatus, SessionId};
@@ -13,6 +15,7 @@ use super::super::last_run::{AskedWith, model_option};
 use super::super::lookup::new_session;
 use super::super::sessions::asked;
 use super::conversation::Conversation;
+use crate::call::{CallLog, headline};
 use crate::error::CommandError;
 use crate::harmless::one_line_of;
 use crate::progress;
@@ -25,6 +28,9 @@ pub(super) const UNANSWERED: &str = "the last message is not answered yet";
 
 /// What to do about it.
 pub(super) const GO_ON: &str = "/resume goes on with it";
+
+/// How many calls are named at the most.
+const MAX_NAMED: usize = 6;
 
 /// How many characters of a message are shown where it is named.
 const MAX_SHOWN: usize = 60;
@@ -46,8 +52,10 @@ impl Conversation {
         if self.goes_on_from.is_none() {
             self.session = new_session()?;
         }
+        let stays = self.stays(last.run_id).await?;
+        let stays = stays.map_or_else(String::new, |stays| format!("{stays}\n"));
         let line = format!(
-            "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n{files}",
+            "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n{files}{stays}",
             last.session
         );
         Ok(self.output.lines(&line)?)
@@ -104,7 +112,46 @@ impl Conversation {
     /// Asks the last message again, in a new session that branches off before its answer.
     pub(super) async fn retry(&mut self) -> Result<(), CommandError> {
         let last = self.last_run().await?;
+        if let Some(stays) = self.stays(last.run_id).await? {
+            progress::notice(&stays);
+        }
         self.fork(last.run_id, Turn(0), None).await
+    }
+
+    /// Names the calls of a run that changed something, which nothing takes back; nothing where none did. One of which nobody
+    /// knows how it ended may have.
+    async fn stays(&self, run: RunId) -> Result<Option<String>, CommandError> {
+        let records = self.app.orchestrator.sessions().records(run).await?;
+        let tools = self.app.orchestrator.tools();
+        let changes = |name: &str| {
+            let mut specs = tools.specs();
+            let spec = specs.find(|spec| spec.name.as_str() == name);
+            spec.is_some_and(|it| it.class != ToolClass::ReadOnly && it.kind != ToolKind::Agent)
+        };
+        let (mut calls, mut named) = (CallLog::default(), Vec::new());
+        for record in &records {
+            calls.hear(record);
+            let RecordBody::ToolResult(result) = &record.body else {
+                continue;
+            };
+            let open = calls.close(&result.tool_call_id);
+            let may_have_changed =
+                result.attempt.is_some() && result.failure.is_none_or(is_unclear);
+            let call = headline(&result.name, &open.arguments);
+            if may_have_changed && changes(&result.name) && !named.contains(&call) {
+                named.push(call);
+            }
+        }
+        let more = named.len().saturating_sub(MAX_NAMED);
+        named.truncate(MAX_NAMED);
+        Ok(match (named.is_empty(), more) {
+            (true, _) => None,
+            (false, 0) => Some(format!("what its calls did stays: {}", named.join(", "))),
+            (false, more) => {
+                let named = named.join(", ");
+                Some(format!("what its calls did stays: {named} and {more} more"))
+            }
+        })
     }
 
     /// Goes on from the end of a turn with a message, and the files that go with it.
@@ -211,4 +258,15 @@ impl Conversation {
         }
         Ok(None)
     }
+}
+
+/// Tells whether a call that failed so may have done what it was to do all the same.
+const fn is_unclear(failure: ToolFailure) -> bool {
+    matches!(
+        failure,
+        ToolFailure::Timeout
+            | ToolFailure::Panic
+            | ToolFailure::Cancelled
+            | ToolFailure::OutcomeUnknown
+    )
 }
