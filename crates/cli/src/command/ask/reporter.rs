@@ -97,6 +97,13 @@ impl Reporter {
         }
     }
 
+    /// Takes an event that was told of before: its calls may end later.
+    pub(super) fn know(&mut self, event: &Event) {
+        if let Event::Record(record) = event {
+            self.calls.know(record);
+        }
+    }
+
     fn live(&mut self, live: &LiveEvent) {
         match &live.body {
             LiveBody::ToolStart { tool_call_id, .. } => {
@@ -368,5 +375,29 @@ fn counted(steps: ProgressSteps) -> String {
     match steps.total {
         Some(total) => format!(" ({} of {total})", steps.done),
         None => format!(" ({})", steps.done),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::engine::read_log;
+
+    use super::*;
+
+    const LOG: &str = include_str!("../../../../core/tests/golden/edited_approval_and_crash.jsonl");
+
+    #[test]
+    fn of_a_call_that_ends_after_its_run_was_taken_up_is_known_what_it_is() {
+        let mut reporter = Reporter::new(Detail::Usual);
+        let mut named = 0;
+        for record in read_log(LOG).unwrap() {
+            if let RecordBody::ToolResult(result) = &record.body {
+                let call = reporter.calls.headline(&result.tool_call_id);
+                assert!(call.starts_with(&*result.name), "{call:?}");
+                named += 1;
+            }
+            reporter.know(&Event::Record(record));
+        }
+        assert!(named > 0);
     }
 }

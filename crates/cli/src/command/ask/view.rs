@@ -178,6 +178,7 @@ impl View {
             Event::Live(live) => Seq(live.after.0.saturating_add(1)),
         };
         if happened <= self.known {
+            self.reporter.know(event);
             return Ok(());
         }
         match self.format {

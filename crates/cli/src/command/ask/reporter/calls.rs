@@ -46,6 +46,14 @@ impl Calls {
         }
     }
 
+    /// Takes a record that was told of before.
+    pub(super) fn know(&mut self, record: &Record) {
+        self.hear(record);
+        if let RecordBody::ToolResult(result) = &record.body {
+            self.log.close(&result.tool_call_id);
+        }
+    }
+
     /// Names a call that is under way.
     pub(super) fn headline(&self, id: &ToolCallId) -> String {
         let open = self.log.get(id);
