@@ -19,6 +19,14 @@ pub enum Outlook {
     Runs,
 }
 
+/// Which rules count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    All,
+    /// Those without conditions alone.
+    Unconditional,
+}
+
 impl Policy {
     /// Returns the best that a call of a tool can come to in any mode and channel, whatever its arguments are.
     #[must_use]
@@ -30,6 +38,16 @@ impl Policy {
     /// As [`outlook`](Self::outlook), in one mode.
     #[must_use]
     pub fn outlook_in(&self, mode: &Mode, tool: &ToolSpec) -> Outlook {
+        self.outlook_by(Counted::All, mode, tool)
+    }
+
+    /// As [`outlook_in`](Self::outlook_in), of the calls for which no rule that has conditions holds.
+    #[must_use]
+    pub fn usual_outlook_in(&self, mode: &Mode, tool: &ToolSpec) -> Outlook {
+        self.outlook_by(Counted::Unconditional, mode, tool)
+    }
+
+    fn outlook_by(&self, counted: Counted, mode: &Mode, tool: &ToolSpec) -> Outlook {
         let Some(rules) = self.modes.get(mode) else {
             return Outlook::NotOffered;
         };
@@ -39,14 +57,13 @@ impl Policy {
             allowed.is_none_or(|modes| modes.contains(mode))
                 && (offer.tools.matches(&tool.name) || !self.withholds(offer.unlisted, &tool.name))
         });
-        let outlooks =
-            channels.map(
-                |(channel, _)| match self.mildest(mode, rules, channel, tool) {
-                    Permission::Allow => Outlook::Runs,
-                    Permission::Ask => Outlook::Asked,
-                    Permission::Deny => Outlook::Denied,
-                },
-            );
+        let outlooks = channels.map(|(channel, _)| {
+            match self.mildest(counted, (mode, rules), channel, tool) {
+                Permission::Allow => Outlook::Runs,
+                Permission::Ask => Outlook::Asked,
+                Permission::Deny => Outlook::Denied,
+            }
+        });
         outlooks.max().unwrap_or(Outlook::NotOffered)
     }
 
@@ -54,8 +71,8 @@ impl Policy {
     /// calls that can be thought of, and so do those for which none of them holds.
     fn mildest(
         &self,
-        mode: &Mode,
-        of_mode: &ModeRules,
+        counted: Counted,
+        (mode, of_mode): (&Mode, &ModeRules),
         channel: &Channel,
         tool: &ToolSpec,
     ) -> Permission {
@@ -68,7 +85,8 @@ impl Policy {
             .into_iter()
             .partition(|rule| rule.conditions.is_empty());
         let always = always.iter().map(|rule| rule.answer).max();
-        let at_times = at_times.iter().map(|rule| rule.answer).min();
+        let at_times = at_times.iter().filter(|_| counted == Counted::All);
+        let at_times = at_times.map(|rule| rule.answer).min();
         let by_rules = match always {
             Some(always) => always,
             None => at_times.map_or(by_mode, |mildest| mildest.min(by_mode)),
@@ -116,6 +134,10 @@ mod tests {
             irreversible("answer = 'allow'\npaths = ['a/**']"),
             Outlook::Runs
         );
+        let config = rule("answer = 'allow'\npaths = ['a/**']");
+        let policy = Policy::layered(PolicyConfig::from_toml(&config).unwrap()).unwrap();
+        let usual = policy.usual_outlook_in(&Mode::MODERATE, &tool(ToolClass::Irreversible));
+        assert_eq!(usual, Outlook::Asked);
         assert_eq!(irreversible("answer = 'deny'"), Outlook::Denied);
         assert_eq!(
             irreversible("answer = 'deny'\npaths = ['a/**']"),

@@ -188,7 +188,7 @@ impl Conversation {
         let offered = tools_of.specs().filter(|spec| offered.contains(&spec.name));
         let policy = self.loaded.config.policy();
         let lines: String = offered
-            .map(|spec| tools::in_text(spec, policy.outlook_in(&self.mode, spec)))
+            .map(|spec| tools::in_text(spec, policy, &self.mode))
             .collect();
         let denied = tools_of
             .specs()

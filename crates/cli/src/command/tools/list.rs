@@ -24,8 +24,8 @@ Examples:
 
 /// List the tools there are, and which of them run, ask or are denied in a mode
 ///
-/// What is said is the best that a call of the tool can come to; rules may say otherwise of single calls, and a channel may
-/// offer fewer tools. `neuraxis policy explain --tool NAME` judges one call.
+/// What is said holds for calls about which no rule says otherwise, with the best that a rule lets single calls come to; a
+/// channel may offer fewer tools. `neuraxis policy explain --tool NAME` judges one call.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
@@ -57,7 +57,7 @@ impl List {
         Output::new().list(
             self.format,
             tools.specs(),
-            |spec| in_text(spec, outlook(spec)),
+            |spec| in_text(spec, policy, &mode),
             |spec| in_json(spec, outlook(spec)),
         )?;
         Ok(())
@@ -65,14 +65,26 @@ impl List {
 }
 
 /// Describes a tool in two lines: what it may change and whether its calls run, and what it is for.
-pub(crate) fn in_text(spec: &ToolSpec, outlook: Outlook) -> String {
+pub(crate) fn in_text(spec: &ToolSpec, policy: &Policy, mode: &Mode) -> String {
     let summary = spec.description.split(". ").next().unwrap_or_default();
     let summary = one_line(summary.trim_end_matches('.'));
-    let becomes = match outlook {
+    let in_words = |outlook| match outlook {
         Outlook::NotOffered => "not offered",
         Outlook::Denied => "denied",
         Outlook::Asked => "asks you",
         Outlook::Runs => "runs",
+    };
+    let (best, usual) = (
+        policy.outlook_in(mode, spec),
+        policy.usual_outlook_in(mode, spec),
+    );
+    let becomes = match best == usual {
+        true => in_words(best).to_owned(),
+        false => format!(
+            "{}; {} where a rule says so",
+            in_words(usual),
+            in_words(best)
+        ),
     };
     format!(
         "{} ({}) · {becomes}\n    {summary}\n",
