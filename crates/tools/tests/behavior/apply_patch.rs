@@ -243,6 +243,12 @@ async fn a_patch_fits_whatever_ends_the_lines_and_what_it_adds_ends_as_those_aro
         ("a\nb", "@@ -1,2 +1,2 @@\n-a\n+A\n b\n", "A\nb"),
         ("a\nb", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", "a\nb\nc\n"),
         ("a\nb", "@@ -2,0 +3 @@\n+c\n", "a\nb\nc\n"),
+        ("a\nb", "@@ -2 +2,2 @@\n-b\n+B\n+c\n", "a\nB\nc"),
+        (
+            "a\nb",
+            "@@ -2 +2 @@\n-b\n\\ No newline at end of file\n+B\n",
+            "a\nB\n",
+        ),
         (
             "a\r\nb",
             "@@ -2 +2,2 @@\n-b\n\\ No newline at end of file\n+b\n+c\n",

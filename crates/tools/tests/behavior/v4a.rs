@@ -149,6 +149,19 @@ async fn numbers_count_where_the_lines_fit_and_what_stands_behind_them_is_a_line
 }
 
 #[tokio::test]
+async fn what_an_empty_file_gets_needs_no_place_and_an_open_end_stays_open() {
+    for (before, hunks, expected) in [
+        ("", "@@\n+x = 1\n", "x = 1\n"),
+        ("", "@@\n+x = 1\n@@\n+y = 2\n", "x = 1\ny = 2\n"),
+        ("alpha\nbeta", "@@\n-beta\n+gamma\n", "alpha\ngamma"),
+    ] {
+        let project = Project::with(&[("a.txt", before)]);
+        apply(&project, &format!("*** Update File: a.txt\n{hunks}")).await;
+        assert_eq!(read(&project, "a.txt"), expected, "{hunks}");
+    }
+}
+
+#[tokio::test]
 async fn a_hunk_that_only_adds_goes_directly_below_the_line_that_it_names() {
     for (hunks, expected) in [
         ("@@ b\n+x\n", "a\r\nb\r\nx\r\nc\r\n"),

@@ -106,6 +106,7 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
     let (mut moved, mut headers) = (Vec::new(), Vec::new());
     // The first line behind the hunk before, where that stands, and where it says it does.
     let (mut next, mut before, mut before_said) = (0, 0, 0);
+    let mut stays_open = false;
     for (number, hunk) in (1..).zip(patch.hunks()) {
         let wanted: Vec<&str> = old(hunk).collect();
         let said = said(hunk);
@@ -128,10 +129,14 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
         headers.push(format!("@@ -{old_range} +{new_range} @@\n"));
         lines.extend(new);
         next = start + wanted.len();
+        stays_open = next == file.len() && replaces_open_line(hunk, file);
         (before, before_said) = (start, said.unwrap_or(start));
     }
     let kept = file.get(next..).unwrap_or_default();
     lines.extend(kept.iter().copied().map(Cow::Borrowed));
+    if let Some(last) = lines.last_mut().filter(|_| stays_open) {
+        *last = Cow::Owned(without_end(last).to_owned());
+    }
     end_each(&mut lines, file)?;
     let content: String = lines.into_iter().collect();
     Ok(Patched {
@@ -279,6 +284,18 @@ fn new<'a>(hunk: &'a Hunk<'_, str>, file: &[&'a str], start: usize) -> Vec<Cow<'
         Line::Insert(text) => Some(with_end(text, end)),
     });
     left.collect()
+}
+
+/// Tells whether a hunk that reaches to the end of a file has another line for its last one, of which it does not say that no
+/// newline ends it: a model seldom does, and people are not shown that one comes.
+fn replaces_open_line(hunk: &Hunk<'_, str>, file: &[&str]) -> bool {
+    let is_open = file.last().is_some_and(|line| !line.ends_with('\n'));
+    let mut lines = hunk.lines().iter().rev();
+    let old = lines.find(|line| !matches!(line, Line::Insert(_)));
+    let mut lines = hunk.lines().iter().rev();
+    let new = lines.find(|line| !matches!(line, Line::Delete(_)));
+    let goes = matches!(old, Some(Line::Delete(text)) if text.ends_with('\n'));
+    is_open && goes && matches!(new, Some(Line::Insert(_)))
 }
 
 /// Returns what ends some lines of a file, or else those beside them.

@@ -368,7 +368,7 @@ fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, 
             })?;
         }
         // What is added at the end is part of a hunk that reaches to it: no line is left that it could go behind.
-        if is_at_end && each.is_last && each.old().is_empty() {
+        if is_at_end && (each.is_last || file.is_empty()) && each.old().is_empty() {
             push(&mut written, &each.lines);
             continue;
         }
@@ -423,7 +423,7 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
             *next = start.map_or(*next, |start| start + old.len());
             let is_sure = |start: &usize| {
                 let is_said = is_below(*start) || said == Some(*start);
-                hunk.is_last || is_said || (!old.is_empty() && is_only())
+                hunk.is_last || is_said || file.is_empty() || (!old.is_empty() && is_only())
             };
             Ok(start.filter(is_sure))
         }
