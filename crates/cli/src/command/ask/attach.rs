@@ -7,14 +7,20 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::Part;
-use neuraxis::engine::{MAX_MEDIA_BYTES, attachment};
+use neuraxis::core::log::describe::counted;
+use neuraxis::engine::{AttachmentError, MAX_MEDIA_BYTES, attachment};
 
 use crate::error::CommandError;
+use crate::harmless::one_line;
+use crate::progress;
 
 pub(super) const HINT: &str = "an image, a sound or a PDF of at most 7 MiB can be attached, or a text in UTF-8 of at most 1 MiB";
 
 /// What to do about a pipe, such as that of `<(COMMAND)`.
 const PIPED: &str = "pipe what a command prints into this one, and it goes with the question: COMMAND | neuraxis \"QUESTION\"";
+
+/// How many characters of a text stand for each one that cannot be read, at the least.
+const MIN_PER_REPLACED: usize = 8;
 
 /// The files that go with a question.
 #[derive(Debug, Args)]
@@ -59,5 +65,53 @@ fn part(file: &Path) -> anyhow::Result<Part> {
         return Err(anyhow!("it has more than {MAX_MEDIA_BYTES} bytes"));
     }
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    Ok(attachment(&name, &content)?)
+    Ok(part_of(&name, &content)?)
+}
+
+/// Makes the part that content is sent as. Text of which single bytes are not UTF-8, such as a change to a file in an older
+/// encoding, goes without these, and it is said so.
+pub(super) fn part_of(name: &str, content: &[u8]) -> Result<Part, AttachmentError> {
+    let refused = match attachment(name, content) {
+        Err(refused @ AttachmentError::NotSendable { .. }) => refused,
+        done => return done,
+    };
+    let text = String::from_utf8_lossy(content);
+    let replaced = text.matches(char::REPLACEMENT_CHARACTER).count();
+    // Of what is mostly something else nothing can be read.
+    if replaced == 0 || replaced > text.chars().count() / MIN_PER_REPLACED {
+        return Err(refused);
+    }
+    let Ok(part) = attachment(name, text.as_bytes()) else {
+        return Err(refused);
+    };
+    let what = one_line(name);
+    progress::warn(&format!(
+        "{what} is not UTF-8 throughout: � stands in {} for what is not (`iconv` converts it)",
+        counted(replaced as u64, "place")
+    ));
+    Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_goes_without_the_bytes_that_are_none_and_what_is_no_text_is_refused() {
+        let part = part_of("a.diff", b"-gr\xfc\xdfe an alle hier\n+hello\n").unwrap();
+        let Part::Text(text) = part else {
+            panic!("{part:?}")
+        };
+        assert!(
+            format!("{text:?}").contains("gr\u{fffd}\u{fffd}e an alle"),
+            "{text:?}"
+        );
+        for content in [
+            &b"\xe3\xe5\xe9\xe1 \xf3\xef\xf5"[..],
+            b"PK\x03\x04 an archive\xff\0",
+            b"\xff\xfea\0b\0",
+        ] {
+            assert!(part_of("x", content).is_err(), "{content:?}");
+        }
+    }
 }

@@ -4,8 +4,9 @@ use std::io::{self, IsTerminal};
 
 use anyhow::{Context, anyhow};
 use neuraxis::core::Part;
-use neuraxis::engine::{MAX_MEDIA_BYTES, attachment};
+use neuraxis::engine::MAX_MEDIA_BYTES;
 
+use super::attach::part_of;
 use crate::command::chat::is_chat_command;
 use crate::error::CommandError;
 use crate::harmless::one_line;
@@ -79,7 +80,7 @@ fn data(bytes: &[u8]) -> Result<Option<Part>, CommandError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    let part = attachment(PIPED, bytes).context("what was piped in cannot be sent");
+    let part = part_of(PIPED, bytes).context("what was piped in cannot be sent");
     part.map(Some)
         .map_err(|error| CommandError::usage(error).hint(super::attach::HINT))
 }
