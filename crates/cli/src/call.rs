@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::harmless::{one_line, one_line_of};
 use crate::invocation::quoted;
 
-pub(crate) use end::{End, named};
+pub(crate) use end::{End, failed, named};
 pub(crate) use log::{CallLog, OpenCall};
 pub(crate) use outcome::{lines_of, outcome, outcome_of, rows};
 

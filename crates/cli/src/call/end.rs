@@ -80,6 +80,21 @@ impl End {
     }
 }
 
+/// Says how a call failed, as far as the error tells that the model is told.
+pub(crate) fn failed(tool: &str, error: &str) -> String {
+    if let Some(error) = error.strip_prefix(NOT_VALID) {
+        let how = describe::failure(ToolFailure::InvalidArguments);
+        return format!("{how}: {error}");
+    }
+    let how = match error {
+        _ if error == DENIED || error.starts_with("denied: ") => return error.to_owned(),
+        _ if error.contains(OUTCOME_UNKNOWN) => ToolFailure::OutcomeUnknown,
+        _ if error.starts_with("unknown tool ") => ToolFailure::UnknownTool,
+        _ => ToolFailure::Error,
+    };
+    format!("{}: {}", describe::failure(how), without_code(tool, error))
+}
+
 /// Names a call as the beginning of its line: its tool, and what it touches.
 pub(crate) fn named(name: &str, arguments: &str) -> String {
     let target = target(arguments);
@@ -92,6 +107,12 @@ pub(crate) fn named(name: &str, arguments: &str) -> String {
 
 /// What stands before the reason for which arguments are refused.
 const NOT_VALID: &str = "the arguments are not valid: ";
+
+/// What a model is told of a call that a person did not want, and gave no reason.
+const DENIED: &str = "denied";
+
+/// What a model is told of a call that may have taken effect.
+const OUTCOME_UNKNOWN: &str = "its outcome is unknown";
 
 /// The tools of ours whose errors begin with a word for the model, such as `no_folder: there is no folder "x"`.
 const WITH_CODES: [&str; 9] = [
@@ -153,6 +174,28 @@ mod tests {
         assert_eq!(End::of(&call, &told), not_run("denied: by rule x"));
         call.refusal = Some(Refusal::ByPerson(None));
         assert_eq!(End::of(&call, &told), End::Denied(None));
+    }
+
+    #[test]
+    fn how_a_call_failed_is_read_from_what_the_model_is_told() {
+        for (error, said) in [
+            (
+                "stopped: no time; its outcome is unknown, it may have taken effect",
+                "outcome unknown: stopped: no time; its outcome is unknown, it may have taken effect",
+            ),
+            ("denied: not here", "denied: not here"),
+            ("denied", "denied"),
+            (
+                "the arguments are not valid: no path",
+                "invalid arguments: no path",
+            ),
+            (
+                "no_folder: there is no folder",
+                "failed: there is no folder",
+            ),
+        ] {
+            assert_eq!(super::failed("write_file", error), said);
+        }
     }
 
     #[test]

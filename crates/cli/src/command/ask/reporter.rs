@@ -84,7 +84,8 @@ impl Reporter {
             return;
         };
         self.model_calls += 1;
-        if record.agent == AgentId::ROOT {
+        let is_of_answer = matches!(call.purpose, Purpose::Turn | Purpose::LastAnswer);
+        if record.agent == AgentId::ROOT && is_of_answer {
             self.model = Some(call.reply.model.to_string());
         }
     }
@@ -170,8 +171,11 @@ impl Reporter {
 
     /// Tells what a run used, once it is over.
     pub(super) fn tell_usage(&self, result: &OrchestratorResult, took: Duration) {
-        let Some(model) = &self.model else {
-            return;
+        let model = match &self.model {
+            Some(model) => format!("{model} · "),
+            None if self.model_calls == 0 => return,
+            // It was stopped before any had answered.
+            None => String::new(),
         };
         let usage = &result.usage.total;
         let calls = describe::counted(self.model_calls, "model call");
@@ -185,7 +189,7 @@ impl Reporter {
         let cost = cost.and_then(money).map(|cost| format!(" · {cost}"));
         let cost = cost.unwrap_or_default();
         let took = brief(took);
-        let line = one_line(&format!("{model} · {calls} · {used}{cost} · {took}"));
+        let line = one_line(&format!("{model}{calls} · {used}{cost} · {took}"));
         let line = match terminal::error_columns() {
             Some(columns) => broken(&line, columns, "  "),
             None => line,
@@ -385,6 +389,22 @@ mod tests {
     use super::*;
 
     const LOG: &str = include_str!("../../../../core/tests/golden/edited_approval_and_crash.jsonl");
+
+    #[test]
+    fn what_sums_up_is_not_the_model_that_answers() {
+        let mut reporter = Reporter::new(Detail::Usual);
+        let mut answered = 0;
+        for record in read_log(LOG).unwrap() {
+            let mut record = (*record).clone();
+            if let RecordBody::LlmCall(call) = &mut record.body {
+                call.purpose = Purpose::Compaction;
+                answered += 1;
+            }
+            reporter.count(&Event::Record(record.into()));
+        }
+        assert!(answered > 0);
+        assert_eq!((reporter.model, reporter.model_calls), (None, answered));
+    }
 
     #[test]
     fn of_a_call_that_ends_after_its_run_was_taken_up_is_known_what_it_is() {

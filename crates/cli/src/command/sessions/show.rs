@@ -13,7 +13,7 @@ use neuraxis::core::{Part, SessionMetrics, ToolCall, ToolCallId, ToolMessage};
 use neuraxis::engine::{SessionOverview, Sessions};
 use serde_json::{Value, json};
 
-use crate::call::{named, outcome_of};
+use crate::call::{failed, named, outcome_of};
 use crate::command::lookup;
 use crate::command::runs::{run_in_json, run_in_text};
 use crate::completion;
@@ -168,7 +168,7 @@ fn called(call: &ToolCall, results: &HashMap<&ToolCallId, &ToolMessage>) -> Stri
     let named = named(&call.name, call.arguments.as_str());
     let result = results.get(&call.id).map(|result| &result.content);
     let came = result.and_then(|result| match result.error_message() {
-        Some(error) => Some(format!("failed: {error}")),
+        Some(error) => Some(failed(&call.name, &error)),
         None => outcome_of(result, None),
     });
     let came = came.map_or_else(String::new, |came| format!(" · {}", one_line(&came)));
