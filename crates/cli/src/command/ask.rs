@@ -25,7 +25,7 @@ use neuraxis_app::App;
 
 use crate::approve::WhenAway;
 use crate::command::choice::{ModelArgument, SessionChoice};
-use crate::command::last_run;
+use crate::command::last_run::{self, AskedWith};
 use crate::command::lease_progress;
 use crate::command::project::{self, Asking};
 use crate::command::prompts;
@@ -223,6 +223,9 @@ impl Ask {
             view = view.of_json();
         }
         let request = self.request(app, asked).await?;
+        if !is_new && format == Format::Text {
+            note_other_channel(app, &request).await;
+        }
         let (session, channel) = (request.session_id.clone(), request.channel.clone());
         let run = match app.orchestrator.runs().start(request).await {
             Err(RequestError::Busy { run, .. }) => {
@@ -268,6 +271,23 @@ impl Ask {
         request.agent = self.agent.map(AgentName::new);
         request.plan = self.plan.map(PlanName::new);
         Ok(request)
+    }
+}
+
+/// Says so where a session goes on in the usual channel that was elsewhere before: what was said there may have taken the tools
+/// of that channel.
+async fn note_other_channel(app: &App, request: &UserRequest) {
+    if request.channel != Channel::CHAT || request.agent.is_some() {
+        return;
+    }
+    let sessions = app.orchestrator.sessions();
+    let mut last = AskedWith::last_of(&sessions, &request.session_id).await;
+    (last.mode, last.plan) = (None, None);
+    let options = AskedWith::default().options(&last, app.orchestrator.policy());
+    if !options.is_empty() {
+        progress::notice(&format!(
+            "the session's last run was asked with{options}, and this one is not"
+        ));
     }
 }
 

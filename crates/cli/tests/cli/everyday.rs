@@ -124,6 +124,11 @@ fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_
         assert!(seen.contains("code_task*"), "{seen}");
         assert!(seen.contains(expected), "{seen}");
     }
+    for noted in [true, false] {
+        let done = run(&machine, &["ask", "-c", "And now?"]);
+        let note = "the session's last run was asked with --channel code_task, and this one is not";
+        assert_eq!(done.stderr.contains(note), noted, "{done:?}");
+    }
     let seen = chat(&machine, &["-c", "--channel", "chat"], "/channel\n").stdout_of(0);
     assert!(seen.contains("chat*"), "{seen}");
     let seen = chat(&machine, &["--channel", "code_task"], "/session\n").stdout_of(0);
