@@ -19,7 +19,7 @@ pub enum Outlook {
     Runs,
 }
 
-/// Which rules count.
+/// Which of its rules a policy is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
     All,

@@ -61,9 +61,6 @@ const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder
 const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directly in these folders, because this program \
     keeps files of its own there: ";
 
-const NO_REPOSITORY: &str = " The git repository of this project is outside of it, so that no command can write it, with \
-    `access` neither: leave commits to the user.";
-
 const GAPS: &str = " The kernel of this machine does not give the whole sandbox: ";
 
 const UNCONFINED: &str = "Runs a command line with `sh` in the project's folder, such as a build, a test or `git diff`, \
@@ -122,9 +119,6 @@ fn description(root: &ProjectRoot) -> String {
         description.push_str(CLOSED_FOLDERS);
         description.push_str(&closed.join(", "));
         description.push('.');
-    }
-    if repository::outside(root.path(), Path::new("")).is_some() {
-        description.push_str(NO_REPOSITORY);
     }
     let gaps = sandbox_features().map(|features| features.gaps().collect::<Vec<_>>());
     let gaps = gaps.unwrap_or_default().join("; ");

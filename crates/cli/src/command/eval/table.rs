@@ -22,7 +22,7 @@ pub(super) enum Kept {
     None,
     /// Those of judges: what the case is about came from elsewhere.
     Judges,
-    /// All.
+    /// Those of cases and of judges.
     All,
 }
 

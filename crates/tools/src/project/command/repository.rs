@@ -33,3 +33,25 @@ fn linked(link: &Path) -> Option<PathBuf> {
     let named = text.strip_prefix("gitdir:")?.trim();
     link.parent()?.join(named).canonicalize().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_that_counts_is_that_of_the_nearest_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let root = top.join("repository/project");
+        fs::create_dir_all(top.join("repository/.git")).unwrap();
+        fs::write(top.join("repository/.git/HEAD"), "").unwrap();
+        fs::create_dir_all(root.join("own/.git")).unwrap();
+        fs::write(root.join("own/.git/HEAD"), "").unwrap();
+        fs::create_dir_all(root.join("linked")).unwrap();
+        fs::write(root.join("linked/.git"), "gitdir: ../../.git\n").unwrap();
+        let above = Some(top.join("repository/.git"));
+        assert_eq!(outside(&root, Path::new("")), above);
+        assert_eq!(outside(&root, Path::new("linked")), above);
+        assert_eq!(outside(&root, Path::new("own")), None);
+    }
+}
