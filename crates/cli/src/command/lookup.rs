@@ -24,6 +24,9 @@ const MIN_BEGINNING: usize = 8;
 /// How many of the newest sessions and runs are looked through for the end of an id.
 const MAX_LOOKED_THROUGH: usize = 10_000;
 
+/// How many runs are read at a time where most likely the first one is what is looked for.
+const FEW_RUNS: usize = 20;
+
 /// How many ids an error names at the most.
 const MAX_NAMED: usize = 5;
 
@@ -172,7 +175,7 @@ pub(crate) async fn begun(sessions: &Sessions, id: SessionId) -> Result<SessionI
 
 /// Returns the run that began last, but for those of evals: they are nobody's conversation, and many may have run meanwhile.
 pub(crate) async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
-    let mut each = sessions.each_run(RunFilter::default());
+    let mut each = sessions.each_run(RunFilter::default().limited_to(FEW_RUNS));
     let mut count = 0;
     while count < MAX_LOOKED_THROUGH
         && let Some(run) = each.next().await?
