@@ -2,7 +2,7 @@
 //!
 //! Who decided and why is read from the records that hold it, and not from the sentence that the model is told.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use neuraxis::core::{
     AgentId, ApprovalDecided, ApprovalDecision, CallIndex, LlmCall, Recheck, Record, RecordBody,
@@ -13,8 +13,8 @@ use neuraxis::core::{
 #[derive(Debug, Default)]
 pub(crate) struct CallLog {
     open: HashMap<ToolCallId, OpenCall>,
-    /// The calls of the last reply that each agent got, in their order.
-    replies: HashMap<AgentId, Vec<ToolCallId>>,
+    /// The calls of the last reply that each agent got, in their order: what is said of them is the same each time.
+    replies: BTreeMap<AgentId, Vec<ToolCallId>>,
     /// The calls of each agent that are to be checked, in the order in which they will be.
     unchecked: HashMap<AgentId, VecDeque<ToolCallId>>,
 }
