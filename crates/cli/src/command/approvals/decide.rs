@@ -149,9 +149,8 @@ impl Verb {
     }
 }
 
-/// Said where a call would no longer do what was shown of it.
-const CHANGED: &str =
-    "\nFiles were changed meanwhile: this is no longer what was shown. As it is now:\n";
+/// Said where files were changed meanwhile, or the question expired.
+const CHANGED: &str = "\nThis is no longer what was shown. As it is now:\n";
 
 /// Returns the question that is answered. One that nobody named is shown to the person at the terminal, who says whether it
 /// is meant: otherwise a question that nobody has seen would be answered. So is one that is to be allowed after a file that it
