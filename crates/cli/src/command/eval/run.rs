@@ -252,7 +252,8 @@ fn verdict(report: &Report, comparison: Option<&Comparison>) -> Result<(), Comma
             return Ok(());
         }
         let (worse, new) = (comparison.worse.len(), comparison.new_failures.len());
-        let parts = [(worse, "got worse"), (new, "are new and do not pass")];
+        let new_ones = "do not pass, and are new, or were not run or an error before";
+        let parts = [(worse, "got worse"), (new, new_ones)];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts
             .map(|(count, what)| format!("{count} {what}"))
