@@ -26,7 +26,9 @@ impl Earlier {
         project: &Path,
         spec_of: impl Fn(&str) -> Option<&'a ToolSpec>,
     ) -> Option<Self> {
-        let root = project.to_string_lossy();
+        // A model may name files by their real paths.
+        let real = project.canonicalize();
+        let root = real.as_deref().unwrap_or(project).to_string_lossy();
         let files = |tool: &str, arguments: &JsonText| {
             let spec = spec_of(tool).filter(|spec| spec.class != ToolClass::ReadOnly);
             spec.map_or_else(Vec::new, |spec| {
@@ -92,5 +94,26 @@ mod tests {
         assert_eq!(earlier(2), Some(patched));
         // What comes after it finds what it did.
         assert_eq!(earlier(1), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_is_the_same_by_its_real_path_where_the_project_is_a_symlink() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let (project, link) = (real.join("project"), real.join("link"));
+        std::fs::create_dir(&project).unwrap();
+        std::os::unix::fs::symlink(&project, &link).unwrap();
+        let by_real_path = serde_json::json!({ "path": project.join("b.txt"), "content": "2" });
+        let by_real_path = by_real_path.to_string();
+        let mut ask = asking("write_file", B);
+        let run = ask.effect_id.run;
+        let mut log = RunLog::new(run, "main".parse().unwrap());
+        let calls = [("write_file", by_real_path.as_str()), ("write_file", B)];
+        let records = [log.started("Hello?"), log.replied(reply::calls(calls))];
+        let spec = ToolSpec::new("write_file".parse().unwrap(), "").class(ToolClass::Idempotent);
+        ask.tool_call_id = ToolCallId::new(run, AgentId::ROOT, ContentIndex(0), CallIndex(1));
+        let found = Earlier::find(&ask, &records, &link, |_| Some(&spec));
+        assert_eq!(found.map(|it| it.file).as_deref(), Some("b.txt"));
     }
 }

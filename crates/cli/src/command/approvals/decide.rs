@@ -215,7 +215,9 @@ fn changed_since(app: &App, waiting: &WaitingApproval, root: &Path) -> Option<St
     let tools = app.orchestrator.tools();
     let asked = &waiting.request;
     let spec = spec_of(&tools, &asked.name).filter(|spec| spec.class != ToolClass::ReadOnly)?;
-    let from = root.to_string_lossy();
+    // A model may name files by their real paths.
+    let real = root.canonicalize();
+    let from = real.as_deref().unwrap_or(root).to_string_lossy();
     let call = Call::new(spec, &asked.arguments).with_root(&from);
     let is_changed = |file: &String| {
         let about = root.join(file).metadata().ok()?;
