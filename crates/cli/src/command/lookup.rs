@@ -174,7 +174,7 @@ pub(crate) async fn begun(sessions: &Sessions, id: SessionId) -> Result<SessionI
 }
 
 /// Returns the run that began last, but for those of evals: they are nobody's conversation, and many may have run meanwhile.
-pub(crate) async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
+async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
     let mut each = sessions.each_run(RunFilter::default().limited_to(FEW_RUNS));
     let mut count = 0;
     while count < MAX_LOOKED_THROUGH

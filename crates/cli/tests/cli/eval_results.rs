@@ -74,6 +74,8 @@ fn what_goes_on_is_what_a_person_asked_last_though_an_eval_ran_since() {
     machine.run(["eval", "evals.toml"]).stdout_of(0);
     let shown = machine.run(["runs", "show", "last"]).stdout_of(0);
     assert!(shown.contains("Europe/Berlin"), "{shown}");
+    let followed = machine.run(["runs", "tail"]);
+    assert!(followed.stderr.contains("eval-"), "{followed:?}");
 }
 
 #[test]

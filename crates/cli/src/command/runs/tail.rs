@@ -5,7 +5,7 @@ use clap_complete::ArgValueCompleter;
 use neuraxis::core::log::checklist;
 use neuraxis::core::{AgentId, Record, RecordBody, Seq};
 use neuraxis::engine::Sessions;
-use neuraxis::ports::RunSummary;
+use neuraxis::ports::{RunFilter, RunSummary};
 
 use super::outline::lines;
 use crate::call::{CallLog, named};
@@ -92,7 +92,11 @@ impl Tail {
     async fn find(&self, sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
         match &self.id {
             Some(id) => Ok(Some(lookup::run(sessions, id).await?)),
-            None => lookup::newest_run(sessions).await,
+            // Also one of an eval, which may be at work.
+            None => {
+                let filter = RunFilter::default().limited_to(1);
+                Ok(sessions.each_run(filter).next().await?)
+            }
         }
     }
 }
