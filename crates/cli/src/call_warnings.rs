@@ -5,7 +5,6 @@
 
 use std::fmt::Debug;
 
-use neuraxis_app::SCHEMA_MODULE;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -19,7 +18,7 @@ const SHOWN: [&str; 4] = [
     "neuraxis_wire",
     "neuraxis_anthropic::decode",
     "neuraxis_anthropic::encode::schema",
-    SCHEMA_MODULE,
+    "neuraxis_sql::schema",
 ];
 
 /// Shows such warnings from now on.

@@ -271,7 +271,7 @@ impl From<BuildError> for CommandError {
                 Self::failed(error).hint(hint)
             }
             BuildError::Database {
-                source: OpenError::Store(_) | OpenError::Older { .. },
+                source: OpenError::Store(_),
                 ..
             } => Self::failed(error).hint("`neuraxis doctor --offline` says what can be done"),
             BuildError::Model { .. }

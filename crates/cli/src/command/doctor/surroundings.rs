@@ -165,7 +165,7 @@ async fn store(config: &Config, environment: &Environment) -> Check {
             source: older @ OpenError::Older { .. },
             ..
         }) => Check::here("store", Outcome::Warning, older.to_string()).fix(
-            "take a backup and end the programs of older versions that use it; then a server, `neuraxis ask` or `neuraxis chat` \
+            "take a backup and end the programs of older versions that use it; then a server or any command but `neuraxis doctor` \
              brings it up to date",
         ),
         Err(error) => {
