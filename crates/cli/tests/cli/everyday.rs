@@ -106,7 +106,7 @@ fn a_session_that_is_most_likely_a_slip_is_told_of_and_a_new_name_is_not() {
 
 #[test]
 fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_mode() {
-    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Well."]), 3));
+    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Well."]), 4));
     let machine = model.machine();
     for (mode, expected) in [
         ("conservative", "conservative*"),
@@ -128,6 +128,7 @@ fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_
         let done = run(&machine, &["ask", "-c", "And now?"]);
         let note = "the session's last run was asked with --channel code_task, and this one is not";
         assert_eq!(done.stderr.contains(note), noted, "{done:?}");
+        done.stdout_of(0);
     }
     let seen = chat(&machine, &["-c", "--channel", "chat"], "/channel\n").stdout_of(0);
     assert!(seen.contains("chat*"), "{seen}");
