@@ -1,6 +1,8 @@
 //! `/undo` and `/retry`: what was said stays as it is, and the conversation goes on in a new session that branches off
 //! from it.
 
+use std::collections::HashMap;
+
 use anyhow::anyhow;
 use neuraxis::core::log::RunView;
 use neuraxis::core::{
@@ -15,7 +17,7 @@ use super::super::last_run::{AskedWith, model_option};
 use super::super::lookup::new_session;
 use super::super::sessions::asked;
 use super::conversation::Conversation;
-use crate::call::{CallLog, headline};
+use crate::call::headline;
 use crate::error::CommandError;
 use crate::harmless::one_line_of;
 use crate::progress;
@@ -48,12 +50,12 @@ impl Conversation {
             }
             false => "",
         };
+        let stays = self.stays(last.run_id).await?;
+        let stays = stays.map_or_else(String::new, |stays| format!("{stays}\n"));
         self.goes_on_from = self.before(last.run_id).await?;
         if self.goes_on_from.is_none() {
             self.session = new_session()?;
         }
-        let stays = self.stays(last.run_id).await?;
-        let stays = stays.map_or_else(String::new, |stays| format!("{stays}\n"));
         let line = format!(
             "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n{files}{stays}",
             last.session
@@ -122,24 +124,20 @@ impl Conversation {
     /// knows how it ended may have.
     async fn stays(&self, run: RunId) -> Result<Option<String>, CommandError> {
         let records = self.app.orchestrator.sessions().records(run).await?;
-        let tools = self.app.orchestrator.tools();
-        let changes = |name: &str| {
-            let mut specs = tools.specs();
-            let spec = specs.find(|spec| spec.name.as_str() == name);
-            spec.is_some_and(|it| it.class != ToolClass::ReadOnly && it.kind != ToolKind::Agent)
-        };
-        let (mut calls, mut named) = (CallLog::default(), Vec::new());
+        let (mut begun, mut named) = (HashMap::new(), Vec::<String>::new());
         for record in &records {
-            calls.hear(record);
-            let RecordBody::ToolResult(result) = &record.body else {
-                continue;
-            };
-            let open = calls.close(&result.tool_call_id);
-            let may_have_changed =
-                result.attempt.is_some() && result.failure.is_none_or(is_unclear);
-            let call = headline(&result.name, &open.arguments);
-            if may_have_changed && changes(&result.name) && !named.contains(&call) {
-                named.push(call);
+            match &record.body {
+                RecordBody::ToolCall(call)
+                    if call.class != ToolClass::ReadOnly && call.kind != ToolKind::Agent =>
+                {
+                    let line = headline(&call.name, call.arguments.as_str());
+                    begun.insert(&call.tool_call_id, line);
+                }
+                RecordBody::ToolResult(result) if result.failure.is_none_or(is_unclear) => {
+                    let call = begun.remove(&result.tool_call_id);
+                    named.extend(call.filter(|call| !named.contains(call)));
+                }
+                _ => {}
             }
         }
         let more = named.len().saturating_sub(MAX_NAMED);
