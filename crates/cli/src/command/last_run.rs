@@ -71,6 +71,12 @@ impl AskedWith {
         {
             missing("plan", plan.as_str(), "it limits nothing here");
         }
+        if let Some(mode) = self
+            .mode
+            .take_if(|mode| policy.modes().all(|known| *known != *mode))
+        {
+            missing("mode", mode.as_str(), "moderate takes its place");
+        }
         let usual = policy.modes_no_freer_than(&Mode::MODERATE);
         if let Some(mode) = self.mode.take_if(|mode| !usual.contains(mode)) {
             let mode = one_line(mode.as_str());

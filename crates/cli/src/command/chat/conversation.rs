@@ -379,21 +379,20 @@ impl Conversation {
         let Some(words) = last.in_words() else {
             return;
         };
-        let plan = last.plan.or_else(|| self.plan.clone());
-        let before = std::mem::replace(&mut self.plan, plan);
+        // What limits stays also where the rest is refused.
+        if let Some(mode) = last.mode {
+            self.mode = mode;
+        }
+        self.plan = last.plan.or_else(|| self.plan.take());
         let changed = self.change(|it| {
-            it.mode = last.mode.unwrap_or_else(|| it.mode.clone());
             it.channel = last.channel.unwrap_or_else(|| it.channel.clone());
             it.agent = last.agent.or_else(|| it.agent.take());
         });
         match changed {
             Ok(()) => progress::notice(&format!("goes on as the session's last run: {words}")),
-            Err(refusal) => {
-                self.plan = before;
-                progress::warn(&format!(
-                    "does not go on as the session's last run ({words}): {refusal}"
-                ));
-            }
+            Err(refusal) => progress::warn(&format!(
+                "goes on as the session's last run ({words}) in mode and plan alone: {refusal}"
+            )),
         }
     }
 
