@@ -409,10 +409,15 @@ fn nature(asked: &Asked) -> String {
 /// Returns the folder that a run works in, if it says so and that is another one than this.
 pub(crate) fn folder_elsewhere(records: &[Arc<Record>], folder: &Path) -> Option<Arc<str>> {
     let started = records.first().and_then(|first| first.run_started())?;
-    let real = folder.canonicalize();
-    let real = real.as_deref().unwrap_or(folder).to_string_lossy();
     let named = started.spec.folder.clone();
-    named.filter(|named| **named != *real)
+    named.filter(|named| !is_folder_of(named, folder))
+}
+
+/// Tells whether a folder that a run works in is that of the project here.
+pub(crate) fn is_folder_of(named: &str, project: &Path) -> bool {
+    let real = project.canonicalize();
+    let real = real.as_deref().unwrap_or(project).to_string_lossy();
+    *named == *real
 }
 
 /// Says which sub-agent asks, unless it is the one that the user talks to.

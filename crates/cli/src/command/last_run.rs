@@ -1,11 +1,15 @@
 //! What the last run of a session was asked with, for whoever goes on with it.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use neuraxis::brainstem::Policy;
 use neuraxis::core::log::RunView;
 use neuraxis::core::{AgentName, PlanName};
 use neuraxis::engine::Sessions;
 use neuraxis::{Channel, Mode, SessionId};
 
+use crate::approve::is_folder_of;
 use crate::harmless::one_line;
 use crate::invocation::quoted;
 use crate::progress;
@@ -18,6 +22,8 @@ pub(super) struct AskedWith {
     /// The agent that was asked for; that of the channel if `None`.
     pub(super) agent: Option<AgentName>,
     pub(super) plan: Option<PlanName>,
+    /// The folder that its tools worked in, where they worked on files.
+    pub(super) folder: Option<Arc<str>>,
 }
 
 impl AskedWith {
@@ -40,11 +46,35 @@ impl AskedWith {
             channel: decided.map(|decided| decided.channel.clone()),
             agent: decided.and_then(|decided| decided.agent.clone()),
             plan: view.spec().and_then(|spec| spec.plan.clone()),
+            folder: view.folder().cloned(),
         }
     }
 
-    /// Leaves out what is not configured here, and a mode that is freer than the one that requests have by default, and says so.
-    pub(super) fn usable(mut self, policy: &Policy) -> Self {
+    /// Leaves out channel and agent where the tools of the run worked in another folder than that of the project here, whose
+    /// files they would be given. Returns that folder and what is left out.
+    pub(super) fn leave_elsewhere(&mut self, project: &Path) -> Option<(Arc<str>, Self)> {
+        let folder = self.folder.take();
+        let folder = folder.filter(|folder| !is_folder_of(folder, project))?;
+        let left = Self {
+            channel: self.channel.take(),
+            agent: self.agent.take(),
+            ..Self::default()
+        };
+        Some((folder, left))
+    }
+
+    /// Leaves out what belongs to another folder or is not configured here, and a mode that is freer than the one that requests
+    /// have by default, and says so.
+    pub(super) fn usable(mut self, policy: &Policy, project: &Path) -> Self {
+        if let Some((folder, left)) = self.leave_elsewhere(project) {
+            let left = Self::default().options(&left, policy);
+            if !left.is_empty() {
+                let folder = one_line(&folder);
+                progress::notice(&format!(
+                    "the session's last run worked in the folder {folder}: here it goes on without{left}, unless that is given"
+                ));
+            }
+        }
         let missing = |what: &str, name: &str, instead: &str| {
             let name = one_line(name);
             progress::warn(&format!(
@@ -161,6 +191,7 @@ mod tests {
             channel: Some(channel),
             agent,
             plan: None,
+            folder: Some("/nowhere/work".into()),
         }
     }
 
@@ -182,7 +213,18 @@ mod tests {
             new.options(&free, &policy),
             " --channel code_task --mode exploratory --agent lead"
         );
-        assert_eq!(free.usable(&policy).mode, None);
-        assert_eq!(tame.usable(&policy).mode, Some(Mode::CONSERVATIVE));
+        let here = Path::new("/nowhere/work");
+        assert_eq!(free.usable(&policy, here).mode, None);
+        let taken = tame.usable(&policy, here);
+        assert_eq!(taken.mode, Some(Mode::CONSERVATIVE));
+        assert_eq!(taken.channel, Some(Channel::CODE_TASK));
+    }
+
+    #[test]
+    fn in_another_folder_its_channel_and_agent_have_to_be_named_again() {
+        let last = asked_with(Mode::CONSERVATIVE, Channel::CODE_TASK, None);
+        let taken = last.usable(&Policy::built_in(), Path::new("/elsewhere"));
+        assert_eq!(taken.mode, Some(Mode::CONSERVATIVE));
+        assert_eq!(taken.channel, None);
     }
 }

@@ -81,12 +81,14 @@ impl Conversation {
     /// Returns the command that begins a conversation as this one stands, in the same session.
     pub(super) async fn to_come_back(&self) -> String {
         let sessions = self.app.orchestrator.sessions();
-        let last = AskedWith::last_of(&sessions, &self.session).await;
+        let mut last = AskedWith::last_of(&sessions, &self.session).await;
+        last.leave_elsewhere(self.loaded.config.project_root());
         let wanted = AskedWith {
             mode: Some(self.mode.clone()),
             channel: Some(self.channel.clone()),
             agent: self.agent.clone(),
             plan: self.plan.clone(),
+            folder: None,
         };
         let options = last.options(&wanted, self.loaded.config.policy());
         let model = model_option(self.model.as_deref());

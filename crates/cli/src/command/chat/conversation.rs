@@ -366,7 +366,7 @@ impl Conversation {
         }
         last.agent = last.agent.filter(|_| self.agent.is_none());
         last.plan = last.plan.filter(|_| self.plan.is_none());
-        let last = last.usable(policy);
+        let last = last.usable(policy, self.loaded.config.project_root());
         self.mode = mode.unwrap_or(Mode::MODERATE);
         self.channel = channel.unwrap_or(Channel::CHAT);
         self.take_up(last);
