@@ -46,6 +46,25 @@ fn a_file_is_written_without_asking_in_exploratory_mode_alone() {
 }
 
 #[test]
+fn a_fork_of_an_imported_run_has_not_its_mode() {
+    let elsewhere = Machine::new();
+    let free = ["--channel", "code_task", "--mode", "exploratory", "Hello"];
+    let ask = ["ask", "--session", "trip"].into_iter().chain(free);
+    elsewhere.run(ask).stdout_of(0);
+    let exported = elsewhere.run(["sessions", "export", "trip"]).stdout_of(0);
+    let machine = Machine::new().with_file("trip.jsonl", &exported);
+    machine
+        .run(["sessions", "import", "trip.jsonl"])
+        .stdout_of(0);
+    let forked = machine.run(["runs", "fork", "last", "--message", WRITE]);
+    assert!(
+        forked.stderr.contains("was imported: its mode"),
+        "{forked:?}"
+    );
+    assert!(!machine.path("new.txt").exists(), "{forked:?}");
+}
+
+#[test]
 fn what_is_taken_back_or_asked_again_says_what_stays() {
     let chat = ["chat", "--channel", "code_task", "--mode", "exploratory"];
     let stays = "what its calls did stays: write_file new.txt\n";

@@ -106,7 +106,7 @@ impl Fork {
             None => new_session()?,
         };
         let format = self.format;
-        let mut options = self.options(session.clone(), role, &records);
+        let mut options = self.options(session.clone(), role, &run, &records);
         options.plan = plan_of(app, &records);
         let runs = app.orchestrator.runs();
         let forked = runs.fork(run.run_id, turn, options).await;
@@ -138,10 +138,18 @@ impl Fork {
         self,
         session: SessionId,
         role: Option<Role>,
+        run: &RunSummary,
         records: &[Arc<Record>],
     ) -> ForkOptions {
         let view = RunView::of(records);
-        let decided = view.decision();
+        // Somebody else wrote what an imported run says.
+        let decided = view.decision().filter(|_| !run.imported);
+        if run.imported && (self.mode.is_none() || self.channel.is_none()) {
+            progress::notice(&format!(
+                "run {} was imported: its mode and channel are not taken over, --mode and --channel name them",
+                run.run_id
+            ));
+        }
         let mut options = ForkOptions::new(session);
         let mode = self.mode.map(Mode::new);
         let channel = self.channel.map(Channel::new);
