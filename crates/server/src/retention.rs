@@ -77,7 +77,8 @@ impl Retention {
         let keep = config.keep?;
         if gives_days_back(keep, policy) {
             tracing::warn!(
-                "[store] keep is shorter than a day, and plans have a budget for the day: what runs used is given back once their                  sessions are deleted for their age"
+                "[store] keep is shorter than a day, and plans have a budget for the day: what runs used is given back once their \
+                 sessions are deleted for their age"
             );
         }
         let archive = config.archive.clone();
