@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::run_id;
-use crate::access::{detached, is_about};
+use crate::access::detached;
 use crate::attached::{self, Attached, MAX_BODY_BYTES};
 use crate::body;
 use crate::caller::Caller;
@@ -156,7 +156,6 @@ pub(crate) async fn fork(
     let begun = detached(async move {
         let handle = orchestrator.runs().fork(id, at, options).await?;
         drop(beginning);
-        is_about(handle.run_id());
         let run = handle.clone();
         tokio::spawn(async move {
             // However it ended, it needs its slot no longer.
