@@ -167,7 +167,12 @@ pub(super) fn base_name(program: &str) -> &str {
 
 /// Flags that take a value in whatever command of their program, so that what is glued to them is one. `-G` of git is none:
 /// `git grep` has it without a value.
-const GLUED: [(&str, &str); 3] = [("git", "S"), ("cargo", "pjF"), ("gcc", "DIU")];
+const GLUED: [(&str, &str); 4] = [
+    ("git", "S"),
+    ("cargo", "pjF"),
+    ("gcc", "DIU"),
+    ("rustc", "ADFW"),
+];
 
 /// Programs whose flags are whole words: no letters in a bundle, and none that may be left out.
 const WHOLE_FLAGS: [&str; 1] = ["go"];
