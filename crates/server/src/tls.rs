@@ -219,12 +219,13 @@ struct Pair {
 
 impl Pair {
     fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let chain = chain(certificate)?;
-        let acceptor = acceptor(chain, certificate, key)?;
-        let pem = fs::read(certificate).unwrap_or_default();
+        // Read once: another one may stand there a moment later.
+        let text = fs::read(certificate)
+            .map_err(|error| unreadable("the certificate", certificate, pem::Error::Io(error)))?;
+        let acceptor = acceptor(chain(&text, certificate)?, certificate, key)?;
         Ok(Self {
             acceptor,
-            expires_at: TlsFiles::expires_at(&pem),
+            expires_at: TlsFiles::expires_at(&text),
         })
     }
 
@@ -247,10 +248,10 @@ fn unreadable(what: &'static str, path: &Path, source: pem::Error) -> TlsError {
     }
 }
 
-/// Reads a certificate chain, which has at least one certificate.
-fn chain(certificate: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(certificate);
-    let chain = read.and_then(Iterator::collect::<Result<Vec<_>, _>>);
+/// Reads a certificate chain, which has at least one certificate, of what stands in its file.
+fn chain(text: &[u8], certificate: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_slice_iter(text);
+    let chain = read.collect::<Result<Vec<_>, _>>();
     let chain = chain.and_then(|chain| match chain.is_empty() {
         true => Err(pem::Error::NoItemsFound),
         false => Ok(chain),
