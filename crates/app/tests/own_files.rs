@@ -289,6 +289,30 @@ async fn a_recording_changes_nothing_that_models_are_told_and_no_file_tool_gets_
     is_refused(&recording, "write_file", write).await;
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+#[ignore = "needs the program neuraxis-sandbox, which the tests of neuraxis-tools build"]
+async fn a_command_puts_no_other_folder_in_the_place_of_the_one_with_the_recording() {
+    use_sandbox();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("recorded/first")).unwrap();
+    let environment = Environment::new(folder.path());
+    let sources = Sources::default()
+        .with_flag("--set", "store.url", "memory:")
+        .with_flag("--set", "models.reasoning.provider", "offline");
+    let config = Config::load(&environment, &sources).unwrap();
+    let recording = Tape::Record(at("recorded/first/it.cassette"));
+    let app = App::builder(&config, &environment).tape(recording);
+    let app = app.build().await.unwrap();
+    for moved in ["recorded", "recorded/first"] {
+        let command = format!("mv {moved} other; ls");
+        let ran = call(&app, "run_command", json!({ "command": command })).await;
+        let is_moved = at("other").exists() || !at(moved).exists();
+        assert!(!is_moved, "{moved}: {ran:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_one_of_two_configurations_names_is_out_of_reach_of_the_engines_of_both() {
     let folder = tempfile::tempdir().unwrap();

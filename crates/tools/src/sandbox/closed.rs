@@ -50,7 +50,10 @@ impl Closed {
             }
         }
         let governing = run.governing.iter().map(PathBuf::from);
-        closed.sealed.extend(governing.filter(|path| path.exists()));
+        for path in governing.filter(|path| path.exists()) {
+            closed.held.extend(folders_above(&path));
+            closed.sealed.push(path);
+        }
         closed
     }
 }
@@ -59,7 +62,7 @@ impl Closed {
 fn folders_above(path: &Path) -> impl Iterator<Item = PathBuf> {
     let above = path.ancestors().skip(1);
     above
-        .take_while(|folder| *folder != Path::new("."))
+        .take_while(|folder| !["", "."].map(Path::new).contains(folder))
         .map(Path::to_owned)
 }
 
