@@ -110,17 +110,13 @@ fn own_settings(folder: &Path) -> BTreeSet<String> {
 /// Finds the submodules of the repository of a folder that are checked out.
 fn submodules(folder: &Path, variables: &[(String, String)]) -> Vec<PathBuf> {
     const LINK: &[u8] = b"160000 ";
-    let top = ask(folder, &["rev-parse", "--show-toplevel"], variables);
-    let Some(top) = top.strip_suffix(b"\n") else {
-        return Vec::new();
-    };
-    let top = Path::new(OsStr::from_bytes(top));
-    let words = ["ls-files", "--full-name", "--stage", "-z", "--", ":/"];
+    // All of the repository, by paths from the folder.
+    let words = ["ls-files", "--stage", "-z", "--", ":/"];
     let staged = ask(folder, &words, variables);
     let path_of = |entry: &[u8]| {
         let link = entry.strip_prefix(LINK)?;
         let at = link.iter().position(|byte| *byte == b'\t')?;
-        Some(top.join(OsStr::from_bytes(link.get(at + 1..)?)))
+        Some(folder.join(OsStr::from_bytes(link.get(at + 1..)?)))
     };
     let links = staged.split(|byte| *byte == 0).filter_map(path_of);
     links.filter(|link| link.join(".git").exists()).collect()
