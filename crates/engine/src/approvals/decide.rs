@@ -77,6 +77,8 @@ impl Approvals {
         by: Option<String>,
     ) -> Result<Seq, ResumeError> {
         let store = self.store();
+        // What is said of a call below is for its owner alone.
+        self.runs().check_owner_of(run_id).await?;
         let run = store.run(run_id).await?;
         let records = store.records(run_id, Seq(0)).await?;
         let last = records.last().map_or(Seq(0), |record| record.seq);

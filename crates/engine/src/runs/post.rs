@@ -159,6 +159,8 @@ impl Runs {
         outcome: ToolOutcome,
         duration: Duration,
     ) -> Result<(), ResumeError> {
+        // Whether a call waits is for its owner alone.
+        self.check_owner_of(run_id).await?;
         let records = self.parts.store.records(run_id, Seq(0)).await?;
         let finished = client_finished(&records, call, outcome, duration)
             .ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;

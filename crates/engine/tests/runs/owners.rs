@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use neuraxis_core::{
-    ApprovalDecision, JsonText, LlmError, LlmErrorKind, Message, Mode, ModelRequest, PlanName,
-    Reply, ReplyPart, Role, RunStatus, Seq, SessionId, ToolOutput, ToolSpec, Turn,
+    ApprovalDecision, ContentHash, JsonText, LlmError, LlmErrorKind, Message, Mode, ModelRequest,
+    PlanName, Reply, ReplyPart, Role, RunStatus, Seq, SessionId, ToolOutput, ToolSpec, Turn,
 };
 use neuraxis_engine::{
     DecideError, Decided, Delivery, ForkOptions, Orchestrator, OrchestratorBuilder, RequestError,
@@ -363,8 +363,17 @@ async fn a_run_of_somebody_else_is_neither_decided_about_nor_taken_up() {
         panic!("it is Ada's");
     };
     assert_eq!(session, id("hers"));
+    // Nor is it told whether a call waits.
+    let (run, call) = (waiting.run_id, &waiting.request.tool_call_id);
+    let other = ContentHash::of(b"other arguments");
+    let refused = approvals.decide(run, call, other, ApprovalDecision::APPROVE, None);
+    let refused = refused.await;
+    assert!(
+        matches!(refused, Err(ResumeError::OtherOwner { .. })),
+        "{refused:?}"
+    );
     let runs = program.orchestrator.runs().with_context(bob);
-    let refused = runs.cancel(waiting.run_id, "mine now").await;
+    let refused = runs.cancel(run, "mine now").await;
     assert!(
         matches!(refused, Err(ResumeError::OtherOwner { .. })),
         "{refused:?}"
