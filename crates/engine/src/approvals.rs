@@ -77,7 +77,7 @@ pub struct FoundApprovals {
     pub waiting: Vec<WaitingApproval>,
     /// The runs that have not ended and whose logs are damaged, and how.
     pub damaged: Vec<(RunId, String)>,
-    /// The last run of a page, behind which others wait for a person, too; `None` on the last page.
+    /// The last run that was looked at for a page, behind which others wait for a person, too; `None` on the last page.
     pub next: Option<RunId>,
 }
 
@@ -199,15 +199,16 @@ impl Approvals {
             };
             let Some(run) = run else { continue };
             let open = self.asked_by(&run, look, &mut found).await?;
-            if open.is_empty() {
-                continue;
+            if !open.is_empty() {
+                if asking == limit {
+                    found.next = last;
+                    break;
+                }
+                found.waiting.extend(open);
+                asking += 1;
             }
-            if asking == limit {
-                found.next = last;
-                break;
-            }
-            found.waiting.extend(open);
-            (last, asking) = (Some(id), asking + 1);
+            // Those that ask nothing, or cannot be read, are not looked at again for the next page.
+            last = Some(id);
         }
         Ok(found)
     }
