@@ -432,11 +432,8 @@ impl Approvals {
 
     /// Returns a run at work here that the context's owner may see.
     async fn seen_at_work(&self, run: RunId) -> Result<Option<RunSummary>, StoreError> {
-        let Some(run) = self.run_at_work(run).await? else {
-            return Ok(None);
-        };
-        let may_see = self.runs().may_see(&run.session).await?;
-        Ok(may_see.then_some(run))
+        let (found, runs) = (self.run_at_work(run).await?, self.runs());
+        Ok(found.filter(|run| runs.is_seen(run)))
     }
 
     /// Returns a run at work here; `None` if it is just being begun.

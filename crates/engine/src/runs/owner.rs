@@ -79,7 +79,7 @@ impl Runs {
         session: &SessionId,
     ) -> Result<Option<RequestContext>, StoreError> {
         let session = self.parts.store.session(session).await?;
-        let may_enter = may_enter(&self.context, &session);
+        let may_enter = may_enter(&self.context, session.owner.as_deref());
         Ok(may_enter.then(|| self.context.clone().owned_by(session.owner)))
     }
 
@@ -89,7 +89,7 @@ impl Runs {
             return Ok(true);
         }
         match self.parts.store.session(session).await {
-            Ok(session) => Ok(may_enter(&self.context, &session)),
+            Ok(session) => Ok(may_enter(&self.context, session.owner.as_deref())),
             Err(StoreError::NoSuchSession(_)) => Ok(false),
             Err(error) => Err(error),
         }
@@ -104,10 +104,15 @@ impl Runs {
         }
     }
 
+    /// Tells whether a run is that of the owner whom the context names, or of anybody where it names none.
+    pub(crate) fn is_seen(&self, run: &RunSummary) -> bool {
+        may_enter(&self.context, run.owner.as_deref())
+    }
+
     /// Returns a run in a few words. One of another owner's than the context names is as one that there is not.
     pub(super) async fn seen(&self, run: RunId) -> Result<RunSummary, StoreError> {
         let found = self.parts.store.run(run).await?;
-        match self.may_see(&found.session).await? {
+        match self.is_seen(&found) {
             true => Ok(found),
             false => Err(StoreError::NoSuchRun(run)),
         }
@@ -126,10 +131,12 @@ impl Runs {
         if enters_any(&self.context) {
             return Ok(());
         }
-        let session = self.parts.store.run(run).await?.session;
-        match self.context_in(&session).await? {
-            Some(_) => Ok(()),
-            None => Err(ResumeError::OtherOwner { session }),
+        let found = self.parts.store.run(run).await?;
+        match self.is_seen(&found) {
+            true => Ok(()),
+            false => Err(ResumeError::OtherOwner {
+                session: found.session,
+            }),
         }
     }
 }
@@ -144,7 +151,7 @@ fn new_session_id(id: Uuid) -> Result<SessionId, StoreError> {
 
 /// Refuses a request that may not enter its session.
 pub(super) fn enter(request: &UserRequest, session: &Session) -> Result<(), RequestError> {
-    if may_enter(&request.context, session) {
+    if may_enter(&request.context, session.owner.as_deref()) {
         return Ok(());
     }
     let session = session.id.clone();
@@ -162,6 +169,7 @@ fn enters_any(context: &RequestContext) -> bool {
     context.owner().is_none() && !context.is_unowned()
 }
 
-fn may_enter(context: &RequestContext, session: &Session) -> bool {
-    enters_any(context) || context.owner() == session.owner.as_deref()
+/// Tells whether a request may enter a session of this owner.
+fn may_enter(context: &RequestContext, owner: Option<&str>) -> bool {
+    enters_any(context) || context.owner() == owner
 }

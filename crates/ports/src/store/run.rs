@@ -154,7 +154,7 @@ pub struct RunSummary {
     pub run_id: RunId,
     /// Its session.
     pub session: SessionId,
-    /// Whose that is; `None` where it is nobody's.
+    /// Whose that is; `None` where it is nobody's. By this the run is kept from other owners.
     pub owner: Option<String>,
     /// What its records say.
     pub log: LogSummary,
