@@ -24,6 +24,9 @@ use crate::run_handle::RunHandle;
 /// Why a run ended whose caller went away before, or was told that its request was refused.
 const UNHEARD: &str = "nobody heard that it had begun";
 
+/// What is on record in place of the reason that somebody gave where text is kept out of the log.
+const REASON_WITHHELD: &str = "the data policy keeps the reason out of the log";
+
 /// Why nobody goes on with a run.
 #[derive(Debug)]
 pub(crate) enum Unresumable {
@@ -71,6 +74,14 @@ impl Runs {
     pub async fn close(&self, run_id: RunId, why: &str) -> Result<(), ResumeError> {
         self.check_owner_of(run_id).await?;
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        // Of a log that cannot be read nobody knows.
+        let records = self.parts.store.records(run_id, Seq(0)).await;
+        let records = records.unwrap_or_default();
+        let spec = RunView::of(records.get(..1).unwrap_or_default())
+            .spec()
+            .cloned();
+        let is_stored = spec.is_none_or(|spec| spec.data_policy().text);
+        let why = if is_stored { why } else { REASON_WITHHELD };
         self.close_claimed(claim, why).await
     }
 

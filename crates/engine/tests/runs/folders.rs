@@ -38,13 +38,16 @@ impl World {
     }
 
     fn in_folder(&self, folder: Option<&str>) -> Orchestrator {
+        self.builder_in(folder).build().unwrap()
+    }
+
+    fn builder_in(&self, folder: Option<&str>) -> OrchestratorBuilder {
         let builder = builder(self.model.clone())
             .store(self.store.clone())
             .ids(Arc::new(UuidV7))
             .approver(Arc::new(ScriptedApprover::new().then(ApproverReply::Later)))
             .tool(self.tool.clone());
-        let builder = folder.into_iter().fold(builder, OrchestratorBuilder::root);
-        builder.build().unwrap()
+        folder.into_iter().fold(builder, OrchestratorBuilder::root)
     }
 
     /// Begins a run in a process that dies in the middle of it.
@@ -206,6 +209,32 @@ fn a_run_is_ended_from_another_folder_since_nothing_of_it_runs() {
         });
         assert_eq!(world.tool.count(), 0);
     }
+}
+
+#[test]
+fn why_a_run_is_ended_from_another_folder_is_kept_out_of_its_log_with_other_text() {
+    let world = World::new(WRITES);
+    let run = process().block_on(async {
+        let builder = world.builder_in(Some("/a"));
+        let builder = builder.policy(policy("channels.chat.data = { text = false }\n"));
+        let orchestrator = builder.build().unwrap();
+        let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        handle.run_id()
+    });
+    process().block_on(async {
+        let elsewhere = world.in_folder(Some("/b"));
+        let pause = async |held: &HeldRun| {
+            held.pause().await;
+            Ok::<_, ResumeError>(())
+        };
+        let ended = elsewhere.runs().cancel_and_wait(run, "a canary", pause);
+        ended.await.unwrap();
+        let summary = world.store.run(run).await.unwrap();
+        assert_eq!(summary.status, RunStatus::Interrupted);
+        let records = world.store.records(run, Seq(0)).await.unwrap();
+        assert!(!format!("{records:?}").contains("canary"));
+    });
 }
 
 #[test]
