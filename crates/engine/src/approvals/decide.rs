@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::RunView;
 use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, ContentHash, InboxEntry, InboxInput,
     InputError, InputId, Record, RecordBody, RunId, Seq, ToolCallId,
@@ -247,7 +248,12 @@ impl Approvals {
         let mut is_first = Vec::with_capacity(decided.len());
         for (_, decided) in decided {
             let signed = self.sign(run, decided.clone());
-            let entry = InboxEntry::new(InboxInput::ApprovalDecided(signed));
+            let input = InboxInput::ApprovalDecided(signed);
+            if self.runs().tell_unstored(run, &input) {
+                is_first.push(true);
+                continue;
+            }
+            let entry = InboxEntry::new(input);
             is_first.push(match self.store().post(run, &entry).await {
                 Ok(()) => true,
                 // Another answer is there, which need not be the one that counts either.
@@ -275,8 +281,8 @@ impl Approvals {
         // Whoever has the run may have had an answer already that was not on record yet, or may have ended it.
         let until = Instant::now() + TAKEN_WITHIN;
         for ((waiting, decided), is_first) in decided.iter().zip(is_first) {
-            let counts = match self.answer_on_record(waiting, until).await {
-                Ok(Some(answer)) => answer == decided.decision,
+            let counts = match self.answer_on_record(waiting, decided, until).await {
+                Ok(Some(counts)) => counts,
                 Ok(None) => is_first,
                 Err(error) => return Err(DecideError::KeptOnly(error)),
             };
@@ -287,7 +293,8 @@ impl Approvals {
         Ok(Decided::LeftToHolder)
     }
 
-    /// Waits a little for the answer to a question that is to be on record soon; `None` if none is.
+    /// Waits a little for the answer to a question that is to be on record soon, and tells whether it is the one given; `None`
+    /// if none is.
     ///
     /// # Errors
     ///
@@ -295,13 +302,20 @@ impl Approvals {
     async fn answer_on_record(
         &self,
         waiting: &WaitingApproval,
+        given: &ApprovalDecided,
         until: Instant,
-    ) -> Result<Option<ApprovalDecision>, ResumeError> {
+    ) -> Result<Option<bool>, ResumeError> {
         let run = waiting.run_id;
         loop {
             let records = self.store().records(run, Seq(0)).await?;
-            if let Some(decided) = answer_to(&waiting.request, &records) {
-                return Ok(Some(decided.decision.clone()));
+            if let Some(answer) = answer_to(&waiting.request, &records) {
+                let (answer, given) = (&answer.decision, &given.decision);
+                let view = RunView::of(records.get(..1).unwrap_or_default());
+                // Of such a log its words may be kept out.
+                let is_withheld = view.spec().is_some_and(|spec| spec.withheld().is_some());
+                let is_given =
+                    answer == given || is_withheld && discriminant(answer) == discriminant(given);
+                return Ok(Some(is_given));
             }
             if records.last().is_some_and(|last| last.ends_the_run()) {
                 return Err(ResumeError::Ended(run));

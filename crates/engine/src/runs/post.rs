@@ -35,16 +35,10 @@ impl Runs {
         }
         self.check_owner_of(run_id).await?;
         self.check_kept_whole(run_id, &input).await?;
-        let posted = Box::new(input.input());
-        // What may not be stored passes through no store on its way. Nobody else could go on with such a run: should this
-        // process die, it is heard as little as if it had been kept.
-        if let Reached::Here(handle) = self.parts.active.reach(run_id)
-            && let Some(origin) = handle.link.feed.origin()
-            && origin.policy != DataPolicy::ALL
-            && handle.link.inbox.try_send(posted.clone()).is_ok()
-        {
+        if self.tell_unstored(run_id, &input) {
             return Ok(());
         }
+        let posted = Box::new(input.input());
         let entry = InboxEntry::new(input);
         self.parts.store.post(run_id, &entry).await?;
         if let Reached::Here(handle) = self.parts.active.reach(run_id)
@@ -86,6 +80,17 @@ impl Runs {
             }
         }
         Ok(())
+    }
+
+    /// Tells a run at work here something that may not be stored, so that it passes through no store on its way; false if it
+    /// has to. Nobody else could go on with such a run: should this process die, it is heard as little as if it had been kept.
+    pub(crate) fn tell_unstored(&self, run: RunId, input: &InboxInput) -> bool {
+        let Reached::Here(handle) = self.parts.active.reach(run) else {
+            return false;
+        };
+        let origin = handle.link.feed.origin();
+        origin.is_some_and(|origin| origin.policy != DataPolicy::ALL)
+            && handle.link.inbox.try_send(Box::new(input.input())).is_ok()
     }
 
     /// Refuses what is meant for a run of an altered session before it is kept: the run would take it once its session is

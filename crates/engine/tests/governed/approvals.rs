@@ -308,6 +308,31 @@ async fn an_answer_that_was_posted_before_counts_and_who_answers_otherwise_is_to
     assert_eq!(world.tools.put.count(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_decision_whose_words_may_not_be_stored_counts_and_does_without_the_store() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let policy = "channels.code_task.data = { text = false }\n";
+    let silent = ScriptedApprover::new().stay_silent();
+    let world = World::with(policy, silent, |builder| builder.store(store.clone()));
+    world.model.push(reply::calls([("put", "{}")]));
+    world.model.push(reply::text("ok"));
+    let request = UserRequest::new("one".parse().unwrap(), "go")
+        .mode(Mode::MODERATE)
+        .channel(Channel::CODE_TASK);
+    let (handle, _events) = world.orchestrator.stream(request).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let approvals = world.orchestrator.approvals();
+    let waiting = approvals.list().await.unwrap();
+    let denied = ApprovalDecision::Deny {
+        reason: Some("a canary".to_owned()),
+    };
+    let decided = approvals.decide_and_resume(&waiting[0], denied, None).await;
+    assert!(matches!(decided, Ok(Decided::LeftToHolder)), "{decided:?}");
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+    assert!(!store.calls().contains(&StoreOperation::Post));
+    assert_eq!(world.tools.put.count(), 0);
+}
+
 /// Decides about the call while another process has its run, which goes on differently a little later.
 async fn decide_while(
     body: impl FnOnce(&WaitingApproval) -> RecordBody,
