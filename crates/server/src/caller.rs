@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use neuraxis::core::log::RunView;
 use neuraxis::core::{AgentName, RunId, Taint};
 use neuraxis::ports::{RequestContext, RunSummary, Session, StoreError};
@@ -34,6 +35,9 @@ pub(crate) use admit::admit;
 /// The most runs whose untrusted content is looked up for one request, the latest of those that it names: what a run began with
 /// counts as its own.
 const MAX_ANSWERS: usize = 500;
+
+/// How many of them are looked up at once.
+const AT_ONCE: usize = 8;
 
 /// Who asks.
 #[derive(Debug, Clone)]
@@ -204,14 +208,9 @@ impl Caller {
             Err(StoreError::NoSuchRun(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let Some(owner) = self.sees() else {
-            return Ok(Some(run));
-        };
-        match orchestrator.sessions().get(&run.session).await {
-            Ok(session) if session.owner.as_deref() == Some(owner) => Ok(Some(run)),
-            Ok(_) | Err(StoreError::NoSuchSession(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let seen = self.sees();
+        let is_seen = seen.is_none_or(|owner| run.owner.as_deref() == Some(owner));
+        Ok(is_seen.then_some(run))
     }
 
     /// Returns the untrusted content of runs whose answers a client sends back, as far as the caller may see them.
@@ -220,11 +219,13 @@ impl Caller {
         orchestrator: &Orchestrator,
         runs: &BTreeSet<RunId>,
     ) -> Result<Taint, Problem> {
+        let runs = runs.iter().rev().take(MAX_ANSWERS);
+        // A conversation of many turns would wait for each of them.
+        let found = stream::iter(runs.map(|run| self.find_run(orchestrator, *run)));
+        let mut found = found.buffer_unordered(AT_ONCE);
         let mut taint = Taint::default();
-        for run in runs.iter().rev().take(MAX_ANSWERS) {
-            if let Some(found) = self.find_run(orchestrator, *run).await? {
-                taint.merge(&found.log.taint);
-            }
+        while let Some(run) = found.try_next().await? {
+            taint.merge(&run.map(|run| run.log.taint).unwrap_or_default());
         }
         Ok(taint)
     }

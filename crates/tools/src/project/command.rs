@@ -14,7 +14,6 @@ mod unconfined;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
