@@ -44,7 +44,7 @@ class App {
     const isChat = this.view instanceof Chat;
     const session = isChat ? this.view.sessionId : undefined;
     const title = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
-    appendInOrder(fill(document.getElementById("where")), title);
+    for (const place of [document.getElementById("where"), isChat && this.view.heading]) if (place) appendInOrder(fill(place), title);
     // It is all that one sees from another tab.
     document.title = `${isChat && this.view.state === "waiting" ? "Waiting for you · " : ""}${inOrder(title)} · Neuraxis`;
   }

@@ -5,7 +5,7 @@ import { path, post } from "./api.js";
 import { Card } from "./card.js";
 import { announce, appendVisible, button, codeBox, el, fill, icon, isComposing } from "./dom.js";
 import { clock, spread } from "./format.js";
-import { changesOf, shownArguments } from "./tool.js";
+import { briefOf, changesOf, shownArguments } from "./tool.js";
 
 const CAUSES = {
   untrusted_content: "The conversation holds what strangers wrote: look twice.",
@@ -21,7 +21,9 @@ export class ApprovalView extends Card {
     super(() => this.approve?.focus());
     Object.assign(this, { approval, reload });
     const { request, altered } = approval;
-    const title = el("h3", { id: `${this.id}-title` }, icon("hand"), altered ? "Cannot be approved: " : "Allow ", appendVisible(el("code"), request.name), altered ? "" : " to run?");
+    const title = el("h3", { id: `${this.id}-title` }, icon("hand"), altered ? "Cannot be approved: " : "Allow ", appendVisible(el("code"), request.name), altered ? "" : " to run?",
+      // Another question may be about the same tool: what is pressed is told apart by this.
+      appendVisible(el("span", { class: "hidden" }), ` ${briefOf(request.name, request.arguments)}`));
     const why = [appendVisible(el("p", { class: "why" }), request.reason)];
     for (const cause of request.causes ?? []) if (CAUSES[cause]) why.push(el("p", { class: "line-note warn", text: CAUSES[cause] }));
     if (altered) why.push(appendVisible(el("p", { class: "line-note error" }), `What stands in the store is not what was asked: ${altered}`));

@@ -36,7 +36,9 @@ export class Chat {
     this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => this.toEnd() });
     this.plan = new PlanPanel();
     this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
-    this.node = el("div", { class: "chat" }, el("h1", { class: "hidden", text: sessionId ? `Session ${sessionId}` : "New session" }), this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
+    /** What the session is called. */
+    this.heading = el("h1", { class: "hidden" });
+    this.node = el("div", { class: "chat" }, this.heading, this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
     this.joined = 0;
     this.isAtEnd = true;
     this.top = 0;

@@ -63,11 +63,20 @@ export function copyButton(read, label = "Copy", className = "quiet small") {
   return node;
 }
 
-/** Says something to who cannot see the page. */
+/** What is to be said in the next frame. */
+let said = [];
+
+/** Says something to who cannot see the page. What is said at once is heard as a whole: another text in the same place would take the
+ *  place of the one before. */
 export function announce(text) {
   const region = document.getElementById("announcements");
   region.textContent = "";
-  requestAnimationFrame(() => (region.textContent = text));
+  said.push(text);
+  if (said.length > 1) return;
+  requestAnimationFrame(() => {
+    region.textContent = said.join(". ");
+    said = [];
+  });
 }
 
 /** A line for what goes wrong, there once something does. */

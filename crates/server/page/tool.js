@@ -45,6 +45,15 @@ function hasOnly(value, names) {
   return Object.keys(value).sort().join() === names.join() && names.every((name) => typeof value[name] === "string");
 }
 
+/** What a call is about, in a few words: the argument that says most of it. */
+export function briefOf(name, args) {
+  const value = parsed(args);
+  const patched = name === "apply_patch" && hasOnly(value, ["patch"]) ? /^(?:\+\+\+ (?:b\/)?|\*\*\* (?:Add|Update|Delete) File: )(\S+)/m.exec(value.patch)?.[1] : undefined;
+  const telling = TELLING.find((it) => value?.[it] !== undefined);
+  const first = patched ?? (telling ? value[telling] : Object.values(value ?? {})[0]) ?? "";
+  return oneLine(typeof first === "string" ? first : JSON.stringify(first), 160);
+}
+
 export class ToolView {
   constructor(name, args) {
     this.name = name;
@@ -85,11 +94,7 @@ export class ToolView {
 
   setArguments(text) {
     this.args = text;
-    const value = parsed(text);
-    const patched = this.name === "apply_patch" && hasOnly(value, ["patch"]) ? /^(?:\+\+\+ (?:b\/)?|\*\*\* (?:Add|Update|Delete) File: )(\S+)/m.exec(value.patch)?.[1] : undefined;
-    const telling = TELLING.find((name) => value?.[name] !== undefined);
-    const first = patched ?? (telling ? value[telling] : Object.values(value ?? {})[0]) ?? "";
-    appendVisible(fill(this.brief), oneLine(typeof first === "string" ? first : JSON.stringify(first), 160));
+    appendVisible(fill(this.brief), briefOf(this.name, text));
   }
 
   /** A live piece of what the tool prints. */

@@ -222,6 +222,7 @@ export class TurnView {
     }
     Object.assign(this, { unasked: undefined, patience: undefined });
     this.showState();
+    const asked = [];
     for (const approval of approvals) {
       const id = approval.request.tool_call_id;
       if (approval.run_id !== this.runId || this.asks.get(id)?.approval.question === approval.question) continue;
@@ -229,9 +230,10 @@ export class TurnView {
       this.dismiss(id);
       this.asks.set(id, view);
       this.agent(approval.agent).call(id, approval.request.name, approval.request.arguments).below.append(view.node);
-      announce(`${approval.request.name} waits for your approval`);
+      asked.push(approval.request.name);
       this.hooks.changed?.(this, view.node);
     }
+    if (asked.length > 0) announce(asked.length === 1 ? `${asked[0]} waits for your approval` : `${asked.length} calls wait for your approval`);
   }
 
   /** What is asked could not be had: tries again soon where that may help, and otherwise when the person says so. */
@@ -268,10 +270,11 @@ export class TurnView {
     for (const agent of this.agents.values()) for (const reply of agent.replies.values()) reply.growing.flush();
     this.answer = text;
     const reason = event.finish_reason;
-    if (typeof reason !== "string" || !QUIET.has(reason)) root.note(event.type === "final" ? "warn" : "error", endingOf(reason));
+    const isQuiet = typeof reason === "string" && QUIET.has(reason);
+    if (!isQuiet) root.note(event.type === "final" ? "warn" : "error", endingOf(reason));
     if (event.sources?.length) this.body.append(sourcesOf(event.sources));
     this.finish(event);
-    if (this.hooks.isLive?.()) announce(event.type === "final" ? "The answer is complete" : "The run failed");
+    if (this.hooks.isLive?.()) announce(isQuiet ? "The answer is complete" : endingOf(reason));
   }
 
   finish(event) {

@@ -503,6 +503,8 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   await page.click("[aria-label='Stop the run']");
   await sees(page, ".line-note", "stopped on the page");
   await over(page, 1);
+  await sees(page, "#announcements", "Ended: cancelled");
+  await sees(page, "h1", "endless");
   assert.equal((await world.api("/runs")).runs[0].status, "interrupted");
   // What it had said stands there once, as after a reload.
   const did = await page.locator(".did").innerText();

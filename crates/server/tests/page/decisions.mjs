@@ -391,6 +391,9 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   await choose(page, "Channel", "code_task");
   await question(page, "three calls");
   await page.locator(".ask").nth(2).waitFor();
+  await sees(page, "#announcements", "3 calls wait for your approval");
+  const groups = await page.locator(".ask").evaluateAll((nodes) => nodes.map((node) => document.getElementById(node.getAttribute("aria-labelledby")).textContent));
+  assert.deepEqual(groups.map((name) => name.split("? ")[1]), ["notes.md", "guarded/plan.txt", "other.md"]);
   assert.equal(await page.title(), "Waiting for you · three calls · Neuraxis");
   await sees(page, ".session-list .current", "waits");
   await page.locator(".ask .primary").first().focus();
