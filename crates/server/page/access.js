@@ -31,6 +31,11 @@ export function mayDecide() {
   return !key() || !scopes || scopes.includes("approve");
 }
 
+/** Whom a run waits for that waits for a decision, or for an answer to what a tool asks. */
+export function whoDecides() {
+  return mayDecide() ? "you" : "somebody who may decide";
+}
+
 /** Takes `#token=…` out of the address. */
 export function takeFromAddress() {
   const found = /^#token=([^&]*)/.exec(location.hash);

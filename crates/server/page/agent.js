@@ -1,5 +1,6 @@
 // What one agent says and does in a run: its replies with their reasoning, and its tool calls, in their order.
 
+import { whoDecides } from "./access.js";
 import { appendInOrder, appendVisible, el, fill, icon } from "./dom.js";
 import { duration, partsOf, reasoningOf, textOf, tokens } from "./format.js";
 import { codeBlock, Growing } from "./markdown.js";
@@ -10,7 +11,7 @@ import { ToolView } from "./tool.js";
 const ASIDE = { compaction: "Summed up the work so far", self_check: "Checked its draft", routing: "Chose a model", gather: "Looked at what it needs" };
 
 /** What several calls add up to, in this order. */
-const COUNTED = [["asks", "waiting for you"], ["client", "waiting for a client"], ["running", "running"], ["queued", "queued"], ["done", "done"], ["ill", "ended with an error"], ["error", "failed"], ["refused", "not allowed"]];
+const COUNTED = [["asks", ""], ["client", "waiting for a client"], ["running", "running"], ["queued", "queued"], ["done", "done"], ["ill", "ended with an error"], ["error", "failed"], ["refused", "not allowed"]];
 
 /** States of calls that have no result yet. */
 const OPEN = new Set(["queued", "asks", "client", "running"]);
@@ -39,7 +40,7 @@ class Calls {
     if (!this.group) return;
     const counts = {};
     for (const { state } of this.views) counts[state] = (counts[state] ?? 0) + 1;
-    const parts = COUNTED.map(([state, word]) => [counts[state] ?? 0, word]).filter(([count]) => count > 0);
+    const parts = COUNTED.map(([state, word]) => [counts[state] ?? 0, word || `waiting for ${whoDecides()}`]).filter(([count]) => count > 0);
     const isOne = parts.length === 1 && parts[0][1] === "done";
     this.word.textContent = [`${this.views.length} tool calls`, ...(isOne ? ["all done"] : parts.map(([count, word]) => `${count} ${word}`))].join(" · ");
     // Nobody overlooks a question.

@@ -1,5 +1,6 @@
 // What a tool asks the person in the middle of its call: a small form in its own words, and the answer, which goes to it.
 
+import { whoDecides } from "./access.js";
 import { path, post } from "./api.js";
 import { Card } from "./card.js";
 import { announce, appendVisible, button, el, fill, icon } from "./dom.js";
@@ -36,7 +37,7 @@ export class Questions {
     this.views.set(question.question_id, view);
     call.setState("asks");
     call.below.append(view.node);
-    announce(`${question.from} asks you something`);
+    announce(`${question.from} asks ${whoDecides()} something`);
     return view.node;
   }
 
@@ -65,7 +66,7 @@ class QuestionView extends Card {
     this.controls = [this.accept, button({ name: "cross", text: "Decline", className: "danger", onClick: () => this.send("decline") })];
     this.node.setAttribute("aria-describedby", `${this.id}-words`);
     fill(this.node,
-      el("h3", { id: `${this.id}-title` }, icon("hand"), appendVisible(el("code"), question.from), " asks you"),
+      el("h3", { id: `${this.id}-title` }, icon("hand"), appendVisible(el("code"), question.from), ` asks ${whoDecides()}`),
       appendVisible(el("p", { class: "stranger", id: `${this.id}-words` }), question.message),
       el("p", { class: "line-note warn", text: "These are its own words. What you answer goes to it: give it nothing secret." }),
       this.form, this.token, this.problem,

@@ -1,5 +1,6 @@
 // One tool call in a conversation: its name, arguments, what it printed and gave, how long it took, and who it asked.
 
+import { whoDecides } from "./access.js";
 import { appendVisible, codeBox, copyButton, eachFrame, el, fill, icon } from "./dom.js";
 import { showContent, showDiff } from "./diff.js";
 import { decisionOf, duration, oneLine, parsed, pretty, spread } from "./format.js";
@@ -8,7 +9,7 @@ import { beyond } from "./stream.js";
 
 const STATES = {
   queued: ["dot", "queued"],
-  asks: ["hand", "waits for you"],
+  asks: ["hand", ""],
   client: ["hand", "waits for a client"],
   running: ["spinner", "running"],
   done: ["check", "done"],
@@ -84,7 +85,8 @@ export class ToolView {
 
   setState(state, note) {
     this.state = state;
-    const [sign, words] = STATES[state];
+    const [sign, word] = STATES[state];
+    const words = word || `waits for ${whoDecides()}`;
     this.node.dataset.state = state;
     fill(this.mark, icon(sign, sign === "spinner" ? "spins" : ""), el("span", { class: "hidden", text: `${words}:` }));
     this.note.textContent = note ?? (state === "done" || state === "queued" ? "" : words);

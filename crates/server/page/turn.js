@@ -1,6 +1,7 @@
 // One run in a conversation: what the person said, what came of it, and what it took. It is made of the run's events alone, so
 // that a run at work, one that is over and one that is replayed look the same.
 
+import { mayDecide, whoDecides } from "./access.js";
 import { get, path } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
@@ -126,8 +127,8 @@ export class TurnView {
     else if (this.losses > 0) this.setState(`Connection lost; trying again (${this.losses})…`, "plug", "warn");
     else if (this.unasked && this.needsApproval) {
       const again = button({ name: "retry", text: "Try again", className: "small", onClick: () => { this.unasked = undefined; this.showState(); this.ask(); } });
-      this.setState(`Waiting for you, but what is asked could not be loaded: ${this.unasked.message}`, "hand", "warn", !this.unasked.isPassing && again);
-    } else if (this.isWaiting) this.setState("Waiting for you", "hand", "warn");
+      this.setState(`Waiting for ${whoDecides()}, but what is asked could not be loaded: ${this.unasked.message}`, "hand", "warn", !this.unasked.isPassing && again);
+    } else if (this.isWaiting) this.setState(`Waiting for ${whoDecides()}`, "hand", "warn");
     else this.setState(this.doing, "spinner");
   }
 
@@ -233,7 +234,7 @@ export class TurnView {
       asked.push(approval.request.name);
       this.hooks.changed?.(this, view.node);
     }
-    if (asked.length > 0) announce(asked.length === 1 ? `${asked[0]} waits for your approval` : `${asked.length} calls wait for your approval`);
+    if (asked.length > 0) announce(`${asked.length === 1 ? `${asked[0]} waits` : `${asked.length} calls wait`} for ${mayDecide() ? "your approval" : whoDecides()}`);
   }
 
   /** What is asked could not be had: tries again soon where that may help, and otherwise when the person says so. */

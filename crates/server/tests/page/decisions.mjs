@@ -263,6 +263,11 @@ export async function says_of_a_key_that_may_not_decide_that_it_may_not(world) {
   await say(page, "write a note");
   await sees(page, ".ask .line-note", "may not decide");
   assert.equal(await page.locator(".ask :is(.answers, .edit, .remember)").count(), 0);
+  // Nobody is told that it waits for them who cannot end that.
+  assert.equal(await page.locator(".turn-state").innerText(), "Waiting for somebody who may decide");
+  assert.equal(await page.locator(".call .note").innerText(), "waits for somebody who may decide");
+  await sees(page, "#announcements", "write_file waits for somebody who may decide");
+  await page.waitForFunction(() => document.title === "Waiting for somebody who may decide · write a note · Neuraxis");
   await world.accessible(page, "a question that the key may not decide");
 }
 
