@@ -23,7 +23,8 @@ class App {
     this.veil = document.getElementById("veil");
     this.veil.addEventListener("click", () => this.fold());
     document.getElementById("unfold").addEventListener("click", () => this.unfold());
-    addEventListener("keydown", (event) => event.key === "Escape" && this.fold());
+    // A dialog above it is closed first.
+    addEventListener("keydown", (event) => event.key === "Escape" && !event.target.closest?.("dialog") && this.fold());
     // The address says which view is shown, so that the link may not change it.
     document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); this.main.focus(); });
     addEventListener("titles", async () => {

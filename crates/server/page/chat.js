@@ -19,6 +19,12 @@ const SHOWN = 12;
 /** How many of a session's newest runs are looked at to find those that were begun elsewhere. */
 const NEWEST = 50;
 
+/** Why a session that can be read takes no turn: to an admin who is not its owner, the server says that it is not there. */
+const NOT_OWN = {
+  type: "/errors/no-such-session", title: "This session is somebody else's",
+  detail: "Its owner alone takes turns in it. “Continue in a new session from here”, beneath an answer, goes on with what stands here.",
+};
+
 export class Chat {
   /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `opened`, `changed`, `atWork`, `go`. `place` is
    *  where an earlier view of the session was left, to come back to. */
@@ -263,7 +269,7 @@ export class Chat {
     } catch (problem) {
       // A run that was begun goes on, whoever looks.
       if (view.runId) view.lose(problem, () => this.follow(view, (again) => again.follow(), isAtWork, follower).catch(() => {}));
-      else view.fail(problem);
+      else view.fail(problem.kind === "no-such-session" ? new Problem(404, NOT_OWN) : problem);
       throw problem;
     } finally {
       this.followers.delete(follower);

@@ -21,7 +21,7 @@ export class Composer {
     this.stopButton = button({ name: "stop", label: "Stop the run", className: "round danger", hidden: true, onClick: stop });
     this.problem = alertLine();
     this.hint = el("p", { class: "hint", id: "message-hint", text: "Enter sends, Shift+Enter begins a new line" });
-    this.node = el("form", { class: "composer", "aria-label": "Message", on: { submit: (event) => { event.preventDefault(); this.submit(); } } },
+    this.node = el("form", { class: "composer", "aria-label": "Message", on: { submit: (event) => { event.preventDefault(); this.submit(); }, keydown: (event) => this.leave(event) } },
       this.choices.panel,
       el("div", { class: "composer-box" }, this.files.node, this.input, this.problem, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.files.button, this.stopButton, this.sendButton))),
       this.hint);
@@ -34,11 +34,18 @@ export class Composer {
       event.preventDefault();
       this.submit();
     }
-    if (event.key === "Escape") this.choices.fold(true);
-    if (event.key === "Escape" && !this.choices.panel.hidden) {
+  }
+
+  /** Closes what was opened about the choices, wherever in here the focus is. */
+  leave(event) {
+    if (event.key !== "Escape" || isComposing(event)) return;
+    const { activeElement } = document;
+    this.choices.fold(true);
+    if (!this.choices.panel.hidden) {
       event.stopPropagation();
       this.choices.open(false);
     }
+    if (activeElement.getClientRects().length === 0) this.input.focus({ preventScroll: true });
   }
 
   submit() {
@@ -111,7 +118,10 @@ export class Composer {
 
   /** Whether a run is at work: then what is written joins it. */
   setBusy(isBusy) {
+    // The focus would be lost with it.
+    const hadFocus = document.activeElement === this.stopButton;
     this.stopButton.hidden = !isBusy;
+    if (hadFocus && !isBusy) this.focus();
     this.input.placeholder = isBusy ? "Add something while it works…" : "Ask something…";
     this.sendButton.setAttribute("aria-label", isBusy ? "Send to the run at work" : "Send");
     this.hint.textContent = isBusy ? "Enter adds your message to the run at work; it joins after the current tool calls" : "Enter sends, Shift+Enter begins a new line";

@@ -39,6 +39,7 @@ export class RunPage {
     /** Not there before the first record is: until then nobody knows what the run did. */
     this.views = el("div", { class: "views", hidden: true }, el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the run" }, this.tabs), Object.values(this.panels));
     this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, this.head, this.notice, this.views));
+    this.panels.timeline.addEventListener("keydown", (event) => event.key === "Escape" && this.leave());
     this.draw = eachFrame(() => this.show());
     this.choose("timeline");
   }
@@ -131,10 +132,7 @@ export class RunPage {
   inspect(seq) {
     this.inspected = seq;
     const detail = seq === undefined ? undefined : detailOf(this.records, seq, {
-      close: () => {
-        this.inspect(undefined);
-        this.bars.querySelector(`.bar-row[data-seq="${seq}"]`)?.focus();
-      },
+      close: () => this.leave(),
       reveal: (at) => { this.choose("log"); this.log.reveal(at); },
     });
     fill(this.aside, detail);
@@ -143,6 +141,14 @@ export class RunPage {
     this.showBars();
     this.bars.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest" });
     detail?.focus({ preventScroll: true });
+  }
+
+  /** Closes what stands beside the bars. */
+  leave() {
+    const seq = this.inspected;
+    if (seq === undefined) return;
+    this.inspect(undefined);
+    this.bars.querySelector(`.bar-row[data-seq="${seq}"]`)?.focus();
   }
 
   choose(name) {

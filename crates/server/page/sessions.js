@@ -271,6 +271,14 @@ export class SessionList {
       if (id === this.current) this.go();
       this.show();
     });
+    const at = [...this.list.querySelectorAll("li")].findIndex((entry) => entry.dataset.id === id);
     const dialog = openDialog("delete", "Delete this session?", form);
+    // The entry from which it was opened may be gone, or have been made anew behind it.
+    dialog.addEventListener("close", () => {
+      if (document.activeElement !== document.body) return;
+      const entries = [...this.list.querySelectorAll("li")];
+      const button = entries.find((entry) => entry.dataset.id === id)?.querySelector("button");
+      (button ?? (entries[at] ?? entries.at(-1))?.querySelector("a") ?? this.search).focus();
+    });
   }
 }

@@ -164,7 +164,8 @@ export class TurnView {
   fail(problem) {
     this.status = "refused";
     this.showState();
-    const again = this.hooks.retry && button({ name: "retry", text: "Send again", className: "small", onClick: () => this.hooks.retry(this) });
+    // What is not there, or not allowed, is not a moment later either.
+    const again = this.hooks.retry && ![403, 404].includes(problem.status) && button({ name: "retry", text: "Send again", className: "small", onClick: () => this.hooks.retry(this) });
     this.body.append(failure(problem, el("div", { class: "row" }, again)));
   }
 

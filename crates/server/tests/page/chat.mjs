@@ -1,7 +1,7 @@
 // Chatting: sending, streaming, stopping, steering, losing the connection, coming back.
 
 import assert from "node:assert/strict";
-import { ask, choose, go, hide, hold, over, say, sees, tab, takeWord, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, go, has, hide, hold, over, say, sees, tab, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const WORDS = Array.from({ length: 120 }, (_, at) => `word${at}`);
 
@@ -500,9 +500,11 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   await page.keyboard.type("and this");
   await page.keyboard.press("Enter");
   await sees(page, ".steered .bubble", "and this");
-  await page.click("[aria-label='Stop the run']");
+  await page.focus("[aria-label='Stop the run']");
+  await page.keyboard.press("Enter");
   await sees(page, ".line-note", "stopped on the page");
   await over(page, 1);
+  assert.ok(await has(page, "#message"), "the focus does not go with the button");
   await sees(page, "#announcements", "Ended: cancelled");
   await sees(page, "h1", "endless");
   assert.equal((await world.api("/runs")).runs[0].status, "interrupted");
@@ -676,9 +678,14 @@ export async function explains_the_choice(world) {
   await sees(page, ".explained dd", "code_task");
   await world.accessible(page, "the explained decision");
   await world.picture(page, "decision");
-  await page.focus("#message");
-  await page.keyboard.press("Escape");
-  assert.ok(await page.isHidden(".explained"));
+  for (const place of ["#message", "[aria-controls=explained]"]) {
+    await page.focus(place);
+    await page.keyboard.press("Escape");
+    assert.ok(await page.isHidden(".explained"), place);
+    assert.ok(await has(page, place));
+    await page.click("text=Why?");
+  }
+  await page.click("text=Why?");
   await choose(page, "Mode", "moderate");
   await ask(page, "private please");
   await sees(page, ".line-note.refused", "That folder is private.");
@@ -783,13 +790,21 @@ export async function finds_and_deletes_sessions(world) {
   await world.accessible(page, "the question before deleting");
   await page.click("dialog >> text=Keep it");
   assert.equal(await entries.count(), 9);
+  // The list is made anew behind the question: the focus goes back to the same entry.
+  await page.click("[aria-label='Delete many-03']");
+  await world.api("/sessions", { id: "many-0-new" });
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 10);
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => document.activeElement.matches("[aria-label='Delete many-03']"));
   await page.click("[aria-label='Delete many-03']");
   const { asked } = await hold(page, "**/api/v1/sessions/many-03");
   await page.click("dialog .danger");
   const deleting = await asked;
   assert.ok(await page.isDisabled("dialog .danger"), "it is asked for once");
   await deleting.continue();
-  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 8);
+  await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 9);
+  await page.waitForFunction(() => document.activeElement.matches("a[href$=many-02]"));
   assert.equal((await world.api("/sessions/many-03")).status, 404);
 }
 

@@ -1,7 +1,7 @@
 // Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; what tools ask; and keys.
 
 import assert from "node:assert/strict";
-import { approve, ask, choose, hide, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
+import { approve, ask, choose, go, hide, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const question = async (page, text) => {
   await say(page, text);
@@ -374,6 +374,20 @@ export async function takes_another_key_in_the_place_of_one(world) {
   await page.press("#message", "Enter");
   await over(page, 1);
   await world.picture(page, "key-button-wide-light");
+}
+
+export async function says_whose_a_session_is_that_takes_no_turn(world) {
+  const page = await world.open();
+  const key = world.key("--owner", "ada");
+  while ((await world.api("/policy")).status !== 401);
+  const headers = { "content-type": "application/json", authorization: `Bearer ${key}` };
+  await fetch(`${world.server}/api/v1/sessions/hers/turns`, { method: "POST", headers, body: JSON.stringify({ message: "private matters" }) });
+  await go(page, "#/sessions/hers");
+  await over(page, 1);
+  await say(page, "and I");
+  await sees(page, ".failure", "somebody else's");
+  assert.equal(await page.locator("text=Send again").count(), 0, "it would not help");
+  await world.accessible(page, "a session of somebody else's");
 }
 
 export async function offers_a_key_what_it_may_choose(world) {

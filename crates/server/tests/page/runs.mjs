@@ -1,7 +1,7 @@
 // Looking at runs: the list, the waterfall, the log with its filters, the replay.
 
 import assert from "node:assert/strict";
-import { approve, ask, choose, go, hold, over, say, sees, PHONE, WIDE } from "./world.mjs";
+import { approve, ask, choose, go, has, hold, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 export async function shows_what_a_run_did(world) {
   for (const [name, viewport, colorScheme] of [["wide-light", WIDE, "light"], ["wide-dark", WIDE, "dark"], ["phone-light", PHONE, "light"], ["phone-dark", PHONE, "dark"]]) {
@@ -33,8 +33,9 @@ export async function shows_what_a_run_did(world) {
     await sees(page, ".detail .sent.user", "plan it");
     await world.picture(page, `detail-model-${name}`);
     await world.accessible(page, `details of a model call ${name}`);
-    await page.click("[aria-label='Close the details']");
+    await page.keyboard.press("Escape");
     assert.equal(await page.locator(".detail").count(), 0);
+    assert.ok(await has(page, ".bar-row"), "where it was opened from");
     await page.click(".bar-row >> nth=1");
     await sees(page, ".detail dd", "may run");
     await sees(page, ".detail .why", "because it reads");

@@ -249,6 +249,11 @@ export async function ask(page, text) {
   await over(page, before + 1);
 }
 
+/** Whether what the selector finds has the focus. */
+export function has(page, selector) {
+  return page.evaluate((where) => document.activeElement.matches(where), selector);
+}
+
 /** Waits for a text somewhere on the page. */
 export async function sees(page, selector, text) {
   await page.waitForFunction(([where, what]) => [...document.querySelectorAll(where)].some((node) => node.textContent.includes(what)), [selector, text], { timeout: PATIENCE });

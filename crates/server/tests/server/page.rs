@@ -104,6 +104,7 @@ scenarios! {
     fn a_run_that_cannot_be_followed_for_a_while_is_not_taken_for_one_that_failed() = "follows_a_run_again_that_it_had_to_leave";
     fn a_server_that_wants_a_key_is_shown_one_and_asked_again() = "asks_for_a_key";
     fn another_key_takes_the_place_of_one_that_does_not_do() = "takes_another_key_in_the_place_of_one";
+    fn who_does_not_own_a_session_is_told_so_and_not_that_there_is_none() = "says_whose_a_session_is_that_takes_no_turn";
     fn a_key_is_offered_the_agents_that_it_may_use() = "offers_a_key_what_it_may_choose";
     fn nothing_of_what_models_and_tools_say_runs_on_the_page() = "runs_nothing_of_what_models_say";
     fn what_an_approval_would_allow_is_shown_with_signs_that_cannot_be_seen() = "shows_what_an_approval_would_allow_with_signs_that_cannot_be_seen";
