@@ -25,6 +25,20 @@ export function path(strings, ...ids) {
   return strings.reduce((all, text, at) => all + encodeURIComponent(ids[at - 1]) + text);
 }
 
+/** How far the server's clock is ahead of this machine's, in milliseconds; less than what a header says in whole seconds is nothing. */
+let ahead = 0;
+const EXACT = 2_000;
+
+/** The time by the server's clock, from which the times of its records are. */
+export function now() {
+  return Date.now() + ahead;
+}
+
+function noteClock(response) {
+  const found = Date.parse(response.headers.get("date")) - Date.now();
+  if (Math.abs(found - ahead) > EXACT) ahead = Math.abs(found) > EXACT ? found : 0;
+}
+
 /** Sends a request and returns the response, if it is a good one. `text` is a body that is JSON already; `asks: false` leaves it to the caller to ask for a key. */
 export async function send(method, where, { body, text, headers = {}, signal, asks = true } = {}) {
   const content = text ?? (body === undefined ? undefined : JSON.stringify(body));
@@ -40,6 +54,7 @@ export async function send(method, where, { body, text, headers = {}, signal, as
     if (signal?.aborted) throw error;
     throw new Problem(0, { title: "No connection", detail: "The server cannot be reached." });
   }
+  noteClock(response);
   if (response.ok) return response;
   const problem = new Problem(response.status, await response.json().catch(() => ({})));
   if (problem.status !== 401 || !asks) throw problem;

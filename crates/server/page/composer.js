@@ -1,12 +1,19 @@
 // Where the person writes: sends, steers while a run works, and stops it.
 
-import { alertLine, button, el, isComposing, setAlert } from "./dom.js";
+import { alertLine, button, el, isByFinger, isComposing, isSending, setAlert } from "./dom.js";
 import { Choices } from "./choices.js";
 import { Files } from "./files.js";
 
 /** How many characters a message may have: more fit no model. A field that held no more would leave out the rest of what is pasted
  *  without a word. */
 const MOST = 4_000_000;
+
+/** What is told of the keys. Where fingers write there is none to be told of. */
+function hintOf(isBusy) {
+  const joins = "your message to the run at work; it joins after the current tool calls";
+  if (isByFinger()) return isBusy ? `Adds ${joins}` : "";
+  return isBusy ? `Enter adds ${joins}` : "Enter sends, Shift+Enter begins a new line";
+}
 
 export class Composer {
   /** `send` gets the text and the files that go with it, `stop` nothing. */
@@ -20,7 +27,7 @@ export class Composer {
     this.sendButton = button({ name: "up", label: "Send", className: "primary round", onClick: () => this.submit() });
     this.stopButton = button({ name: "stop", label: "Stop the run", className: "round danger", hidden: true, onClick: stop });
     this.problem = alertLine();
-    this.hint = el("p", { class: "hint", id: "message-hint", text: "Enter sends, Shift+Enter begins a new line" });
+    this.hint = el("p", { class: "hint", id: "message-hint", text: hintOf(false) });
     this.node = el("form", { class: "composer", "aria-label": "Message", on: { submit: (event) => { event.preventDefault(); this.submit(); }, keydown: (event) => this.leave(event) } },
       this.choices.panel,
       el("div", { class: "composer-box" }, this.files.node, this.input, this.problem, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.files.button, this.stopButton, this.sendButton))),
@@ -30,7 +37,7 @@ export class Composer {
 
   key(event) {
     if (isComposing(event)) return;
-    if (event.key === "Enter" && !event.shiftKey) {
+    if (isSending(event)) {
       event.preventDefault();
       this.submit();
     }
@@ -124,12 +131,12 @@ export class Composer {
     if (hadFocus && !isBusy) this.focus();
     this.input.placeholder = isBusy ? "Add something while it works…" : "Ask something…";
     this.sendButton.setAttribute("aria-label", isBusy ? "Send to the run at work" : "Send");
-    this.hint.textContent = isBusy ? "Enter adds your message to the run at work; it joins after the current tool calls" : "Enter sends, Shift+Enter begins a new line";
+    this.hint.textContent = hintOf(isBusy);
   }
 
   /** Where fingers write, this would bring up a keyboard that nobody asked for. */
   focus() {
-    if (matchMedia("(pointer: coarse)").matches) return;
+    if (isByFinger()) return;
     this.input.focus({ preventScroll: true });
   }
 }

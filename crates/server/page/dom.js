@@ -145,6 +145,16 @@ export function isComposing(event) {
   return event.isComposing || event.keyCode === 229;
 }
 
+/** Whether this page is used with fingers, whose keyboards have no key that begins a line but Enter. */
+export function isByFinger() {
+  return matchMedia("(pointer: coarse)").matches;
+}
+
+/** Whether a key sends what is written: Enter, but with Shift. Where fingers write, it does so with Ctrl or Cmd alone. */
+export function isSending(event) {
+  return event.key === "Enter" && !event.shiftKey && (!isByFinger() || event.ctrlKey || event.metaKey);
+}
+
 /** Replaces what an element holds. */
 export function fill(node, ...children) {
   node.replaceChildren(...children.flat().filter(Boolean));

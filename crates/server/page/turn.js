@@ -2,10 +2,10 @@
 // that a run at work, one that is over and one that is replayed look the same.
 
 import { mayDecide, whoDecides } from "./access.js";
-import { get, path } from "./api.js";
+import { get, now, path } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
-import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, submitOnce, timeOf } from "./dom.js";
+import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, isSending, submitOnce, timeOf } from "./dom.js";
 import { clock, costOf, duration, endingOf, oneLine, reasonOf, sumOf, sure, textOf, tokens } from "./format.js";
 import { filesOf, shownFiles, shownOnTheWay, wordsOf } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
@@ -144,7 +144,7 @@ export class TurnView {
   tick() {
     clearTimeout(this.ticks);
     if (this.status !== "running" || !this.node.isConnected) return;
-    const seconds = Math.floor((Date.now() - new Date(this.since)) / 1000);
+    const seconds = Math.floor((now() - new Date(this.since)) / 1000);
     this.elapsed.textContent = seconds < PATIENCE ? "" : duration(seconds * 1000);
     this.ticks = setTimeout(() => this.tick(), 1000);
   }
@@ -196,7 +196,7 @@ export class TurnView {
       keydown: (event) => {
         if (isComposing(event)) return;
         if (event.key === "Escape") leave();
-        if (event.key === "Enter" && !event.shiftKey) {
+        if (isSending(event)) {
           event.preventDefault();
           this.editor.requestSubmit();
         }
@@ -388,7 +388,7 @@ const HANDLERS = {
   },
   question_settled(turn, agent, event) {
     if (!turn.questions.settle(event.question_id)) return;
-    turn.since = Date.now();
+    turn.since = now();
     const call = agent.calls.get(event.tool_call_id);
     call?.say("", SETTLED[event.outcome] ?? event.outcome);
     call?.setState("running");

@@ -176,6 +176,22 @@ export async function is_pressed_by_fingers(world) {
   await small("its records");
 }
 
+export async function begins_lines_where_fingers_write(world) {
+  const page = await world.open({ viewport: PHONE });
+  await page.focus("#message");
+  await page.keyboard.type("Dear Ada,");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("all is well.");
+  assert.equal(await page.inputValue("#message"), "Dear Ada,\nall is well.");
+  assert.equal(await page.locator(".turn").count(), 0);
+  await page.keyboard.press("Control+Enter");
+  await over(page, 1);
+  await page.click("[aria-label='Edit the message and ask again']");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.inputValue(".edit-message textarea"), "Dear Ada,\nall is well.\n");
+  assert.equal(await page.locator(".turn").count(), 1);
+}
+
 export async function says_how_a_command_ended(world) {
   const page = await world.open();
   await choose(page, "Channel", "code_task");
@@ -220,6 +236,20 @@ export async function says_for_how_long_a_run_works(world) {
   await page.click("[aria-label='Stop the run']");
   await over(page, 1);
   assert.equal(await page.locator(".turn-state").innerText(), "");
+  // A clock that is ahead of the server's, or behind it, changes nothing of that.
+  for (const by of [600_000, -3_600_000]) {
+    await page.addInitScript((ms) => {
+      const now = Date.now.bind(Date);
+      Date.now = () => now() + ms;
+    }, by);
+    await page.reload();
+    await page.waitForSelector(".turn-foot .facts");
+    const before = await page.locator(".turn").count();
+    await say(page, "endless please");
+    await page.waitForFunction((count) => document.querySelectorAll(".turn").length > count && /^\d+ s$/.test([...document.querySelectorAll(".elapsed")].at(-1)?.textContent), before);
+    await page.click("[aria-label='Stop the run']");
+    await over(page, before + 1);
+  }
 }
 
 export async function offers_nothing_for_a_session_that_is_not_there(world) {

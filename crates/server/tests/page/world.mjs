@@ -225,10 +225,11 @@ export async function choose(page, name, value) {
   await field.selectOption(value);
 }
 
-/** Says something on the page. */
+/** Says something on the page. On a phone, Enter begins a line. */
 export async function say(page, text) {
   await page.fill("#message", text);
-  await page.press("#message", "Enter");
+  if (page.viewportSize().width === PHONE.width) await page.click(".composer-row .primary");
+  else await page.press("#message", "Enter");
 }
 
 /** Presses Enter as it takes a word of an input method; returns whether the page took it for its own. */

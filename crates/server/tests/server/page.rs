@@ -115,6 +115,7 @@ scenarios! {
     fn markdown_becomes_nodes_and_takes_no_time_whatever_it_is() = "renders_markdown";
     fn a_run_is_looked_at_as_a_waterfall_as_records_and_step_by_step() = "shows_what_a_run_did";
     fn what_is_pressed_on_a_phone_is_large_enough_for_a_finger() = "is_pressed_by_fingers";
+    fn enter_begins_a_line_where_fingers_write() = "begins_lines_where_fingers_write";
     fn each_text_of_an_answer_is_laid_out_in_its_own_direction() = "lays_each_text_out_in_its_own_direction";
     fn a_run_at_work_says_for_how_long_it_has_been() = "says_for_how_long_a_run_works";
     fn an_answer_says_when_it_was_given_and_a_button_that_it_copied() = "says_when_and_that_it_was_copied";
