@@ -1,7 +1,8 @@
 // One run from the outside: the waterfall, the log of its records, and its replay. It grows while the run is at work.
 
-import { get, path } from "./api.js";
-import { appendInOrder, button, eachFrame, el, factList, failure, fill, loading } from "./dom.js";
+import { mayDecide } from "./access.js";
+import { get, now, path } from "./api.js";
+import { appendInOrder, button, el, factList, failure, fill, loading } from "./dom.js";
 import { shownDecision } from "./choices.js";
 import { detailOf } from "./detail.js";
 import { saveRecords } from "./export.js";
@@ -10,10 +11,13 @@ import { EventLog } from "./log.js";
 import { Replay } from "./replay.js";
 import { ENDED, statusTag } from "./runs.js";
 import { Follower } from "./stream.js";
-import { MOST_BARS, waterfall } from "./timeline.js";
+import { MOST_BARS, grow, waterfall } from "./timeline.js";
 
 /** How long what stands above a run at work may be behind its records, in milliseconds. */
 const BEHIND = 1000;
+
+/** How much of the time drawing may take while records come fast: of five parts, one. */
+const REST = 4;
 
 const TABS = [["timeline", "Waterfall"], ["log", "Events"], ["replay", "Replay"], ["decision", "Decision"]];
 
@@ -40,7 +44,9 @@ export class RunPage {
     this.views = el("div", { class: "views", hidden: true }, el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the run" }, this.tabs), Object.values(this.panels));
     this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, this.head, this.notice, this.views));
     this.panels.timeline.addEventListener("keydown", (event) => event.key === "Escape" && this.leave());
-    this.draw = eachFrame(() => this.show());
+    this.rest = 0;
+    /** Leads to where is decided, too. */
+    this.session = el("a", { class: "button small" });
     this.choose("timeline");
   }
 
@@ -54,9 +60,10 @@ export class RunPage {
       this.records.push(event);
       if (this.views.hidden) fill(this.notice);
       this.views.hidden = false;
-      this.draw();
+      this.drawing ??= setTimeout(() => this.draw(), this.rest);
       if (!this.isOver) this.soon ??= setTimeout(() => this.summarize({ asks: false }), BEHIND);
     }, onState: (state) => state === "over" && this.summarize() });
+    this.tick();
     await this.follower.follow().catch((problem) => this.complain(problem));
   }
 
@@ -74,28 +81,62 @@ export class RunPage {
     // A later request may have got an answer meanwhile.
     if (asked !== this.asked) return undefined;
     this.isOver = ENDED.has(run.status);
+    this.run = run;
+    const tag = statusTag(run);
+    this.tag.replaceWith(tag);
+    this.tag = tag;
+    this.showFacts();
+    const isAsked = run.questions?.length > 0 || run.result?.pending?.some((pending) => pending.kind === "approval");
+    this.session.textContent = isAsked && mayDecide() ? "Decide in the session" : "Open the session";
+    // The rest stays as it is: somebody may be about to use it.
+    if (this.head.hasChildNodes()) return undefined;
+    this.session.href = path`#/sessions/${run.session_id}`;
+    fill(this.head,
+      el("div", { class: "row wrap" }, this.tag, this.session,
+        button({ name: "save", text: "Export", label: "Save the records as JSON Lines", className: "quiet small", onClick: () => saveRecords(this.runId, this.records) })),
+      appendInOrder(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })), this.facts);
+    return undefined;
+  }
+
+  /** Says what is known of the run. What it takes grows until it is over, and what it works while it waits for nobody. */
+  showFacts() {
+    const { run } = this;
     const used = run.used ?? {};
-    const end = run.ended_at ?? run.last_at;
+    const since = (at) => Math.max(0, now() - new Date(at));
+    const works = run.status === "running" && run.last_at ? since(run.last_at) : 0;
     const facts = factList([
       ["Begun", run.started_at && clock(run.started_at)],
-      ["Took", run.started_at && end && duration(new Date(end) - new Date(run.started_at))],
-      ["Worked", duration(used.worked_ms)],
+      ["Took", run.started_at && duration(this.isOver ? new Date(run.ended_at ?? run.last_at) - new Date(run.started_at) : since(run.started_at))],
+      ["Worked", duration(used.worked_ms === undefined ? undefined : used.worked_ms + works)],
       ["Model calls", `${used.llm_calls ?? 0}${used.llm_failures ? ` + ${used.llm_failures} failed` : ""}`],
       ["Tool calls", `${used.tool_calls ?? 0}${used.tool_errors ? `, ${used.tool_errors} failed` : ""}`],
       ["Tokens", `${tokens(used.usage?.prompt_tokens ?? 0)} → ${tokens(used.usage?.completion_tokens ?? 0)}`],
       ["Cost", costOf(used) || "unknown"],
     ], "big");
-    const tag = statusTag(run);
-    this.tag.replaceWith(tag);
-    this.facts.replaceWith(facts);
-    Object.assign(this, { tag, facts });
-    // The rest stays as it is: somebody may be about to use it.
-    if (this.head.hasChildNodes()) return undefined;
-    fill(this.head,
-      el("div", { class: "row wrap" }, this.tag, el("a", { class: "button small", href: path`#/sessions/${run.session_id}`, text: "Open the session" }),
-        button({ name: "save", text: "Export", label: "Save the records as JSON Lines", className: "quiet small", onClick: () => saveRecords(this.runId, this.records) })),
-      appendInOrder(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })), this.facts);
-    return undefined;
+    // What is as it was stays: somebody may be copying it.
+    const [shown, known] = [[...this.facts.children], [...facts.children]];
+    if (shown.length === known.length) known.forEach((fact, at) => fact.textContent === shown[at].textContent || shown[at].replaceWith(fact));
+    else {
+      this.facts.replaceWith(facts);
+      this.facts = facts;
+    }
+  }
+
+  /** Lets what stands there grow each second, until the run is over. */
+  tick() {
+    if (this.isClosed || this.isOver) return;
+    this.ticks = setTimeout(() => this.tick(), 1000);
+    if (document.hidden || !this.run) return;
+    this.showFacts();
+    if (this.chosen === "timeline" && this.records.length > 0) grow(this.bars, this.records, now());
+  }
+
+  /** Shows what came. Of a run that is fast, and long, each record would be much to draw: what takes long is done less often. */
+  draw() {
+    const began = performance.now();
+    this.show();
+    this.rest = (performance.now() - began) * REST;
+    this.drawing = undefined;
   }
 
   complain(problem) {
@@ -121,7 +162,7 @@ export class RunPage {
         if (!this.folded.delete(seq)) this.folded.add(seq);
         this.showBars();
       },
-      chosen: this.inspected, folded: this.folded, shown: this.shownBars,
+      chosen: this.inspected, folded: this.folded, shown: this.shownBars, now: this.isOver === false ? now() : undefined,
     }), more && button({ text: "Show all", className: "small", onClick: () => { this.shownBars = this.records.length; this.show(); } }));
     // What had the focus was made anew.
     const row = hadFocus?.closest("[role=listitem]")?.querySelector(".bar-row")?.dataset.seq;
@@ -174,7 +215,7 @@ export class RunPage {
 
   close() {
     this.isClosed = true;
-    clearTimeout(this.soon);
+    for (const timer of [this.soon, this.ticks, this.drawing]) clearTimeout(timer);
     this.follower?.stop();
     this.replay.pause();
   }

@@ -1,6 +1,6 @@
 // All runs, the newest first: what each was about, how it ended, what it took.
 
-import { get, path } from "./api.js";
+import { get, now, path } from "./api.js";
 import { alertLine, appendInOrder, button, el, fill, isSeen, loading, timeOf } from "./dom.js";
 import { costOf, duration, reasonOf, tokens } from "./format.js";
 
@@ -52,9 +52,15 @@ export function statusTag(run) {
   return el("span", { class: `tag status ${run.status}`, text: run.status, title: reason || undefined });
 }
 
+/** From beginning to end, or until now: it goes on. */
+function tookOf({ started_at: begun, ended_at: ended, last_at: last, status }) {
+  const end = ENDED.has(status) ? ended ?? last : now();
+  if (!begun || !end) return "";
+  return `${duration(Math.max(0, new Date(end) - new Date(begun)))}${ENDED.has(status) ? "" : "…"}`;
+}
+
 function row(run) {
   const used = run.used ?? {};
-  const end = run.ended_at ?? run.last_at;
   const total = used.usage?.total_tokens ?? 0;
   // On a narrow screen a row is a card, where the layout takes the roles of a table away unless they are said, and the heads:
   // there a number is followed by what it counts.
@@ -65,7 +71,7 @@ function row(run) {
     el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}`, title: run.text }), isSeen(run.text ?? "") ? run.text : run.run_id)),
     el("td", { role: "cell" }, statusTag(run)),
     el("td", { role: "cell" }, run.started_at && timeOf(run.started_at)),
-    cell(run.started_at && end ? duration(new Date(end) - new Date(run.started_at)) : ""),
+    cell(tookOf(run)),
     counted(used.llm_calls ?? 0, used.llm_failures, "model call"),
     counted(used.tool_calls ?? 0, used.tool_errors, "tool"),
     cell(tokens(total), unit(total, "token")),

@@ -13,14 +13,16 @@ const PURPOSES = { turn: "Model", last_answer: "Last answer", compaction: "Summi
 /** How short a pause between two attempts may be that nobody needs to see, in milliseconds. */
 const SHORT = 100;
 
-/** Makes the bars of a run from its records, in order of their beginning. `parent` is the bar of the call that an agent works for. */
-function barsOf(records) {
+/** Makes the bars of a run from its records, in order of their beginning. `parent` is the bar of the call that an agent works for; `now`,
+ *  for a run that is not over, is where those end that have no end yet. */
+function barsOf(records, now = 0) {
   const bars = [];
   const calls = new Map();
   const asks = new Map();
   const parents = new Map();
   const tried = new Map();
   const time = (record) => new Date(record.at).getTime();
+  let isOver = false;
   for (const record of records) {
     const end = time(record);
     const parent = parents.get(record.agent);
@@ -48,10 +50,12 @@ function barsOf(records) {
       const word = { approve: "approved by a person", deny: "denied by a person" }[record.decision] ?? record.decision;
       closeWaits(asks, record, end, word);
     } else if (record.type === "final" || record.type === "run_failed") {
-      if (record.agent === "a0") closeWaits(asks, {}, end, "not decided");
+      if (record.agent !== "a0") continue;
+      closeWaits(asks, {}, end, "not decided");
+      isOver = true;
     }
   }
-  const last = records.length ? time(records.at(-1)) : 0;
+  const last = records.length ? Math.max(isOver ? 0 : now, time(records.at(-1))) : 0;
   for (const bar of bars) if (bar.isOpen) bar.end = last;
   return bars.sort((a, b) => a.begin - b.begin || a.seq - b.seq);
 }
@@ -115,17 +119,39 @@ function merged(bars) {
 
 const LEGEND = [["model", "Model, paler until its first words"], ["tool", "Tool"], ["failed", "Failed"], ["wait", "Waiting"]];
 
+/** Where times stand above it. */
+const TICKS = [0, 0.25, 0.5, 0.75, 1];
+
+/** Lets a waterfall that is laid out grow to the time that it is: its rows stay, which may be pressed at this moment. */
+export function grow(node, records, now) {
+  const bars = new Map(barsOf(records, now).map((bar) => [String(bar.seq), bar]));
+  const scale = scaleOf(records, [...bars.values()]);
+  for (const row of node.querySelectorAll(".bar-row")) {
+    const bar = bars.get(row.dataset.seq);
+    if (bar) stretch(row.querySelector(".bar"), row.querySelector(".bar-took"), bar, scale);
+  }
+  node.querySelectorAll(".ticks span").forEach((tick, at) => { tick.textContent = duration(scale.whole * TICKS[at]); });
+}
+
+/** Puts a bar where it belongs, and says how long it is. */
+function stretch(line, took, bar, scale) {
+  const [from, to] = [scale.place(bar.begin), scale.place(bar.end)];
+  line.style.left = `${from * 100}%`;
+  line.style.width = `${Math.max(0.3, (to - from) * 100)}%`;
+  took.textContent = duration(bar.end - bar.begin);
+}
+
 /** Lays the waterfall out. `choose` is told the number of the record whose bar somebody chose, `fold` that of a bar beneath which
  * they want to see less or more; `chosen` and the set `folded` say how it stands. */
-export function waterfall(records, { choose, fold, chosen, folded, shown = MOST_BARS }) {
-  const all = barsOf(records);
+export function waterfall(records, { choose, fold, chosen, folded, shown = MOST_BARS, now }) {
+  const all = barsOf(records, now);
   if (all.length === 0) return el("p", { class: "empty", text: "Neither a model nor a tool was called." });
   const scale = scaleOf(records, all);
   // Those that something stands beneath, and nothing for those that stand beneath none.
   const owners = new Set(all.map((bar) => bar.parent));
   const seen = all.filter((bar) => !isFolded(bar, folded));
   const rows = seen.slice(0, shown).map((bar) => row(bar, scale, { choose, fold, isChosen: bar.seq === chosen, isOpen: owners.has(bar) ? !folded.has(bar.seq) : undefined, isTree: owners.size > 1 }));
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => {
+  const ticks = TICKS.map((part) => {
     const tick = el("span", { text: duration(scale.whole * part) });
     tick.style.left = `${part * 100}%`;
     return tick;
@@ -144,9 +170,8 @@ function isFolded(bar, folded) {
 
 function row(bar, scale, { choose, fold, isChosen, isOpen, isTree }) {
   const line = el("span", { class: `bar ${bar.kind} ${bar.isOpen ? "open" : ""}` });
-  const [from, to] = [scale.place(bar.begin), scale.place(bar.end)];
-  line.style.left = `${from * 100}%`;
-  line.style.width = `${Math.max(0.3, (to - from) * 100)}%`;
+  const took = el("span", { class: "bar-took" });
+  stretch(line, took, bar, scale);
   if (bar.first) {
     const first = el("span", { class: "first" });
     first.style.width = `${Math.min(100, (bar.first / Math.max(1, bar.end - bar.begin)) * 100)}%`;
@@ -156,7 +181,7 @@ function row(bar, scale, { choose, fold, isChosen, isOpen, isTree }) {
   const name = el("span", { class: "bar-name" }, el("i", { class: `swatch ${bar.kind}` }), appendVisible(el("span"), bar.name), appendVisible(el("span", { class: "bar-detail" }), bar.detail));
   name.style.paddingInlineStart = isTree ? `calc(${indent} + 1.2rem)` : indent;
   const used = bar.facts.filter(Boolean).map((fact) => ` · ${fact}`).join("");
-  const facts = el("span", { class: "bar-facts" }, duration(bar.end - bar.begin), el("span", { class: "bar-used", text: used }));
+  const facts = el("span", { class: "bar-facts" }, took, el("span", { class: "bar-used", text: used }));
   const whole = el("button", { type: "button", class: "bar-row", title: bar.detail, data: { seq: bar.seq }, "aria-pressed": String(isChosen), on: { click: () => choose(bar.seq) } }, name, el("span", { class: "track" }, line), facts);
   if (isOpen === undefined) return el("div", { role: "listitem" }, whole);
   const toggle = el("button", { type: "button", class: "fold", "aria-expanded": String(isOpen), "aria-label": `What ${bar.name} led to`, on: { click: () => fold(bar.seq) } }, icon("chevron"));

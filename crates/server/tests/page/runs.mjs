@@ -89,6 +89,33 @@ async function looks_at_one_that_waits(world, page, text) {
   await sees(page, ".status", "waiting");
 }
 
+export async function lets_a_run_at_work_grow_with_the_clock(world) {
+  const page = await world.open();
+  await choose(page, "Channel", "code_task");
+  await looks_at_one_that_waits(world, page, "write a note");
+  await page.waitForSelector(".bar.wait.open");
+  await sees(page, ".run-head a", "Decide in the session");
+  await page.evaluate(() => { window.kept = [...document.querySelectorAll(".bar-row")]; });
+  // Twice, so that it grows with the clock and not with what came.
+  for (let time = 0; time < 2; time += 1) {
+    const shown = await page.evaluate(() => {
+      const waits = document.querySelector(".bar.wait.open").closest(".bar-row").querySelector(".bar-took");
+      window.grows = [waits, [...document.querySelectorAll(".run-head .facts-list > div")].findIndex((fact) => fact.firstChild.textContent === "Took")];
+      window.told = () => [window.grows[0].textContent, document.querySelectorAll(".run-head dd")[window.grows[1]].textContent];
+      return window.told();
+    });
+    await page.waitForFunction((before) => window.told().every((text, at) => / s$/.test(text) && text !== before[at]), shown);
+  }
+  assert.ok(await page.evaluate(() => window.kept.every((row) => row.isConnected)), "what may be pressed stays");
+  await go(page, "#/runs");
+  await sees(page, ".runs td", " s…");
+  await go(page, `#/runs/${(await world.api("/runs")).runs[0].run_id}`);
+  await approve(world);
+  await sees(page, ".status", "done");
+  await sees(page, ".run-head a", "Open the session");
+  await page.waitForFunction(() => !document.querySelector(".bar.open"));
+}
+
 export async function leaves_what_is_read_of_a_run_at_work(world) {
   const page = await world.open();
   await choose(page, "Channel", "code_task");

@@ -126,6 +126,7 @@ scenarios! {
     fn a_waterfall_and_what_a_bar_stands_for_have_room_on_a_laptop() = "lays_a_run_out_on_a_laptop";
     fn nothing_is_said_of_a_run_before_it_is_known() = "says_nothing_of_a_run_before_it_is_known";
     fn what_is_read_of_a_run_at_work_stays_as_it_is_when_records_come() = "leaves_what_is_read_of_a_run_at_work";
+    fn what_a_run_at_work_takes_grows_with_the_clock() = "lets_a_run_at_work_grow_with_the_clock";
     fn what_stands_above_a_run_at_work_keeps_up_with_it() = "says_how_a_run_at_work_stands";
     fn the_replay_of_a_run_at_work_goes_on_with_it() = "replays_a_run_at_work_to_where_it_is";
     fn a_page_of_runs_is_added_once_however_often_it_is_asked_for() = "shows_more_runs_once";
