@@ -4,7 +4,7 @@
 import { appendVisible, button, codeBox, el, factList } from "./dom.js";
 import { clock, costOf, decisionOf, duration, partsOf, pretty, reasoningOf, reasonOf, spread, textOf, tokens } from "./format.js";
 import { render } from "./markdown.js";
-import { changesOf, messageOf, ruleOf, shownArguments, shownResult } from "./tool.js";
+import { changesOf, messageOf, ruleOf, shownArguments, shownResult, taskOf } from "./tool.js";
 
 /** Lays out what a record is about. `close` and `reveal` are what the person can do from there. */
 export function detailOf(records, seq, { close, reveal }) {
@@ -13,11 +13,13 @@ export function detailOf(records, seq, { close, reveal }) {
   if (!record) return undefined;
   const isPause = seq !== record.seq;
   const parts = isPause ? [el("p", { text: `Nothing was asked before attempt ${record.attempt}.` })] : KINDS[record.type]?.(record, records) ?? [codeBox(pretty(record), { label: "Record" })];
+  const started = records.find((it) => it.agents?.includes(record.agent));
+  const task = started && taskOf(record.agent, started.agents, started.arguments);
   const title = record.name ?? (record.type === "llm_failed" || record.type === "llm_call" ? "Model call" : record.type.replaceAll("_", " "));
   return el("section", { class: "detail", tabindex: "-1", "aria-label": isPause ? "Pause" : `Details of ${title}` },
     el("div", { class: "row detail-head" }, appendVisible(el("h2"), isPause ? "Pause" : title), record.agent !== "a0" && el("span", { class: "tag", text: record.agent }),
       button({ text: "Record", label: "Show the record among the events", className: "quiet small", onClick: () => reveal(record.seq) }), button({ name: "cross", label: "Close the details", className: "quiet small", onClick: close })),
-    parts);
+    task && appendVisible(el("p", { class: "hint" }), task), parts);
 }
 
 const KINDS = {

@@ -2,7 +2,7 @@
 
 import { appendVisible, el, icon } from "./dom.js";
 import { costOf, duration, tokens } from "./format.js";
-import { messageOf } from "./tool.js";
+import { briefOf, messageOf, taskOf } from "./tool.js";
 
 /** How many bars are shown before somebody asks for more. */
 export const MOST_BARS = 400;
@@ -20,18 +20,22 @@ function barsOf(records, now = 0) {
   const calls = new Map();
   const asks = new Map();
   const parents = new Map();
+  const tasks = new Map();
   const tried = new Map();
   const time = (record) => new Date(record.at).getTime();
   let isOver = false;
   for (const record of records) {
     const end = time(record);
     const parent = parents.get(record.agent);
-    const base = { seq: record.seq, agent: record.agent, parent, depth: parent ? parent.depth + 1 : record.agent === "a0" ? 0 : 1, end, begin: end - (record.duration_ms ?? 0), facts: [] };
+    const base = { seq: record.seq, agent: record.agent, task: tasks.get(record.agent), parent, depth: parent ? parent.depth + 1 : record.agent === "a0" ? 0 : 1, end, begin: end - (record.duration_ms ?? 0), facts: [] };
     if (record.type === "llm_call" || record.type === "llm_failed") bars.push(...paused(record, base, tried), modelBar(record, base));
     else if (record.type === "tool_call") {
-      const bar = { ...base, begin: end, kind: "tool", name: record.name, detail: "", isOpen: true };
+      const bar = { ...base, begin: end, kind: "tool", name: record.name, about: briefOf(record.name, record.arguments), detail: "", isOpen: true };
       calls.set(record.tool_call_id, bar);
-      for (const agent of record.agents ?? []) parents.set(agent, bar);
+      for (const agent of record.agents ?? []) {
+        parents.set(agent, bar);
+        tasks.set(agent, taskOf(agent, record.agents, record.arguments));
+      }
       bars.push(bar);
     } else if (record.type === "tool_failed") {
       bars.push({ ...base, kind: "failed", name: record.name, detail: `attempt ${record.attempt}: ${messageOf(record.value)}` });
@@ -42,7 +46,7 @@ function barsOf(records, now = 0) {
       if (!open) bars.push(bar);
       Object.assign(bar, { end, isOpen: false, kind: record.status === "done" ? "tool" : "failed", detail: record.status === "done" ? record.value?.summary ?? "" : messageOf(record.value) });
     } else if (record.type === "approval_requested") {
-      bars.push(waitBar(asks, record.tool_call_id, { ...base, name: record.name, detail: "waits for a person" }));
+      bars.push(waitBar(asks, record.tool_call_id, { ...base, name: record.name, about: briefOf(record.name, record.arguments), detail: "waits for a person" }));
     } else if (record.type === "waiting") {
       const tools = record.pending.filter((pending) => pending.kind === "client_tool");
       for (const { tool_call_id: id, name } of tools) bars.push(waitBar(asks, id, { ...base, name: name ?? calls.get(id)?.name ?? "Tool", detail: "waits for a client" }));
@@ -178,11 +182,14 @@ function row(bar, scale, { choose, fold, isChosen, isOpen, isTree }) {
     line.append(first);
   }
   const indent = `${bar.depth * 1.1}rem`;
-  const name = el("span", { class: "bar-name" }, el("i", { class: `swatch ${bar.kind}` }), appendVisible(el("span"), bar.name), appendVisible(el("span", { class: "bar-detail" }), bar.detail));
+  // What a call is about tells it from others of the same tool that wait; what came of it says more.
+  const told = bar.kind === "wait" ? [bar.about, bar.detail].filter(Boolean).join(" · ") : bar.detail || bar.about;
+  const title = [bar.agent !== "a0" && [bar.agent, bar.task].filter(Boolean).join(": "), bar.about, bar.detail].filter(Boolean).join("\n");
+  const name = el("span", { class: "bar-name" }, el("i", { class: `swatch ${bar.kind}` }), bar.agent !== "a0" && el("code", { class: "bar-agent", text: bar.agent }), appendVisible(el("span"), bar.name), appendVisible(el("span", { class: "bar-detail" }), told));
   name.style.paddingInlineStart = isTree ? `calc(${indent} + 1.2rem)` : indent;
   const used = bar.facts.filter(Boolean).map((fact) => ` · ${fact}`).join("");
   const facts = el("span", { class: "bar-facts" }, took, el("span", { class: "bar-used", text: used }));
-  const whole = el("button", { type: "button", class: "bar-row", title: bar.detail, data: { seq: bar.seq }, "aria-pressed": String(isChosen), on: { click: () => choose(bar.seq) } }, name, el("span", { class: "track" }, line), facts);
+  const whole = el("button", { type: "button", class: "bar-row", title, data: { seq: bar.seq }, "aria-pressed": String(isChosen), on: { click: () => choose(bar.seq) } }, name, el("span", { class: "track" }, line), facts);
   if (isOpen === undefined) return el("div", { role: "listitem" }, whole);
   const toggle = el("button", { type: "button", class: "fold", "aria-expanded": String(isOpen), "aria-label": `What ${bar.name} led to`, on: { click: () => fold(bar.seq) } }, icon("chevron"));
   toggle.style.insetInlineStart = indent;

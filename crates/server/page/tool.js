@@ -55,6 +55,13 @@ export function briefOf(name, args) {
   return oneLine(typeof first === "string" ? first : JSON.stringify(first), 160);
 }
 
+/** What one of the sub-agents that a call started is to do; nothing where its arguments have no task for each. */
+export function taskOf(agent, agents, args) {
+  const lists = Object.values(parsed(args) ?? {}).filter((value) => Array.isArray(value) && value.length === agents.length);
+  const task = lists[0]?.[agents.indexOf(agent)];
+  return typeof task === "string" ? oneLine(task, 100) : "";
+}
+
 export class ToolView {
   constructor(name, args) {
     this.name = name;
@@ -167,11 +174,9 @@ export class ToolView {
     this.setState("queued");
   }
 
-  /** What a sub-agent that the call started is to do, where the arguments have a task for each. */
+  /** What a sub-agent that the call started is called. */
   taskOf(agent) {
-    const lists = Object.values(parsed(this.args) ?? {}).filter((value) => Array.isArray(value) && value.length === this.agents.length);
-    const task = lists[0]?.[this.agents.indexOf(agent)];
-    return typeof task === "string" ? oneLine(task, 100) : "Sub-agent";
+    return taskOf(agent, this.agents, this.args) || "Sub-agent";
   }
 
   /** A sentence beneath the call. */

@@ -94,6 +94,7 @@ export async function lets_a_run_at_work_grow_with_the_clock(world) {
   await choose(page, "Channel", "code_task");
   await looks_at_one_that_waits(world, page, "write a note");
   await page.waitForSelector(".bar.wait.open");
+  await sees(page, ".bar-detail", "notes.md · waits for a person");
   await sees(page, ".run-head a", "Decide in the session");
   await page.evaluate(() => { window.kept = [...document.querySelectorAll(".bar-row")]; });
   // Twice, so that it grows with the clock and not with what came.
@@ -255,6 +256,13 @@ export async function shows_agents_within_agents(world) {
   await world.picture(page, "agents-wide-dark");
   await page.click(".actions a");
   await page.waitForSelector(".bar.tool");
+  assert.deepEqual(await page.locator(".bar-row:has(.bar-agent)").evaluateAll((rows) => rows.map((row) => [row.querySelector(".bar-agent").textContent, row.title.split("\n")[0]]).sort()),
+    [["a1", "a1: The first half"], ["a2", "a2: The second half"]]);
+  await page.click(".bar-row:has(.bar-agent)");
+  await sees(page, ".detail .hint", " half");
+  await world.accessible(page, "what a sub-agent did");
+  await world.picture(page, "agents-waterfall-wide-dark");
+  await page.keyboard.press("Escape");
   const indents = await page.locator(".bar-name").evaluateAll((names) => names.map((name) => name.style.paddingInlineStart));
   assert.ok(new Set(indents).size > 1, "what sub-agents do is indented");
   const count = await page.locator(".bar-row").count();
