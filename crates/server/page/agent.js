@@ -2,7 +2,7 @@
 
 import { whoDecides } from "./access.js";
 import { appendInOrder, appendVisible, el, fill, icon } from "./dom.js";
-import { duration, partsOf, reasoningOf, textOf, tokens } from "./format.js";
+import { duration, partsOf, reasoningOf, textOf, tokensOf } from "./format.js";
 import { codeBlock, Growing } from "./markdown.js";
 import { beyond } from "./stream.js";
 import { ToolView } from "./tool.js";
@@ -108,8 +108,9 @@ class ReplyView {
     this.isRecorded = true;
     const reasoning = reasoningOf(record.reply).trim();
     const text = textOf(record.reply);
-    const count = record.reply?.usage?.reasoning_tokens;
-    this.word.textContent = count ? `Reasoning · ${tokens(count)} tokens` : "Reasoning";
+    const { usage } = record.reply ?? {};
+    const count = usage?.reasoning_tokens;
+    this.word.textContent = count ? `Reasoning · ${tokensOf(usage, "reasoning_tokens")} ${count === 1 ? "token" : "tokens"}` : "Reasoning";
     const aside = ASIDE[record.purpose];
     if (!aside) return this.say(reasoning, text);
     this.say(reasoning, "");

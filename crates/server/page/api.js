@@ -57,6 +57,8 @@ export async function send(method, where, { body, text, headers = {}, signal, as
   noteClock(response);
   if (response.ok) return response;
   const problem = new Problem(response.status, await response.json().catch(() => ({})));
+  // The server tells a program what to send.
+  if (problem.kind === "key-needed") problem.message = shown ? "The server does not accept the key or token of this tab: it is unknown, expired or revoked." : "This server takes requests with a key alone.";
   if (problem.status !== 401 || !asks) throw problem;
   // Somebody may have given one meanwhile.
   const isNew = key() !== shown || (await askForKey(problem.message));

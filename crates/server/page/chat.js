@@ -19,6 +19,9 @@ const SHOWN = 12;
 /** How many of a session's newest runs are looked at to find those that were begun elsewhere. */
 const NEWEST = 50;
 
+/** How much of the end of what is seen the button that leads to the newest takes, in pixels. */
+const BUTTON = 48;
+
 /** Why a session that can be read takes no turn: to an admin who is not its owner, the server says that it is not there. */
 const NOT_OWN = {
   type: "/errors/no-such-session", title: "This session is somebody else's",
@@ -78,7 +81,14 @@ export class Chat {
     else if (scrollTop < this.top - 2 && scrollHeight >= this.height) Object.assign(this, { isAtEnd: false, isAsked: false });
     this.top = scrollTop;
     this.height = scrollHeight;
-    this.down.hidden = this.isAtEnd;
+    this.down.hidden = this.isAtEnd || this.coversQuestion;
+  }
+
+  /** Whether what leads to the end would stand over what somebody decides about. */
+  get coversQuestion() {
+    const edge = this.scroller.getBoundingClientRect().bottom;
+    const over = ({ top, bottom }) => top < edge && bottom > edge - BUTTON;
+    return [...this.turns.getElementsByClassName("ask")].some((node) => over(node.getBoundingClientRect()));
   }
 
   /** Keeps what was read where it is while earlier turns before it grow. A browser by itself keeps the one that grows. */

@@ -2,7 +2,7 @@
 // was decided about it, what it took and cost.
 
 import { appendVisible, button, codeBox, el, factList } from "./dom.js";
-import { clock, costOf, decisionOf, duration, partsOf, pretty, reasoningOf, reasonOf, spread, textOf, tokens } from "./format.js";
+import { clock, costOf, decisionOf, duration, partsOf, pretty, reasoningOf, reasonOf, spread, textOf, tokensOf } from "./format.js";
 import { render } from "./markdown.js";
 import { changesOf, messageOf, ruleOf, shownArguments, shownResult, taskOf } from "./tool.js";
 
@@ -38,11 +38,11 @@ const head = (text) => el("h3", { text });
 
 function modelFacts(record) {
   const usage = record.reply?.usage ?? record.usage ?? {};
-  const sum = (count) => (count ? tokens(count) : undefined);
+  const sum = (kind) => (usage[kind] ? tokensOf(usage, kind) : undefined);
   return factList([
     ["Model", record.reply?.model?.model ?? record.model?.model], ["Role", record.served_by === record.role ? record.role : `${record.served_by ?? ""} for ${record.role}`],
     ["Took", duration(record.duration_ms)], ["First words after", duration(record.first_delta_ms)],
-    ["Sent", sum(usage.prompt_tokens)], ["of them cached", sum(usage.cached_tokens)], ["Received", sum(usage.completion_tokens)], ["of them reasoning", sum(usage.reasoning_tokens)],
+    ["Sent", sum("prompt_tokens")], ["of them cached", sum("cached_tokens")], ["Received", sum("completion_tokens")], ["of them reasoning", sum("reasoning_tokens")],
     ["Cost", costOf(record)],
     ["Attempt", record.attempt > 1 ? record.attempt : undefined], ["Ended", record.reply?.finish && reasonOf(record.reply.finish)],
   ]);

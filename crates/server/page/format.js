@@ -18,7 +18,7 @@ export function bytes(count) {
 }
 
 /** A number of tokens. */
-export function tokens(count) {
+function tokens(count) {
   if (count < 10_000) return count.toLocaleString("en");
   return count < 1_000_000 ? `${(count / 1000).toFixed(1)}k` : `${(count / 1_000_000).toFixed(2)}M`;
 }
@@ -32,9 +32,14 @@ function money(micro) {
 }
 
 /** A number with how sure it is: ~ for an estimate, + for at least so much. */
-export function sure(text, label) {
+function sure(text, label) {
   if (label === "estimated") return `~${text}`;
   return label === "unknown" ? `${text}+` : text;
+}
+
+/** How many tokens of a kind were used, with how sure that is. */
+export function tokensOf(usage, kind) {
+  return sure(tokens(usage?.[kind] ?? 0), usage?.labels?.[kind]);
 }
 
 /** What something cost, with how sure that is; nothing where nothing is known. */

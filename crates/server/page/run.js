@@ -6,7 +6,7 @@ import { appendInOrder, button, el, factList, failure, fill, loading } from "./d
 import { shownDecision } from "./choices.js";
 import { detailOf } from "./detail.js";
 import { saveRecords } from "./export.js";
-import { clock, costOf, duration, tokens } from "./format.js";
+import { clock, costOf, duration, tokensOf } from "./format.js";
 import { EventLog } from "./log.js";
 import { Replay } from "./replay.js";
 import { ENDED, statusTag } from "./runs.js";
@@ -110,7 +110,7 @@ export class RunPage {
       ["Worked", duration(used.worked_ms === undefined ? undefined : used.worked_ms + works)],
       ["Model calls", `${used.llm_calls ?? 0}${used.llm_failures ? ` + ${used.llm_failures} failed` : ""}`],
       ["Tool calls", `${used.tool_calls ?? 0}${used.tool_errors ? `, ${used.tool_errors} failed` : ""}`],
-      ["Tokens", `${tokens(used.usage?.prompt_tokens ?? 0)} → ${tokens(used.usage?.completion_tokens ?? 0)}`],
+      ["Tokens", `${tokensOf(used.usage, "prompt_tokens")} → ${tokensOf(used.usage, "completion_tokens")}`],
       ["Cost", costOf(used) || "unknown"],
     ], "big");
     // What is as it was stays: somebody may be copying it.

@@ -2,7 +2,7 @@
 
 import { get, now, path } from "./api.js";
 import { alertLine, appendInOrder, button, el, fill, isSeen, loading, timeOf } from "./dom.js";
-import { costOf, duration, reasonOf, tokens } from "./format.js";
+import { costOf, duration, reasonOf, tokensOf } from "./format.js";
 
 const PAGE = 50;
 
@@ -74,6 +74,6 @@ function row(run) {
     cell(tookOf(run)),
     counted(used.llm_calls ?? 0, used.llm_failures, "model call"),
     counted(used.tool_calls ?? 0, used.tool_errors, "tool"),
-    cell(tokens(total), unit(total, "token")),
+    cell(tokensOf(used.usage, "total_tokens"), unit(total, "token")),
     cell(costOf(used)));
 }

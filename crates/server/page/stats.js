@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { alertLine, appendVisible, el, factList, fill, loading } from "./dom.js";
-import { costOf, duration, sure, tokens } from "./format.js";
+import { costOf, duration, tokensOf } from "./format.js";
 
 /** How far back one can look, in days; 0 for as far as there is anything. */
 const SPANS = [[7, "7 days"], [30, "30 days"], [90, "90 days"], [0, "All time"]];
@@ -45,7 +45,7 @@ export class StatsPage {
 function shown(stats) {
   const { total } = stats;
   if (!total.runs) return [el("p", { class: "empty", text: "No runs in this time." })];
-  const facts = [["Runs", total.runs.toLocaleString("en")], ["Failed", total.failures.toLocaleString("en")], ["Model calls", total.calls.toLocaleString("en")], ["Tokens", sure(tokens(total.usage.total_tokens), total.usage.labels?.total_tokens)], ["Cost", cost(total) || "unknown"], ["Half within", duration(total.latency.p50_ms)], ["95 % within", duration(total.latency.p95_ms)]];
+  const facts = [["Runs", total.runs.toLocaleString("en")], ["Failed", total.failures.toLocaleString("en")], ["Model calls", total.calls.toLocaleString("en")], ["Tokens", tokensOf(total.usage, "total_tokens")], ["Cost", cost(total) || "unknown"], ["Half within", duration(total.latency.p50_ms)], ["95 % within", duration(total.latency.p95_ms)]];
   const tables = TABLES.filter(([kind]) => stats[kind].length).map(([kind, name, unit]) => table(name, unit, kind === "days" ? [...stats[kind]].reverse() : stats[kind], kind));
   return [factList(facts, "big"), ...tables];
 }
@@ -58,7 +58,7 @@ function table(name, unit, rows, kind) {
     appendVisible(el("th", { scope: "row", title: row.name }), row.name),
     el("td", { class: "right", text: count(row, kind).toLocaleString("en") }),
     el("td", { class: `right ${row.failures ? "" : "none"}`, text: row.failures.toLocaleString("en") }),
-    ...[kind === "tools" ? "" : sure(tokens(row.usage.total_tokens), row.usage.labels?.total_tokens), cost(row), duration(row.latency.p50_ms), duration(row.latency.p95_ms)].map((text) => el("td", { class: "right", text })),
+    ...[kind === "tools" ? "" : tokensOf(row.usage, "total_tokens"), cost(row), duration(row.latency.p50_ms), duration(row.latency.p95_ms)].map((text) => el("td", { class: "right", text })),
     el("td", { class: "stats-bar", "aria-hidden": "true" }, barOf(size(row) / largest, row.failures / count(row, kind)))));
   return el("div", { class: "table", tabindex: "0", role: "region", "aria-label": `By ${name.toLowerCase()}` }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((head, at) => head ? el("th", { scope: "col", text: head, class: at > 0 ? "right" : undefined }) : el("td")))), el("tbody", {}, body)));
 }

@@ -1,7 +1,7 @@
 // The waterfall of a run: what models and tools did when, how long it took, what it used, and what failed on the way.
 
 import { appendVisible, el, icon } from "./dom.js";
-import { costOf, duration, tokens } from "./format.js";
+import { costOf, duration, tokensOf } from "./format.js";
 import { briefOf, messageOf, taskOf } from "./tool.js";
 
 /** How many bars are shown before somebody asks for more. */
@@ -70,7 +70,7 @@ function modelBar(record, base) {
   if (record.type === "llm_failed") return { ...base, kind: "failed", name, detail: `attempt ${record.attempt}: ${record.error?.message ?? record.error?.kind ?? ""}`, facts: ["", cost] };
   const usage = record.reply?.usage ?? {};
   const again = record.attempt > 1 ? `attempt ${record.attempt}, ` : "";
-  return { ...base, kind: "model", name, detail: record.reply?.model?.model ?? record.served_by, first: record.first_delta_ms, facts: [`${again}${tokens(usage.prompt_tokens ?? 0)} → ${tokens(usage.completion_tokens ?? 0)}`, cost] };
+  return { ...base, kind: "model", name, detail: record.reply?.model?.model ?? record.served_by, first: record.first_delta_ms, facts: [`${again}${tokensOf(usage, "prompt_tokens")} → ${tokensOf(usage, "completion_tokens")}`, cost] };
 }
 
 /** The pause before an attempt, if there was one worth seeing. */

@@ -6,7 +6,7 @@ import { get, now, path } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
 import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, isSending, submitOnce, timeOf } from "./dom.js";
-import { clock, costOf, duration, endingOf, oneLine, reasonOf, sumOf, sure, textOf, tokens } from "./format.js";
+import { clock, costOf, duration, endingOf, oneLine, reasonOf, sumOf, textOf, tokensOf } from "./format.js";
 import { filesOf, shownFiles, shownOnTheWay, wordsOf } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
 import { isLast } from "./stream.js";
@@ -289,11 +289,11 @@ export class TurnView {
       this.began && timeOf(this.began, "Begun on "),
       this.model && el("span", { text: this.model, title: "Model" }),
       el("span", { text: duration(took), title: "From beginning to end" }),
-      el("span", { text: `${sure(tokens(usage.total_tokens ?? 0), label)} tokens`, title: `${tokens(usage.prompt_tokens ?? 0)} sent, of them ${tokens(usage.cached_tokens ?? 0)} cached; ${tokens(usage.completion_tokens ?? 0)} received` }),
+      el("span", { text: `${tokensOf(usage, "total_tokens")} tokens`, title: `${tokensOf(usage, "prompt_tokens")} sent, of them ${tokensOf(usage, "cached_tokens")} cached; ${tokensOf(usage, "completion_tokens")} received` }),
       this.cost && el("span", { text: costOf(this.cost), title: "Cost" }),
     ];
     const actions = [
-      copyButton(() => this.answer, "Copy the answer"),
+      this.answer && copyButton(() => this.answer, "Copy the answer"),
       this.hooks.retry && button({ name: "retry", label: "Send the message again", className: "quiet small", onClick: () => this.hooks.retry(this) }),
       this.hooks.fork && button({ name: "fork", label: "Continue in a new session from here", className: "quiet small", onClick: () => this.hooks.fork(this) }),
       el("a", { class: "button quiet small", href: path`#/runs/${this.runId}` }, icon("chart"), el("span", { text: "Run" })),

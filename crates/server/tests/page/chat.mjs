@@ -26,6 +26,7 @@ export async function sends_and_streams(world) {
     await world.picture(page, `welcome-${name}`);
     await world.accessible(page, `welcome ${name}`);
     await ask(page, "markdown please");
+    await sees(page, ".reasoning summary", "Reasoning · ~");
     const shown = page.locator(".turn .md");
     for (const element of ["h4", "strong", "em", "del", "ol li ul li", "table thead th", "figure.code pre code", ".code-word", ".code-comment", ".code-string", "blockquote a[rel~=noopener]", ".tick.done"]) assert.ok(await shown.locator(element).count(), `${element} in ${name}`);
     await page.click(".code .button");
@@ -696,6 +697,7 @@ export async function explains_the_choice(world) {
   assert.equal(await page.locator(".plan-panel [data-status=done]").count(), 2);
   await ask(page, "break it");
   await sees(page, ".line-note.error", "failed");
+  assert.equal(await page.locator(".turn").last().locator("[aria-label='Copy the answer']").count(), 0, "there is none");
   await world.picture(page, "failed-model");
 }
 

@@ -338,6 +338,8 @@ export async function asks_for_a_key(world) {
   while ((await world.api("/policy")).status !== 401);
   await page.reload();
   await page.waitForSelector("dialog[open]");
+  await sees(page, "#key-detail", "takes requests with a key alone");
+  assert.doesNotMatch(await page.innerText("dialog"), /header/, "that is for programs");
   await world.accessible(page, "the question for a key");
   await world.picture(page, "key-wide-light");
   await page.fill("#key-field", key);

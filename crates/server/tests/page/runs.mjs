@@ -226,8 +226,10 @@ export async function says_how_sure_a_cost_is(world) {
   assert.doesNotMatch(await page.locator(".facts").innerText(), /\$/);
   await page.click(".actions a");
   await sees(page, ".facts-list", "Costunknown");
+  await sees(page, ".facts-list", "0+ → 0+");
   await go(page, "#/runs");
   await sees(page, ".runs tbody", "endless please");
+  await sees(page, ".runs td", "0+ tokens");
   assert.equal(await lastCell(), "");
   // With what one before it cost, the sum is a lower bound.
   const { run_id: run, pending } = await world.api("/sessions/house/turns", { message: "door please", tools: [{ name: "open_door" }] });
