@@ -30,7 +30,7 @@ function barsOf(records, now = 0) {
     const base = { seq: record.seq, agent: record.agent, task: tasks.get(record.agent), parent, depth: parent ? parent.depth + 1 : record.agent === "a0" ? 0 : 1, end, begin: end - (record.duration_ms ?? 0), facts: [] };
     if (record.type === "llm_call" || record.type === "llm_failed") bars.push(...paused(record, base, tried), modelBar(record, base));
     else if (record.type === "tool_call") {
-      const bar = { ...base, begin: end, kind: "tool", name: record.name, about: briefOf(record.name, record.arguments), detail: "", isOpen: true };
+      const bar = { ...base, begin: end, kind: "tool", name: record.name, call: record, detail: "", isOpen: true };
       calls.set(record.tool_call_id, bar);
       for (const agent of record.agents ?? []) {
         parents.set(agent, bar);
@@ -46,7 +46,7 @@ function barsOf(records, now = 0) {
       if (!open) bars.push(bar);
       Object.assign(bar, { end, isOpen: false, kind: record.status === "done" ? "tool" : "failed", detail: record.status === "done" ? record.value?.summary ?? "" : messageOf(record.value) });
     } else if (record.type === "approval_requested") {
-      bars.push(waitBar(asks, record.tool_call_id, { ...base, name: record.name, about: briefOf(record.name, record.arguments), detail: "waits for a person" }));
+      bars.push(waitBar(asks, record.tool_call_id, { ...base, name: record.name, call: record, detail: "waits for a person" }));
     } else if (record.type === "waiting") {
       const tools = record.pending.filter((pending) => pending.kind === "client_tool");
       for (const { tool_call_id: id, name } of tools) bars.push(waitBar(asks, id, { ...base, name: name ?? calls.get(id)?.name ?? "Tool", detail: "waits for a client" }));
@@ -172,6 +172,15 @@ function isFolded(bar, folded) {
   return false;
 }
 
+/** What calls are about, by their records: arguments may be long, and rows are laid out again and again. */
+const abouts = new WeakMap();
+
+function aboutOf(record) {
+  if (!record) return "";
+  if (!abouts.has(record)) abouts.set(record, briefOf(record.name, record.arguments));
+  return abouts.get(record);
+}
+
 function row(bar, scale, { choose, fold, isChosen, isOpen, isTree }) {
   const line = el("span", { class: `bar ${bar.kind} ${bar.isOpen ? "open" : ""}` });
   const took = el("span", { class: "bar-took" });
@@ -183,8 +192,9 @@ function row(bar, scale, { choose, fold, isChosen, isOpen, isTree }) {
   }
   const indent = `${bar.depth * 1.1}rem`;
   // What a call is about tells it from others of the same tool that wait; what came of it says more.
-  const told = bar.kind === "wait" ? [bar.about, bar.detail].filter(Boolean).join(" · ") : bar.detail || bar.about;
-  const title = [bar.agent !== "a0" && [bar.agent, bar.task].filter(Boolean).join(": "), bar.about, bar.detail].filter(Boolean).join("\n");
+  const about = aboutOf(bar.call);
+  const told = bar.kind === "wait" ? [about, bar.detail].filter(Boolean).join(" · ") : bar.detail || about;
+  const title = [bar.agent !== "a0" && [bar.agent, bar.task].filter(Boolean).join(": "), about, bar.detail].filter(Boolean).join("\n");
   const name = el("span", { class: "bar-name" }, el("i", { class: `swatch ${bar.kind}` }), bar.agent !== "a0" && el("code", { class: "bar-agent", text: bar.agent }), appendVisible(el("span"), bar.name), appendVisible(el("span", { class: "bar-detail" }), told));
   name.style.paddingInlineStart = isTree ? `calc(${indent} + 1.2rem)` : indent;
   const used = bar.facts.filter(Boolean).map((fact) => ` · ${fact}`).join("");
