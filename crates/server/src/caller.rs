@@ -219,9 +219,9 @@ impl Caller {
         orchestrator: &Orchestrator,
         runs: &BTreeSet<RunId>,
     ) -> Result<Taint, Problem> {
-        let runs = runs.iter().rev().take(MAX_ANSWERS);
+        let runs = runs.iter().rev().take(MAX_ANSWERS).copied();
         // A conversation of many turns would wait for each of them.
-        let found = stream::iter(runs.map(|run| self.find_run(orchestrator, *run)));
+        let found = stream::iter(runs.map(|run| self.find_run(orchestrator, run)));
         let mut found = found.buffer_unordered(AT_ONCE);
         let mut taint = Taint::default();
         while let Some(run) = found.try_next().await? {

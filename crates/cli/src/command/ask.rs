@@ -36,16 +36,14 @@ use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
 use crate::piped::make_way_for_person;
 use crate::progress;
-use crate::setup::{Setup, with_app};
+use crate::setup::{Loaded, Setup, with_app};
 use attach::AttachArguments;
 pub(in crate::command) use attach::attached;
 use message::Question;
 pub(in crate::command) use tape::TapeArguments;
 
 pub(in crate::command) use attended::{Attended, require_kept_runs};
-pub(in crate::command) use follow::{
-    cancel, served_by_rules, show, tell_notices, unless_turned_away, watch,
-};
+pub(in crate::command) use follow::{cancel, served_by_rules, show, unless_turned_away, watch};
 pub(in crate::command) use outcome::root_calls;
 pub(in crate::command) use view::View;
 
@@ -192,7 +190,10 @@ impl Ask {
             role,
             instructions,
         };
-        let answered = with_app(app, async |app| self.answer(app, attended, asked).await).await;
+        let answered = with_app(app, async |app| {
+            self.answer((app, &loaded), attended, asked).await
+        });
+        let answered = answered.await;
         let finished = tapes.finish();
         answered?;
         for notice in finished.map_err(CommandError::failed)? {
@@ -211,7 +212,7 @@ impl Ask {
 
     async fn answer(
         self,
-        app: &App,
+        (app, loaded): (&App, &Loaded),
         mut attended: Attended,
         asked: Asked,
     ) -> Result<(), CommandError> {
@@ -232,7 +233,8 @@ impl Ask {
                 return Err(lease_progress::busy(&app.orchestrator.sessions(), run).await);
             }
             Err(refused) => {
-                tell_notices(app);
+                // What was asked for may stand in a file that nobody trusts.
+                loaded.say_what_is_ignored();
                 return Err(refused.into());
             }
             Ok(run) => run,

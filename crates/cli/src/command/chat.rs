@@ -121,7 +121,7 @@ impl Chat {
         };
         let (mode, channel) = (self.mode.map(Mode::new), self.channel.map(Channel::new));
         let begun = conversation.begin_in(mode, channel, last);
-        begun.inspect_err(|_| conversation.tell_notices())?;
+        begun.inspect_err(|_| conversation.loaded.say_what_is_ignored())?;
         let mut input = Input::open(conversation, lines)?;
         if input.is_interactive() {
             conversation.next_reader = NextReader::Editor;

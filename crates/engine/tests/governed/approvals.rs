@@ -14,7 +14,9 @@ use neuraxis_engine::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog, StoreError};
-use neuraxis_testkit::{FailingStore, Fault, ScriptedModel, StoreOperation, reply, spec};
+use neuraxis_testkit::{
+    FailingStore, Fault, ScriptedApprover, ScriptedModel, StoreOperation, reply, spec,
+};
 
 use crate::support::{World, json, later, results};
 

@@ -228,7 +228,8 @@ fn why_a_run_is_ended_from_another_folder_is_kept_out_of_its_log_with_other_text
             held.pause().await;
             Ok::<_, ResumeError>(())
         };
-        let ended = elsewhere.runs().cancel_and_wait(run, "a canary", pause);
+        let runs = elsewhere.runs();
+        let ended = runs.cancel_and_wait(run, "a canary", pause);
         ended.await.unwrap();
         let summary = world.store.run(run).await.unwrap();
         assert_eq!(summary.status, RunStatus::Interrupted);

@@ -32,21 +32,15 @@ pub(in crate::command) async fn watch(
     run: &RunHandle,
     attended: &mut Attended,
 ) -> Result<(), CommandError> {
-    tell_notices(app);
+    for notice in &app.notices {
+        progress::notice(notice);
+    }
     let interrupt = Interrupt::watch({
         let run = run.clone();
         move |signal| cancel(&run, signal.reason())
     });
     show(app, view, run, attended, &interrupt).await?;
     unless_turned_away(attended, run)
-}
-
-/// Says what a user should know before the first answer, or of why there is none: what was asked for may stand in a file that
-/// nobody trusts.
-pub(in crate::command) fn tell_notices(app: &App) {
-    for notice in &app.notices {
-        progress::notice(notice);
-    }
 }
 
 /// Makes an error of a call that was denied because nobody could be asked: whatever the run answered then, it could not do

@@ -173,8 +173,10 @@ impl Conversation {
         Ok((app, loaded, role))
     }
 
-    pub(super) fn tell_notices(&self) {
-        ask::tell_notices(&self.app);
+    fn tell_notices(&self) {
+        for notice in &self.app.notices {
+            progress::notice(notice);
+        }
     }
 
     /// Makes sure that policy lets the role serve that is asked for.

@@ -14,7 +14,7 @@ use neuraxis::{Channel, Mode, Role, SessionId};
 use neuraxis_app::{App, Config, Tape};
 
 use crate::approve::WhenAway;
-use crate::command::ask::{Attended, Format, View, tell_notices, watch};
+use crate::command::ask::{Attended, Format, View, watch};
 use crate::command::last_run;
 use crate::command::lookup::{self, new_session};
 use crate::completion;
@@ -22,7 +22,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
 use crate::progress;
-use crate::setup::{Setup, with_app};
+use crate::setup::{Loaded, Setup, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,14 +80,14 @@ impl Fork {
         let mut attended = Attended::new(&loaded.config, WhenAway::Deny)?;
         let app = attended.app(&loaded, Tape::Off).await?;
         with_app(app, async |app| {
-            self.branch_off(app, role, &mut attended).await
+            self.branch_off((app, &loaded), role, &mut attended).await
         })
         .await
     }
 
     async fn branch_off(
         self,
-        app: &App,
+        (app, loaded): (&App, &Loaded),
         role: Option<Role>,
         attended: &mut Attended,
     ) -> Result<(), CommandError> {
@@ -110,7 +110,7 @@ impl Fork {
         options.plan = plan_of(app, &records);
         let runs = app.orchestrator.runs();
         let forked = runs.fork(run.run_id, turn, options).await;
-        let handle = forked.inspect_err(|_| tell_notices(app))?;
+        let handle = forked.inspect_err(|_| loaded.say_what_is_ignored())?;
         watch(app, View::new(format), &handle, attended).await?;
         if format == Format::Text && app.outlives_the_process() {
             let policy = app.orchestrator.policy();
