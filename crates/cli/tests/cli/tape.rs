@@ -95,7 +95,8 @@ fn a_recording_in_the_project_answers_there_and_closes_nothing_to_commands() {
     assert_eq!(done.code, Some(0), "{done:?}");
     // As without a recording: not everywhere is a command run.
     let other = r#"{"command": "echo hi > other.txt"}"#;
-    machine.run(["tools", "call", "run_command", other]);
+    let mut called = machine.command(["tools", "call", "run_command", other]);
+    called.env("MY_KEY", "k").output().unwrap();
     let is_made = |name: &str| machine.path(name).exists();
     assert_eq!(is_made("made.txt"), is_made("other.txt"));
     let replay = [&eval[..], &["--replay", "it.cassette"]].concat();
