@@ -231,7 +231,8 @@ fn a_users_ten_minutes_fit_their_screen() {
     });
     let mut lines = seen.lines();
     let command = lines.find(|line| line.starts_with("neuraxis chat --session "));
-    let is_whole = command.is_some_and(|it| it.ends_with(" --channel code_task --mode exploratory"));
+    let is_whole =
+        command.is_some_and(|it| it.ends_with(" --channel code_task --mode exploratory"));
     assert!(is_whole, "{seen}");
     screen.types("/quit\r");
     screen.at_its_end();
