@@ -80,7 +80,7 @@ pub use prompts::{PromptConfig, Prompts};
 pub use providers::{Provider, ProviderConfig};
 pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownScope};
 pub use server_token::{ServerToken, ServerTokenError};
-pub use store::OpenStore;
+pub use store::{OpenStore, SCHEMA_MODULE};
 pub use tape::{Tape, Tapes, secrets_notice};
 pub use telemetry::{OtlpEndpoint, Telemetry, TelemetryError, TraceDestination};
 pub use trust::{FileLock, FolderRules, PinFile, Trust, TrustError, TrustList};

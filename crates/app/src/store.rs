@@ -17,6 +17,9 @@ use crate::names::shown;
 /// The schemes of the stores that this build has.
 pub(crate) const STORES: &str = "memory:, sqlite://PATH, postgres://USER@HOST/DATABASE";
 
+/// The module that warns as the database of a store is brought up to date: for whoever shows a person that and not the whole log.
+pub const SCHEMA_MODULE: &str = "neuraxis_sql::schema";
+
 /// A store that is open. A clone is another way to the same one.
 #[derive(Debug, Clone)]
 pub struct OpenStore {

@@ -5,6 +5,7 @@
 
 use std::fmt::Debug;
 
+use neuraxis_app::SCHEMA_MODULE;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -18,7 +19,7 @@ const SHOWN: [&str; 4] = [
     "neuraxis_wire",
     "neuraxis_anthropic::decode",
     "neuraxis_anthropic::encode::schema",
-    "neuraxis_sql::schema",
+    SCHEMA_MODULE,
 ];
 
 /// Shows such warnings from now on.

@@ -50,7 +50,8 @@ fn a_fork_of_an_imported_run_has_not_its_mode() {
     let elsewhere = Machine::new();
     let free = ["--channel", "code_task", "--mode", "exploratory", "Hello"];
     let ask = ["ask", "--session", "trip"].into_iter().chain(free);
-    elsewhere.run(ask).stdout_of(0);
+    // Whether there is an answer is beside the point.
+    elsewhere.run(ask);
     let exported = elsewhere.run(["sessions", "export", "trip"]).stdout_of(0);
     let machine = Machine::new().with_file("trip.jsonl", &exported);
     machine
