@@ -40,7 +40,12 @@ pub(crate) struct Paging {
 
 impl Paging {
     /// Says below the lines of a page that there is more, or nothing at all. The last item is named by its id.
-    pub(crate) fn tell_rest(&self, what: &str, last: Option<String>, is_more: bool) {
+    pub(crate) fn tell_rest(
+        &self,
+        what: &str,
+        last: Option<String>,
+        (is_more, is_narrowed): (bool, bool),
+    ) {
         match last {
             Some(last) if is_more => {
                 progress::notice(&format!("there are more: add --before {last}"));
@@ -49,6 +54,7 @@ impl Paging {
             None if self.before.is_some() => {
                 progress::notice(&format!("there are no more {what}"));
             }
+            None if is_narrowed => progress::notice(&format!("there are no such {what}")),
             None => {
                 progress::notice(&format!(
                     "there are no {what} yet: `neuraxis chat` begins one"

@@ -146,10 +146,13 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
 
 /// Returns the run that an address names, where its route has one.
 fn run_in(route: &str, path: &str) -> Option<RunId> {
-    let rest = route.strip_prefix("/api/v1/runs/{id}")?;
-    let of_run = rest.is_empty() || rest.starts_with('/');
-    let id = path.strip_prefix("/api/v1/runs/")?.split('/').next()?;
-    of_run.then(|| id.parse().ok().map(RunId)).flatten()
+    let places = [("/api/v1/runs/", ""), ("/v1/responses/", "resp_")];
+    let (place, mark) = places.into_iter().find(|(place, _)| {
+        let rest = route.strip_prefix(place);
+        rest.is_some_and(|rest| rest == "{id}" || rest.starts_with("{id}/"))
+    })?;
+    let id = path.strip_prefix(place)?.split('/').next()?;
+    id.strip_prefix(mark)?.parse().ok().map(RunId)
 }
 
 /// Returns the name of a method, or that it is none of those there are routes for.

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::{Extension, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use neuraxis::Orchestrator;
 use neuraxis::ports::TraceSink;
 use neuraxis_app::Telemetry;
 use prometheus_client::encoding::text::encode;
@@ -107,6 +108,13 @@ impl Metrics {
     #[must_use]
     pub fn trace_sink(&self) -> Arc<dyn TraceSink> {
         Arc::clone(&self.0.runs) as Arc<dyn TraceSink>
+    }
+
+    /// Begins to count the model calls of an engine's roles, at zero.
+    pub(crate) fn begin_models_of(&self, orchestrator: &Orchestrator) {
+        for (role, _) in orchestrator.models() {
+            self.0.runs.begin_model(role);
+        }
     }
 
     /// Returns what is counted of requests and streams.

@@ -113,6 +113,7 @@ impl Wiring {
             app = app.driven_as_configured();
         }
         let app = app.build().await?;
+        self.metrics.begin_models_of(&app.orchestrator);
         for notice in &app.notices {
             tracing::warn!("{notice}");
         }

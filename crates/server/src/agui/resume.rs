@@ -16,7 +16,7 @@ use super::input::{Input, Resume, ResumeStatus, invalid, typed};
 use super::kept;
 use super::mapping::Mapping;
 use super::questions::{Questions, not_asked};
-use crate::access::detached;
+use crate::access::{detached, is_about};
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, RUN_ENDED};
@@ -62,6 +62,7 @@ pub(super) async fn resume(
     caller.session(orchestrator, session).await?;
     let named = named(answers)?;
     let run = asking(orchestrator, session, &named).await?;
+    is_about(run);
     match answer(limited, caller, input, &named, run).await {
         // Somebody may have answered since it was looked at: by now it stands on record in which way.
         Err(problem) if problem.is(&NOT_ASKED) || problem.is(&RUN_ENDED) => {

@@ -81,6 +81,14 @@ impl ModelMetrics {
         }
     }
 
+    /// Begins to count the calls of a role, so that the first that fail have a rate.
+    pub(super) fn begin(&self, role: &Role) {
+        for outcome in ["done", "failed"] {
+            let Of { role } = of(role);
+            let _ = self.calls.get_or_create(&Called { role, outcome });
+        }
+    }
+
     pub(super) fn record(&self, record: &Record) {
         match &record.body {
             RecordBody::LlmCall(call) => self.replied(call),
@@ -92,13 +100,6 @@ impl ModelMetrics {
     fn replied(&self, call: &LlmCall) {
         let role = &call.served_by;
         self.called(role, "done");
-        // From the first call on, so that the first that fails has a rate.
-        let Of { role: name } = of(role);
-        let outcome = "failed";
-        let _ = self.calls.get_or_create(&Called {
-            role: name,
-            outcome,
-        });
         self.seconds
             .get_or_create_owned(&of(role))
             .observe(call.duration.as_secs_f64());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis::core::{
-    AgentSpec, Record, RecordBody, RunId, ToolFailure, ToolKind, ToolResult, Transcript,
+    AgentSpec, Record, RecordBody, Role, RunId, ToolFailure, ToolKind, ToolResult, Transcript,
 };
 use neuraxis::ports::TraceSink;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -61,6 +61,11 @@ struct State {
 }
 
 impl RunMetrics {
+    /// Begins to count the model calls of a role.
+    pub(super) fn begin_model(&self, role: &Role) {
+        self.models.begin(role);
+    }
+
     pub(super) fn register(registry: &mut Registry) -> Self {
         Self {
             models: ModelMetrics::register(registry),

@@ -175,6 +175,8 @@ pub(crate) async fn in_their_shape(request: Request, next: Next) -> Response {
             answer.headers_mut().append(name, value.clone());
         }
     }
+    // Who asked, for the access log, among them.
+    *answer.extensions_mut() = head.extensions;
     answer.extensions_mut().insert(told);
     answer
 }

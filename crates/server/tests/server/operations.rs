@@ -192,13 +192,17 @@ async fn the_access_log_says_whose_key_was_shown_and_no_key() {
     assert_eq!(answer(show.header(ID, "of-a-run")).await.0, 404);
     let refused = ada.turn("s", &json!({"message": "hello"}));
     assert_eq!(answer(refused.header(ID, "refused")).await.0, 403);
+    let chat = ada.post("/v1/chat/completions").json(&json!({
+        "model": "main_thread", "messages": [{"role": "user", "content": "hello"}]
+    }));
+    assert_eq!(answer(chat.header(ID, "refused-chat")).await.0, 403);
     let log = logged(program).await;
     let lines = log.lines().filter(|line| line.starts_with('{'));
     let lines: Vec<Value> = lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let of = |id: &str| lines.iter().find(|line| line["id"] == id).unwrap();
-    for id in ["hers", "refused"] {
+    for id in ["hers", "refused", "refused-chat"] {
         assert_eq!(of(id)["owner"], "ada");
         assert_eq!(of(id)["key"], id_of(&key));
     }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use neuraxis::SessionId;
+use neuraxis::core::RunId;
 use neuraxis::engine::{FoundApprovals, WaitingApproval};
 use neuraxis::ports::RequestContext;
 use neuraxis_app::App;
@@ -87,7 +88,11 @@ impl List {
             return Ok(approvals.find_in(session).await?);
         }
         let after = match &self.after {
-            Some(run) => Some(lookup::run(&app.orchestrator.sessions(), run).await?.run_id),
+            // A whole id names a place in the list also where its run is gone by now.
+            Some(run) => match run.parse() {
+                Ok(id) => Some(RunId(id)),
+                Err(_) => Some(lookup::run(&app.orchestrator.sessions(), run).await?.run_id),
+            },
             None => None,
         };
         Ok(approvals.page(after, self.limit).await?)

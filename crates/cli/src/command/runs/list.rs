@@ -70,7 +70,8 @@ impl List {
         listing.end()?;
         if format == Format::Text {
             let is_more = each.next().await?.is_some();
-            self.paging.tell_rest("runs", last, is_more);
+            let is_narrowed = self.session.is_some() || self.owner.is_some();
+            self.paging.tell_rest("runs", last, (is_more, is_narrowed));
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ impl List {
         listing.end()?;
         if format == Format::Text {
             let is_more = each.next().await?.is_some();
-            self.paging.tell_rest("sessions", last, is_more);
+            self.paging.tell_rest("sessions", last, (is_more, false));
         }
         Ok(())
     }
