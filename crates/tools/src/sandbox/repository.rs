@@ -2,10 +2,10 @@
 //!
 //! Hooks, fsmonitor and the like are switched off for every command (`environment`). Filters, drivers and tools have names
 //! that only the repository knows: they are read here, inside of the sandbox, and each is replaced by what git does without
-//! it. What the user's own configuration names stays. So it is with its submodules, which git enters by itself where it is
-//! asked for nothing but the status or a difference.
+//! it. What the user's own configuration names stays, also where a repository names the same. So it is with its submodules,
+//! which git enters by itself where it is asked for nothing but the status or a difference.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -43,9 +43,52 @@ const COUNT: &str = "GIT_CONFIG_COUNT";
 /// What replaces settings: the names of variables with their values.
 type Variables = Vec<(String, String)>;
 
+/// The settings of some repositories.
+#[derive(Debug, Default)]
+struct Settings {
+    /// The names of those that a repository itself makes.
+    own: BTreeSet<String>,
+    /// Those that the configuration of the user and of the system makes.
+    users: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// Adds those that git listed in a repository. Where the user's differ by repository, those that came first stay.
+    fn add(&mut self, listed: &str) {
+        let mut words = listed.split('\0');
+        let mut users = BTreeMap::new();
+        while let (Some(scope), Some(setting)) = (words.next(), words.next()) {
+            // What has no value is switched on.
+            let (key, value) = setting.split_once('\n').unwrap_or((setting, "true"));
+            match scope {
+                "local" | "worktree" => {
+                    self.own.insert(key.to_owned());
+                }
+                "system" | "global" => {
+                    users.insert(key.to_owned(), value.to_owned());
+                }
+                _ => {}
+            }
+        }
+        for (key, value) in users {
+            self.users.entry(key).or_insert(value);
+        }
+    }
+
+    /// Returns what stands in for a setting. What replaces it holds in all repositories, so the value that the user gave it
+    /// goes before.
+    fn instead<'a>(&'a self, key: &'a str) -> Option<(&'a str, &'a str)> {
+        let (name, value) = replacement(key)?;
+        // Helpers that know passwords add up, and are switched off for every command.
+        let is_users = name == key && !key.starts_with("credential.");
+        let users = self.users.get(key).filter(|_| is_users);
+        Some((name, users.map_or(value, String::as_str)))
+    }
+}
+
 /// Returns the variables that replace what the repository of the working directory and its submodules would run.
 pub(super) fn variables() -> Result<Variables, String> {
-    let mut own = BTreeSet::new();
+    let mut settings = Settings::default();
     let mut variables = Variables::new();
     let mut seen = BTreeSet::new();
     let mut open = vec![PathBuf::from(".")];
@@ -58,17 +101,21 @@ pub(super) fn variables() -> Result<Variables, String> {
         if seen.len() > MAX_REPOSITORIES {
             return Err("the repository has too many submodules".to_owned());
         }
-        own.append(&mut own_settings(&folder));
+        // Where there is no git, or none that can be asked, there are none.
+        let words = ["config", "--list", "--show-scope", "--null"];
+        let listed = ask(&folder, &words, &[]);
+        settings.add(&String::from_utf8_lossy(&listed));
         // Looking for submodules runs nothing of what is known by then.
-        variables = replacing(&own)?;
+        variables = replacing(&settings)?;
         open.extend(submodules(&folder, &variables));
     }
     Ok(variables)
 }
 
 /// Returns the variables that replace these settings.
-fn replacing(own: &BTreeSet<String>) -> Result<Variables, String> {
-    let replaced: Vec<(&str, &str)> = own.iter().filter_map(|key| replacement(key)).collect();
+fn replacing(settings: &Settings) -> Result<Variables, String> {
+    let own = settings.own.iter();
+    let replaced: Vec<(&str, &str)> = own.filter_map(|key| settings.instead(key)).collect();
     if replaced.is_empty() {
         return Ok(Vec::new());
     }
@@ -80,7 +127,7 @@ fn replacing(own: &BTreeSet<String>) -> Result<Variables, String> {
         .and_then(|count| count.parse().ok())
         .unwrap_or_default();
     let mut variables = vec![(COUNT.to_owned(), (first + replaced.len()).to_string())];
-    if own.contains("core.gitproxy") {
+    if settings.own.contains("core.gitproxy") {
         let (name, none) = PROXY;
         variables.push((name.to_owned(), none.to_owned()));
     }
@@ -89,22 +136,6 @@ fn replacing(own: &BTreeSet<String>) -> Result<Variables, String> {
         variables.push((format!("GIT_CONFIG_VALUE_{number}"), value.to_owned()));
     }
     Ok(variables)
-}
-
-/// Returns the names of the settings that the repository of a folder itself makes. Where there is no git, or none that can be
-/// asked, there are none.
-fn own_settings(folder: &Path) -> BTreeSet<String> {
-    let words = ["config", "--list", "--show-scope", "--null", "--name-only"];
-    let told = ask(folder, &words, &[]);
-    let told = String::from_utf8_lossy(&told);
-    let mut words = told.split('\0');
-    let mut own = BTreeSet::new();
-    while let (Some(scope), Some(key)) = (words.next(), words.next()) {
-        if matches!(scope, "local" | "worktree") {
-            own.insert(key.to_owned());
-        }
-    }
-    own
 }
 
 /// Finds the submodules of the repository of a folder that are checked out.
@@ -167,6 +198,39 @@ fn replacement(key: &str) -> Option<(&str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_user_names_stays_in_force_where_a_repository_names_the_same() {
+        let mut settings = Settings::default();
+        settings.add(
+            "system\0filter.x.smudge\ntr a b\0global\0filter.x.clean\none\0global\0filter.x.clean\ntr b\n\0\
+             global\0filter.x.required\0global\0credential.helper\nstore\0global\0protocol.file.allow\nalways\0\
+             local\0core.bare\nfalse\0command\0core.fsmonitor\nfalse\0",
+        );
+        // As in a submodule, where the user may name something else.
+        settings.add(
+            "global\0filter.x.clean\nother\0local\0filter.x.clean\nevil\0local\0filter.x.smudge\nevil\0\
+             local\0filter.x.required\nfalse\0local\0filter.y.clean\nevil\0local\0credential.helper\nevil\0\
+             local\0remote.up.uploadpack\nevil\0",
+        );
+        let variables = replacing(&settings).unwrap();
+        let values = |part: &str| -> Vec<&str> {
+            let found = variables.iter().filter(|(name, _)| name.contains(part));
+            found.map(|(_, value)| value.as_str()).collect()
+        };
+        let replaced: Vec<_> = values("_KEY_").into_iter().zip(values("_VALUE_")).collect();
+        assert_eq!(
+            replaced,
+            [
+                ("credential.helper", ""),
+                ("filter.x.clean", "tr b\n"),
+                ("filter.x.required", "true"),
+                ("filter.x.smudge", "tr a b"),
+                ("filter.y.clean", ""),
+                ("protocol.file.allow", "never"),
+            ]
+        );
+    }
 
     #[test]
     fn settings_that_name_programs_are_replaced_and_no_others() {
