@@ -35,7 +35,7 @@ struct OwnFile {
     kind: Own,
     /// Where it is and, as far as something is there still, where it was: a key that was replaced is a secret still. Absolute,
     /// and free of symlinks but for the last part.
-    places: Vec<PathBuf>,
+    places: Vec<(PathBuf, Own)>,
 }
 
 /// What a file of the program is for.
@@ -50,6 +50,9 @@ pub(super) enum Own {
     /// It answers in place of models, or is made to do so: no file tool reads it, and nobody writes it. The folder that it is
     /// in stays open to commands, so that models are told the same of them wherever it lies: otherwise it would not answer.
     Recording,
+    /// A symlink on the way to a secret: no file tool turns it. To commands it is a file like any other, since what they must
+    /// not turn would close the folder that it is in.
+    Link,
 }
 
 impl OwnFiles {
@@ -112,9 +115,9 @@ impl OwnFiles {
             let now = places(&own.path, own.kind);
             let is_left = |place: &Path| place.symlink_metadata().is_ok();
             own.places
-                .retain(|place| !now.contains(place) && is_left(place));
+                .retain(|place| !now.contains(place) && is_left(&place.0));
             own.places.extend(now);
-            found.extend(own.places.iter().map(|place| (place.clone(), own.kind)));
+            found.extend(own.places.iter().cloned());
         }
         found
     }
@@ -126,17 +129,18 @@ impl OwnFiles {
 
 /// Returns where a file is: both what goes by its name and, if that is a symlink, what it leads to. Of a secret the symlinks on
 /// the way, too: whoever turns one of them chooses which keys count.
-fn places(path: &Path, kind: Own) -> Vec<PathBuf> {
+fn places(path: &Path, kind: Own) -> Vec<(PathBuf, Own)> {
     let named = match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => resolved(folder).join(name),
         _ => path.to_owned(),
     };
-    let mut places = vec![named];
-    let on_the_way = match kind {
+    let mut places = vec![(named, kind)];
+    let links = match kind {
         Own::Secret => symlinks(path),
         _ => Vec::new(),
     };
-    for place in on_the_way.into_iter().chain([resolved(path)]) {
+    let links = links.into_iter().map(|link| (link, Own::Link));
+    for place in links.chain([(resolved(path), kind)]) {
         if !places.contains(&place) {
             places.push(place);
         }
@@ -228,7 +232,7 @@ impl OwnInside {
     #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn unreadable(&self) -> Vec<PathBuf> {
         let all = self.all.iter();
-        let kept = all.filter(|(_, kind)| *kind != Own::Governing);
+        let kept = all.filter(|(_, kind)| !matches!(kind, Own::Governing | Own::Link));
         kept.map(|(place, _)| place.clone()).collect()
     }
 
@@ -272,7 +276,7 @@ fn strictest<'a, T: 'a>(found: impl Iterator<Item = &'a (T, Own)>) -> Option<Own
     let kinds = found.map(|(_, kind)| *kind);
     kinds.min_by_key(|kind| match kind {
         Own::Secret | Own::Store => 0,
-        Own::Recording => 1,
+        Own::Recording | Own::Link => 1,
         Own::Governing => 2,
     })
 }
@@ -348,6 +352,20 @@ mod tests {
         assert_eq!(own.sealed().collect::<Vec<_>>(), [path]);
     }
 
+    #[cfg(all(unix, feature = "commands"))]
+    #[test]
+    fn a_symlink_on_the_way_to_a_secret_is_kept_from_file_tools_and_closes_no_folder() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("key"), "k").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(outside.path(), top.join("secrets")).unwrap();
+        let own = OwnFiles::default().secret(top.join("secrets/key"));
+        let own = own.beneath(&[top]);
+        assert_eq!(own.by_path(Path::new("secrets")), Some(Own::Link));
+        assert!(own.closed_folders().is_empty());
+    }
+
     #[cfg(unix)]
     #[test]
     fn own_files_are_looked_for_whenever_it_is_asked_and_what_they_were_stays_out_of_reach() {
@@ -368,7 +386,7 @@ mod tests {
         let own = || files.beneath(&known_as);
         assert_eq!(own().by_path(Path::new("..2/key")), None);
         // Whoever turned it would choose the key.
-        assert_eq!(own().by_path(Path::new("..data")), Some(Own::Secret));
+        assert_eq!(own().by_path(Path::new("..data")), Some(Own::Link));
 
         symlink("..2", at("..new")).unwrap();
         std::fs::rename(at("..new"), at("..data")).unwrap();
