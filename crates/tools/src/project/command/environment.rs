@@ -43,16 +43,17 @@ const SET: [(&str, &str); 9] = [
 ];
 
 /// What git is told, over what a repository says: nothing that a repository brings along is run, nor is a password asked
-/// for.
-const GIT_CONFIGURATION: [(&str, &str); 6] = [
+/// for, nor does it tidy up in the background, which would be ended with the command.
+const GIT_CONFIGURATION: [(&str, &str); 7] = [
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
     ("core.askPass", ""),
     ("credential.helper", ""),
     ("protocol.ext.allow", "never"),
     ("safe.bareRepository", "explicit"),
+    ("maintenance.auto", "false"),
 ];
-const GIT_CONFIGURATION_COUNT: &str = "6";
+const GIT_CONFIGURATION_COUNT: &str = "7";
 
 /// What is handed on besides where there is no sandbox: where temporary files go, and what programs of Windows need.
 const UNCONFINED: &[&str] = &[
@@ -175,7 +176,7 @@ mod tests {
                 "GIT_TERMINAL_PROMPT=0",
                 "GIT_EDITOR=true",
                 "GIT_OPTIONAL_LOCKS=0",
-                "GIT_CONFIG_COUNT=6",
+                "GIT_CONFIG_COUNT=7",
                 "DEBIAN_FRONTEND=noninteractive",
                 "GIT_CONFIG_KEY_0=core.fsmonitor",
                 "GIT_CONFIG_VALUE_0=false",
@@ -189,6 +190,8 @@ mod tests {
                 "GIT_CONFIG_VALUE_4=never",
                 "GIT_CONFIG_KEY_5=safe.bareRepository",
                 "GIT_CONFIG_VALUE_5=explicit",
+                "GIT_CONFIG_KEY_6=maintenance.auto",
+                "GIT_CONFIG_VALUE_6=false",
             ]
         );
     }
