@@ -74,7 +74,8 @@ impl Evals {
     /// stands for one does not hold what was asked.
     fn unserved(&self, records: &[Arc<Record>], seen: &Seen) -> Option<String> {
         if last_reply(records).is_some_and(self.is_no_answer) {
-            let told = seen.answer().trim();
+            // What it says besides, such as what could be asked instead, would stand under each case.
+            let told = seen.answer().trim().lines().next().unwrap_or_default();
             return Some(seen.reason(&format!("no model was there to answer: {told}")));
         }
         let mut failed = records.iter().filter_map(|record| match &record.body {

@@ -136,13 +136,13 @@ async fn what_was_not_recorded_is_an_error_though_a_check_wants_the_run_to_fail(
 async fn a_reply_that_answers_nothing_is_an_error_whatever_checks_want() {
     let model = ScriptedModel::answering(|request| reply::text(asked(request)));
     let orchestrator = builder(model).build().unwrap();
-    let cases = ["I am no model.", "yes"].map(|said| {
+    let cases = ["I am no model.\n\nAsk tools instead.", "yes"].map(|said| {
         Case::new(said, said)
             .check(Check::not_contains("secret"))
             .check(Check::finish_reason(&neuraxis_core::FinishReason::Stop))
     });
     let evals = Evals::new(&orchestrator);
-    let evals = evals.no_answer_is(|reply| reply.text() == "I am no model.");
+    let evals = evals.no_answer_is(|reply| reply.text().starts_with("I am no model."));
     let report = evals.run(&cases).await;
     let statuses: Vec<_> = report.cases.iter().map(|case| case.status).collect();
     assert_eq!(statuses, [CaseStatus::Error, CaseStatus::Passed]);
