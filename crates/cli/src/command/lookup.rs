@@ -77,9 +77,14 @@ pub(crate) async fn session(sessions: &Sessions, text: &str) -> Result<SessionId
         found => return Ok(found?),
     };
     // Here nothing is begun, so that a beginning of any length was looked for.
-    existing(sessions, text)
-        .await?
-        .ok_or_else(|| missing.into())
+    let found = existing(sessions, text).await?;
+    found.ok_or_else(|| match text {
+        LAST => nothing(
+            "last session",
+            "`neuraxis sessions list` lists your sessions",
+        ),
+        _ => missing.into(),
+    })
 }
 
 /// Returns the session that is meant by its whole id, where nobody is asked whether it is the one that was found: a part means
@@ -110,7 +115,10 @@ pub(crate) async fn named_session(
 pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, CommandError> {
     if text == LAST {
         let newest = newest_run(sessions).await?;
-        return newest.ok_or_else(|| FindError::NoRun(text.to_owned()).into());
+        return newest.ok_or_else(|| {
+            let hint = "`neuraxis runs list` lists your runs, and each is found by its id";
+            nothing("last run", hint)
+        });
     }
     let missing = match sessions.find_run(text).await {
         Err(missing @ FindError::NoRun(_)) if is_end(text) => missing,
@@ -135,8 +143,8 @@ pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, C
 /// Returns the session of the newest run, and says which it is.
 pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, CommandError> {
     let Some(run) = newest_run(sessions).await? else {
-        let error = anyhow!("there is no session to go on with");
-        return Err(CommandError::usage(error).hint("leave out --continue to begin one"));
+        let hint = "leave out --continue to begin one";
+        return Err(nothing("session to go on with", hint));
     };
     let about = one_line(run.text.as_deref().unwrap_or_default());
     let about: String = about.chars().take(60).collect();
@@ -186,6 +194,12 @@ async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandEr
         }
     }
     Ok(None)
+}
+
+/// Says that none was the last one, and why that may be although a list shows some.
+fn nothing(what: &str, hint: &str) -> CommandError {
+    let error = anyhow!("there is no {what} (runs of evals are passed over)");
+    CommandError::usage(error).hint(hint)
 }
 
 async fn existing(sessions: &Sessions, text: &str) -> Result<Option<SessionId>, CommandError> {

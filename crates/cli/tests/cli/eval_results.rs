@@ -62,6 +62,11 @@ fn what_goes_on_is_what_a_person_asked_last_though_an_eval_ran_since() {
     let case =
         "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ contains = 'It is' }]\n";
     let machine = Machine::new().with_file("evals.toml", case);
+    machine.run(["eval", "evals.toml"]).stdout_of(0);
+    for words in [&["runs", "show", "last"][..], &["-c", "And now?"]] {
+        let complaint = machine.run(words).complaint(2);
+        assert!(complaint.contains("evals are passed over"), "{complaint}");
+    }
     let ask = ["ask", "--session", "mine", "What time is it in Asia/Tokyo?"];
     machine.run(ask).stdout_of(0);
     machine.run(["eval", "evals.toml"]).stdout_of(0);
