@@ -147,6 +147,18 @@ fn a_pipe_gets_the_results_once_and_is_not_replaced() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_case_goes_into_a_pipe_that_nobody_ever_ends() {
+    let machine = offline();
+    machine.run(["ask", "What time is it?"]).stdout_of(0);
+    let script = "timeout 60 \"$0\" eval add /dev/stdout last | cat";
+    let output = machine.shell(script).output().unwrap();
+    let case = String::from_utf8(output.stdout).unwrap();
+    assert!(case.contains("\n[[case]]\n"), "{case}");
+    assert!(!case.contains("added case"), "{case}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn results_that_no_file_takes_are_shown_all_the_same() {
     let done = offline().run(["eval", "evals.toml", "--out", "/dev/full"]);
     assert_eq!(done.code, Some(1), "{done:?}");

@@ -82,15 +82,22 @@ struct Made {
 
 impl Add {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let before = read_if_there(&self.file)?;
         let destination = destination(&self.file)?;
+        let before = match &destination {
+            Destination::File(_) => read_if_there(&self.file)?,
+            // Whatever else it is takes the case and holds none: reading a pipe may never end.
+            Destination::Other(_) => None,
+        };
         let cassette = self.cassette_file();
         let recording = cassette.as_deref().map(Destination::of);
         if recording.is_some_and(|file| file.is_ok_and(|file| file == destination)) {
             let error = anyhow!("--cassette names the file of the cases");
             return Err(CommandError::usage(error).hint("name another file"));
         }
-        let names = self.names()?;
+        let names = match before {
+            Some(_) => self.names()?,
+            None => Vec::new(),
+        };
         let loaded = setup.load()?;
         loaded.say_what_is_ignored();
         let open = OpenStore::open(&loaded.config, &loaded.environment).await?;
@@ -122,7 +129,12 @@ impl Add {
         write(&destination, &secrets.without_patterns().text(&text))?;
         let (name, checks) = (one_line(&case.name), case.checks.len() as u64);
         let checks = counted(checks, "check");
-        Output::new().line(&format!("{file}: added case \"{name}\" with {checks}"))?;
+        let added = format!("{file}: added case \"{name}\" with {checks}");
+        match destination {
+            Destination::File(_) => Output::new().line(&added)?,
+            // On standard output, where that is what takes it, stands the case alone.
+            Destination::Other(_) => progress::done(&added),
+        }
         let again = neuraxis();
         progress::done(&format!("to run it: {again} eval {file}"));
         Ok(())
@@ -206,9 +218,6 @@ impl Add {
 
     /// Returns the names of the cases that the file holds already.
     fn names(&self) -> Result<Vec<String>, CommandError> {
-        if !self.file.exists() {
-            return Ok(Vec::new());
-        }
         match EvalFile::read(&self.file) {
             Ok(file) => Ok(file.cases.into_iter().map(|case| case.name).collect()),
             Err(FileFault::Empty) => Ok(Vec::new()),
