@@ -349,6 +349,23 @@ fn a_recording_that_could_not_answer_its_case_is_refused_with_the_reason() {
 }
 
 #[test]
+fn that_a_case_asks_without_a_word_that_is_a_key_is_told_and_no_key_is_needed_for_it() {
+    let model = Scripted::start([Turn::Says(&["No."])]);
+    let machine = model.machine();
+    let with_word = |arguments: &[&str]| -> Done {
+        let mut command = machine.command(arguments);
+        command.env("MY_KEY", "zebra").output().unwrap().into()
+    };
+    with_word(&["ask", "Is a horse a zebra?"]).stdout_of(0);
+    let add = ["eval", "add", "cases.toml", "last"];
+    let added = with_word(&[&add[..], &["--cassette", "its.cassette"]].concat());
+    assert_eq!(added.code, Some(0), "{added:?}");
+    assert!(added.stderr.contains("read what it asks"), "{added:?}");
+    assert!(!added.stderr.contains("answers only"), "{added:?}");
+    machine.run(["eval", "cases.toml"]).stdout_of(0);
+}
+
+#[test]
 fn a_run_that_another_role_served_becomes_a_case_that_asks_the_same_role() {
     let model = Scripted::start([Turn::Says(&["Hello."]), Turn::Says(&["Hello there."])]);
     let machine = model.machine_with_roles();

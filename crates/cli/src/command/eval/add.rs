@@ -18,7 +18,7 @@ use neuraxis::core::log::describe::counted;
 use neuraxis::core::{Decision, JsonText, Record, Role, RunId, ToolSpec, Transcript};
 use neuraxis::engine::Sessions;
 use neuraxis::evals::{Case, EvalFile, FileFault, Source};
-use neuraxis_app::{Config, OpenStore, holds_instructions, secrets_of, tool_specs};
+use neuraxis_app::{Config, OpenStore, holds_instructions, secrets_notice, secrets_of, tool_specs};
 use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 
 use super::results::{destination, write};
@@ -35,6 +35,10 @@ use crate::setup::{Loaded, Setup, with_store};
 
 /// The most characters of a name that is made of a question.
 const MAX_NAME_CHARS: usize = 60;
+
+/// Said where a case is not what the run was.
+const SECRETS_LEFT_OUT: &str = "a key or another secret stood in what the case says, as an ordinary word may, and was taken \
+    out: read what it asks and checks now";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,6 +80,8 @@ struct Made {
     case: Case,
     /// What answers in place of the models, if the case is to have that.
     recording: Option<Cassette>,
+    /// Whether a secret stands in what models were told besides what the case says, which is written without any.
+    tells_secrets: bool,
     /// What a person should know who edits it, a line each.
     notes: Vec<String>,
 }
@@ -108,7 +114,8 @@ impl Add {
         let case = &made.case;
         let written = case.to_toml().map_err(|error| no_case(made.run, error))?;
         let secrets = secrets_of(&loaded.config, &loaded.environment);
-        let written = without_secrets(&written, &secrets);
+        let cleaned = without_secrets(&written, &secrets);
+        let is_changed = cleaned != written;
         let mut text = before.unwrap_or_default();
         if !text.is_empty() {
             text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
@@ -116,7 +123,7 @@ impl Add {
         for note in &made.notes {
             text.push_str(&format!("# {}\n", one_line(&secrets.text(note))));
         }
-        text.push_str(&written);
+        text.push_str(&cleaned);
         let file = self.file.display();
         text.parse::<DocumentMut>().map_err(|error| {
             let error = anyhow::Error::new(error).context(format!("cannot add to {file}"));
@@ -124,9 +131,17 @@ impl Add {
         })?;
         // Not before the case can be added: what is there is not replaced by another attempt.
         if let (Some(recording), Some(its_file)) = (&made.recording, &cassette) {
-            save_recording(recording, its_file, secrets.clone())?;
+            let saved = save_recording(recording, its_file, secrets.clone())?;
+            if made.tells_secrets
+                && let Some(notice) = secrets_notice(&saved, its_file)
+            {
+                progress::warn(&notice);
+            }
         }
         write(&destination, &secrets.without_patterns().text(&text))?;
+        if is_changed {
+            progress::warn(SECRETS_LEFT_OUT);
+        }
         let (name, checks) = (one_line(&case.name), case.checks.len() as u64);
         let checks = counted(checks, "check");
         let added = format!("{file}: added case \"{name}\" with {checks}");
@@ -164,6 +179,7 @@ impl Add {
         // First without secrets, then cut.
         case.name = self.name(&redactor.text(&case.message), names)?;
         let view = RunView::of(&records);
+        let tells_secrets = tells_secrets(&view, &redactor);
         let mut notes = notes(run, &view);
         if self.stored {
             case = case.stored(run);
@@ -172,6 +188,7 @@ impl Add {
                 run,
                 case,
                 recording: None,
+                tells_secrets: false,
                 notes,
             });
         }
@@ -212,6 +229,7 @@ impl Add {
             run,
             case,
             recording,
+            tells_secrets,
             notes,
         })
     }
@@ -344,6 +362,18 @@ fn left_out(
         parts.push("the form that the answer was to have (--schema)".to_owned());
     }
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Tells whether a secret stands in what the agents of a run are told of themselves and of their tools.
+fn tells_secrets(view: &RunView, secrets: &Redactor) -> bool {
+    let holds_one = |text: &str| matches!(secrets.text(text), Cow::Owned(_));
+    let spec = view.spec().into_iter();
+    let mut agents = spec.flat_map(|spec| spec.all_agents());
+    agents.any(|agent| {
+        let mut tools = agent.tools.iter();
+        agent.system_prompt.as_deref().is_some_and(holds_one)
+            || tools.any(|tool| holds_one(&tool.description) || holds_one(tool.parameters.as_str()))
+    })
 }
 
 /// Tells whether the answer was to have a form that came with the question: a case has that of its agent alone.

@@ -62,6 +62,9 @@ impl Cassette {
             CommandError::failed(error).hint(format!("`neuraxis runs replay {run}` says why"))
         })?;
         let saved = save(&made, &self.file, redactor)?;
+        if let Some(notice) = secrets_notice(&saved, &self.file) {
+            progress::warn(&notice);
+        }
         let mut output = Output::new();
         let (file, exchanges) = (self.file.display(), saved.exchanges);
         output.line(&format!("{file}: {exchanges} exchanges; it does not hold:"))?;
@@ -79,14 +82,10 @@ pub(in crate::command) fn save(
     redactor: cassette::Redactor,
 ) -> Result<cassette::RecordingSummary, CommandError> {
     let options = RecordingOptions::new(SystemClock.now()).redactor(redactor);
-    let saved = recording.save(file, options).map_err(|error| match error {
+    recording.save(file, options).map_err(|error| match error {
         CassetteError::Exists { .. } | CassetteError::Io { .. } => {
             CommandError::usage(error).hint("name a new file in a folder that is there")
         }
         error => CommandError::failed(error),
-    })?;
-    if let Some(notice) = secrets_notice(&saved, file) {
-        progress::warn(&notice);
-    }
-    Ok(saved)
+    })
 }
