@@ -6,8 +6,8 @@ use std::sync::Arc;
 use neuraxis_core::log::RunView;
 use neuraxis_core::log::describe::counted;
 use neuraxis_core::{
-    CountLabel, FinishReason, Message, MicroUsd, Record, RunStatus, SessionMetrics, has_answered,
-    without_fence,
+    Cost, CountLabel, FinishReason, Message, MicroUsd, ModelRef, Record, RecordBody, RunStatus,
+    SessionMetrics, has_answered, without_fence,
 };
 use neuraxis_engine::{ToolCallRecord, run_cost, tool_calls};
 use serde_json::Value;
@@ -23,6 +23,8 @@ pub(crate) struct Seen {
     pub(crate) calls: Vec<ToolCallRecord>,
     /// `None` if a model without a price answered.
     pub(crate) cost: Option<MicroUsd>,
+    /// That model, the first if there are several, by the name under which it answered.
+    pub(crate) without_price: Option<ModelRef>,
     /// Unknown, and the cost a lower bound, if somebody did not say what a call used.
     pub(crate) cost_label: CountLabel,
     /// Whether a limit, if one ended it, left it an answer.
@@ -63,12 +65,23 @@ impl fmt::Debug for Redact {
     }
 }
 
+/// Returns the model without a price for which nobody knows what a run cost.
+fn without_price(records: &[Arc<Record>]) -> Option<ModelRef> {
+    records.iter().find_map(|record| match &record.body {
+        RecordBody::LlmCall(call) if call.cost.is_none() => {
+            Cost::of(&record.body).map(|_| call.reply.model.clone())
+        }
+        _ => None,
+    })
+}
+
 impl Seen {
     pub(crate) fn of(records: &[Arc<Record>]) -> Self {
         Self {
             view: RunView::of(records),
             calls: tool_calls(records),
             cost: run_cost(records),
+            without_price: without_price(records),
             cost_label: SessionMetrics::of_run(records.iter().map(|record| &**record)).cost_label,
             has_answered: has_answered(records),
             redact: Redact::default(),

@@ -55,7 +55,11 @@ impl Check {
                         .to_owned(),
                 ),
                 Some(cost) => at_most(cost.0, most.0, "micro-dollar"),
-                None => Err("a model has no price: set one in [prices]".to_owned()),
+                None => {
+                    let model = seen.without_price.as_ref();
+                    let model = model.map_or_else(|| "a model".to_owned(), ToString::to_string);
+                    Err(seen.reason(&format!("{model} has no price: set one in [prices]")))
+                }
             },
             Kind::MaxTime(most) => {
                 let active = seen.view.active();

@@ -121,7 +121,8 @@ async fn what_is_not_known_is_not_little() {
         .iter()
         .map(|it| it.message.as_deref().unwrap())
         .collect();
-    assert_eq!(told[0], "a model has no price: set one in [prices]");
+    let unpriced = "testkit/scripted has no price: set one in [prices]";
+    assert_eq!(told[0], unpriced);
     assert!(told[1].starts_with("the answer is not JSON ("), "{told:?}");
     assert_eq!(crate::verdicts(&report), [Verdict::Failed; 2]);
 }
