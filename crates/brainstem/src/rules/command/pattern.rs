@@ -95,7 +95,9 @@ impl CommandPattern {
                 (None, Some(own)) => (word.as_str(), own.value_in(word)),
                 (None, None) => (word.as_str(), word.as_str()),
             };
-            let optional = programs.iter().find(|program| program.has_option(option));
+            let mut programs = programs.iter();
+            let optional =
+                programs.find(|program| program.has_option_among(&part.words, index, option));
             optional
                 .map(|program| program.why)
                 .or_else(|| goes_elsewhere(path, folder))

@@ -56,6 +56,10 @@ impl Program {
         self.names.contains(&"git")
     }
 
+    fn is_compiler(&self) -> bool {
+        self.names.contains(&"gcc")
+    }
+
     pub(super) fn is_fd(&self) -> bool {
         self.names.contains(&"fd")
     }
@@ -66,8 +70,51 @@ impl Program {
             let mut known = self.options.iter().filter_map(|option| whole_flag(option));
             return whole_flag(word).is_some_and(|flag| known.any(|known| known == flag));
         }
+        let hands_on = self.is_compiler() && tells_linker(word);
+        hands_on || self.options.iter().any(|option| self.fits(option, word))
+    }
+
+    /// As [`Self::has_option`], for a word whose neighbors say what it does.
+    pub(super) fn has_option_among(&self, words: &[String], place: usize, word: &str) -> bool {
+        let next = words.get(place + 1).map(String::as_str);
+        let next = next.unwrap_or_default();
+        // It only switches a plugin off.
+        if self.names.contains(&"pytest") && word == "-p" && next.starts_with("no:") {
+            return false;
+        }
+        let is_bisect = |word: &String| word.len() > 1 && "bisect".starts_with(word.as_str());
+        let bisects = self.names.contains(&"hg") && words.iter().any(is_bisect);
+        bisects && self.fits("-c", word) || self.has_option(word)
+    }
+
+    fn fits(&self, option: &str, word: &str) -> bool {
+        match option {
+            "=" => return word.contains('=') && !word.starts_with('-'),
+            "@" => return word.starts_with('@'),
+            ".lua" => return word.contains(".lua"),
+            _ => {}
+        }
+        if let Some(name) = option.strip_prefix("--") {
+            let given = word.strip_prefix("--").unwrap_or_default();
+            let given = given.split('=').next().unwrap_or_default();
+            let is_whole = WHOLE
+                .iter()
+                .any(|(program, whole)| *whole == given && self.names.contains(program));
+            // Programs take any beginning of a name that is the only one, but not what is a name of its own.
+            return !given.is_empty() && name.starts_with(given) && !is_whole;
+        }
+        let Some(flag) = option
+            .strip_prefix('-')
+            .filter(|flag| flag.chars().count() == 1)
+        else {
+            return word.split('=').next() == Some(option);
+        };
+        // The flags of compilers are words, to which a value may be glued.
+        if self.is_compiler() {
+            return word.starts_with(option);
+        }
         let word = self.without_value(word);
-        self.options.iter().any(|option| fits_option(option, word))
+        word.starts_with('-') && !word.starts_with("--") && word.contains(flag)
     }
 
     /// Returns a word without the value that is glued to its first flag: the letters of a value are no flags.
@@ -108,23 +155,10 @@ impl Program {
     }
 }
 
-fn fits_option(option: &str, word: &str) -> bool {
-    if option == "=" {
-        return word.contains('=') && !word.starts_with('-');
-    }
-    if let Some(name) = option.strip_prefix("--") {
-        let given = word.strip_prefix("--").unwrap_or_default();
-        let given = given.split('=').next().unwrap_or_default();
-        // Programs take any beginning of a name that is the only one, but not what is a name of its own.
-        return !given.is_empty() && name.starts_with(given) && !WHOLE.contains(&given);
-    }
-    let Some(flag) = option
-        .strip_prefix('-')
-        .filter(|flag| flag.chars().count() == 1)
-    else {
-        return word.split('=').next() == Some(option);
-    };
-    word.starts_with('-') && !word.starts_with("--") && word.contains(flag)
+/// Tells whether a word of a compiler hands the linker an option by which it loads code, reads options or writes elsewhere.
+fn tells_linker(word: &str) -> bool {
+    let mut options = word.strip_prefix("-Wl,").unwrap_or_default().split(',');
+    options.any(|option| LINKER.iter().any(|known| option.starts_with(known)))
 }
 
 /// Returns the name of a flag that is a whole word, with one dash or two. For `go test` each also has a longer name.
@@ -167,18 +201,39 @@ pub(super) fn base_name(program: &str) -> &str {
 
 /// Flags that take a value in whatever command of their program, so that what is glued to them is one. `-G` of git is none:
 /// `git grep` has it without a value.
-const GLUED: [(&str, &str); 4] = [
+const GLUED: [(&str, &str); 7] = [
     ("git", "S"),
     ("cargo", "pjF"),
-    ("gcc", "DIU"),
-    ("rustc", "ADFW"),
+    ("rustc", "ADFWLl"),
+    ("pandoc", "frtw"),
+    ("pytest", "Wkmnr"),
+    ("rspec", "feEtP"),
+    ("iconv", "ft"),
+];
+
+/// How options of the linker begin by which it loads code, reads options or writes elsewhere.
+const LINKER: [&str; 7] = [
+    "-o",
+    "-T",
+    "-plugin",
+    "--plugin",
+    "--load-pass-plugin",
+    "--output",
+    "@",
 ];
 
 /// Programs whose flags are whole words: no letters in a bundle, and none that may be left out.
 const WHOLE_FLAGS: [&str; 1] = ["go"];
 
-/// Options that only look, and whose names begin those of others.
-const WHOLE: [&str; 1] = ["text"];
+/// Harmless options of programs, whose names begin those of others.
+const WHOLE: [(&str, &str); 6] = [
+    ("git", "text"),
+    ("hg", "debug"),
+    ("install", "strip"),
+    ("pytest", "co"),
+    ("pytest", "pdb"),
+    ("svn", "diff"),
+];
 
 #[cfg(test)]
 mod tests {
