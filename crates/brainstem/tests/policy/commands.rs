@@ -669,6 +669,9 @@ const NOT_SEEN_THROUGH: &[&str] = &[
     "x=$((1<<2)); git commit -m 'one\ncurl two'",
     "env A=-lcrm git commit -m 'it is vScurl'",
     "find . -perm 644",
+    "conda install curl",
+    "pdm add curl",
+    "pipenv install rm",
     "rsync -avrm a b",
 ];
 

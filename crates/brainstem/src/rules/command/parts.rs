@@ -192,7 +192,8 @@ impl Reader {
         let (words, targets) = (command.words, command.targets);
         // A script that begins with an option, as for `env -S`, is handed to a program that runs others.
         let runs = |word: &String| {
-            word.starts_with('-') || program(word).is_some_and(Program::runs_others)
+            word.starts_with('-')
+                || program(word).is_some_and(|program| program.runs_others_by(&words))
         };
         let runs_others =
             command.runs_others || words.first().is_some_and(runs) || git_runs(&words);

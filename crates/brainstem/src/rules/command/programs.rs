@@ -40,11 +40,17 @@ pub(super) enum Kind {
 }
 
 impl Program {
-    pub(super) const fn runs_others(&self) -> bool {
+    const fn runs_others(&self) -> bool {
         matches!(
             self.kind,
             Kind::Words | Kind::Shell | Kind::Code | Kind::Tasks
         )
+    }
+
+    /// Tells whether it runs others with such words: some do behind a command of their own alone.
+    pub(super) fn runs_others_by(&self, words: &[String]) -> bool {
+        let is_run = |word: &String| RUNS.contains(&word.as_str());
+        self.runs_others() && (!self.names.contains(&"conda") || words.iter().any(is_run))
     }
 
     /// Tells whether it is a shell, which reads commands from its input where no argument names any.
@@ -205,7 +211,7 @@ const GLUED: [(&str, &str); 7] = [
     ("git", "S"),
     ("cargo", "pjF"),
     ("rustc", "ADFWLl"),
-    ("pandoc", "frtw"),
+    ("pandoc", "frtwMV"),
     ("pytest", "Wkmnr"),
     ("rspec", "feEtP"),
     ("iconv", "ft"),
@@ -224,6 +230,9 @@ const LINKER: [&str; 7] = [
 
 /// Programs whose flags are whole words: no letters in a bundle, and none that may be left out.
 const WHOLE_FLAGS: [&str; 1] = ["go"];
+
+/// Commands of `conda`, `pdm` and their kin behind which others run.
+const RUNS: [&str; 5] = ["run", "r", "exec", "x", "shell"];
 
 /// Harmless options of programs, whose names begin those of others.
 const WHOLE: [(&str, &str); 6] = [

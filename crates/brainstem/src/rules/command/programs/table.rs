@@ -2,6 +2,23 @@
 
 use super::{Kind, Program};
 
+/// Options of what installs packages.
+const OF_PACKAGES: &[&str] = &[
+    "--prefix",
+    "--script-shell",
+    "--node-options",
+    "--userconfig",
+    "--globalconfig",
+    "--global",
+    "--target",
+    "--root",
+    "--dir",
+    "--cwd",
+    "-C",
+    "-g",
+    "-t",
+];
+
 pub(super) const PROGRAMS: &[Program] = &[
     Program {
         names: &[
@@ -245,42 +262,26 @@ pub(super) const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &[
-            "npm",
-            "pnpm",
-            "yarn",
-            "corepack",
-            "pip",
-            "uv",
-            "poetry",
-            "pipenv",
-            "pdm",
-            "hatch",
-            "rye",
+            "npm", "pnpm", "yarn", "corepack", "pip", "uv", "poetry", "gem", "bundle", "composer",
+            "brew",
+        ],
+        kind: Kind::Tasks,
+        options: OF_PACKAGES,
+        why: "it runs scripts of projects and packages, and writes elsewhere",
+    },
+    Program {
+        names: &[
             "conda",
             "mamba",
             "micromamba",
             "pixi",
-            "gem",
-            "bundle",
-            "composer",
-            "brew",
+            "pipenv",
+            "pdm",
+            "hatch",
+            "rye",
         ],
         kind: Kind::Tasks,
-        options: &[
-            "--prefix",
-            "--script-shell",
-            "--node-options",
-            "--userconfig",
-            "--globalconfig",
-            "--global",
-            "--target",
-            "--root",
-            "--dir",
-            "--cwd",
-            "-C",
-            "-g",
-            "-t",
-        ],
+        options: OF_PACKAGES,
         why: "it runs scripts of projects and packages, and writes elsewhere",
     },
     Program {
