@@ -249,6 +249,8 @@ fn no_wildcard_stands_for_an_option_by_which_any_program_that_is_known_runs_othe
         "gcc -B./x a.c",
         "g++ -oout a.c",
         "gcc @opts.txt",
+        "gcc -Wa,-o,x a.c",
+        "clang -mllvm=-load=./x.so a.c",
         "gcc -Xlinker -plugin -Xlinker ./x.so a.c",
         "clang -Wl,-z,now,-plugin,./x.so a.c",
         "rustc @args",

@@ -161,9 +161,12 @@ impl Program {
     }
 }
 
-/// Tells whether a word of a compiler hands the linker an option by which it loads code, reads options or writes elsewhere.
+/// Tells whether a word of a compiler hands the linker, or another of its programs, an option by which that loads code, reads
+/// options or writes elsewhere.
 fn tells_linker(word: &str) -> bool {
-    let mut options = word.strip_prefix("-Wl,").unwrap_or_default().split(',');
+    let mut flags = ["-Wl,", "-Wa,", "-Wp,"].iter();
+    let options = flags.find_map(|flag| word.strip_prefix(flag));
+    let mut options = options.unwrap_or_default().split(',');
     options.any(|option| LINKER.iter().any(|known| option.starts_with(known)))
 }
 
@@ -218,13 +221,14 @@ const GLUED: [(&str, &str); 7] = [
 ];
 
 /// How options of the linker begin by which it loads code, reads options or writes elsewhere.
-const LINKER: [&str; 7] = [
+const LINKER: [&str; 8] = [
     "-o",
     "-T",
     "-plugin",
     "--plugin",
     "--load-pass-plugin",
-    "--output",
+    "-mllvm",
+    "--ou",
     "@",
 ];
 
