@@ -351,7 +351,7 @@ impl Run {
             .lease
             .filter(|lease| !lease.is_over() && !self.has_ended());
         summary.released = self.lease.is_none() && summary.ended_at.is_none();
-        summary.imported = self.imported && summary.ended_at.is_none();
+        summary.imported = self.imported;
         summary.leased_until = held.map(|lease| lease.told);
         summary.has_mail = self.has_mail();
         summary

@@ -73,7 +73,8 @@ impl Runs {
     ///
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn is_left_to_a_person(&self, run_id: RunId) -> Result<bool, ResumeError> {
-        if self.seen(run_id).await?.imported {
+        let seen = self.seen(run_id).await?;
+        if seen.imported && !seen.status.is_ended() {
             return Ok(true);
         }
         let records = self.parts.store.records(run_id, Seq(0)).await?;

@@ -310,7 +310,9 @@ impl Runs {
         taker: Taker,
     ) -> Result<(RunSummary, RequestContext), ResumeError> {
         let summary = self.parts.store.run(run_id).await?;
-        if summary.imported && taker == Taker::Engine {
+        // Of one that has ended, whoever wants it to go on hears that.
+        let is_over = summary.status.is_ended();
+        if summary.imported && !is_over && taker == Taker::Engine {
             return Err(ResumeError::Imported(run_id));
         }
         let session = &summary.session;

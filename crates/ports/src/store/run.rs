@@ -162,7 +162,8 @@ pub struct RunSummary {
     pub has_mail: bool,
     /// Whether its last holder gave it back: a run that is left otherwise was left by a process that died or stalled.
     pub released: bool,
-    /// Whether it was imported and nobody has begun it again since: what its log says was written elsewhere.
+    /// Whether it was imported and nobody has begun it again since: what its log says was written elsewhere. One that has
+    /// ended says so, too.
     pub imported: bool,
     /// Until when its lease lasts, by the clock of the store: before that, nobody but its holder can begin it again.
     /// `None` if nobody holds the run: it has ended, was given back, or its lease has run out.

@@ -20,7 +20,7 @@ fn select(dialect: Dialect) -> String {
         "SELECT runs.id, sessions.id, summary, \
          CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key AND inbox.body IS NOT NULL) \
          THEN 1 ELSE 0 END AS BIGINT), leased_until, lease_ms, {now}, \
-         CAST(CASE WHEN ended_at IS NULL THEN imported ELSE 0 END AS BIGINT), \
+         CAST(imported AS BIGINT), \
          CAST(CASE WHEN ended_at IS NULL AND leased_until IS NULL THEN 1 ELSE 0 END AS BIGINT), \
          request_key, request, sessions.owner FROM runs JOIN sessions ON sessions.key = runs.session"
     )
