@@ -7,6 +7,7 @@ use neuraxis::brainstem::Policy;
 use neuraxis::core::log::RunView;
 use neuraxis::core::{AgentName, PlanName};
 use neuraxis::engine::Sessions;
+use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Mode, SessionId};
 
 use crate::approve::is_folder_of;
@@ -32,13 +33,18 @@ impl AskedWith {
     pub(super) async fn last_of(sessions: &Sessions, session: &SessionId) -> Self {
         // What cannot be read is told of once the conversation goes on.
         let runs = sessions.runs(session).await.ok().flatten();
-        let Some(last) = runs.and_then(|mut runs| runs.pop()) else {
-            return Self::default();
-        };
-        if last.imported {
+        match runs.and_then(|mut runs| runs.pop()) {
+            Some(last) => Self::of(sessions, &last).await,
+            None => Self::default(),
+        }
+    }
+
+    /// As [`last_of`](Self::last_of), of a run.
+    pub(super) async fn of(sessions: &Sessions, run: &RunSummary) -> Self {
+        if run.imported {
             return Self::default();
         }
-        let records = sessions.records(last.run_id).await.unwrap_or_default();
+        let records = sessions.records(run.run_id).await.unwrap_or_default();
         let view = RunView::of(&records);
         let decided = view.decision();
         Self {

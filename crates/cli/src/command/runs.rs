@@ -23,6 +23,7 @@ use crate::listing::{Item, Layout};
 use crate::quantities::{moment, money};
 use crate::setup::{Setup, with_store};
 pub(in crate::command) use cassette::save as save_recording;
+pub(in crate::command) use fork::role_of;
 
 /// List and show runs, check them, branch off from them, and take up those left behind
 ///

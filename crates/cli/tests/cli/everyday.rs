@@ -195,6 +195,8 @@ fn whoever_leaves_after_an_undo_is_told_how_to_go_on_without_what_was_taken_back
                 seen.contains(expected) && seen.ends_with(PROMPT)
             });
         }
+        screen.types("/mode moderate\r");
+        screen.until("the mode", |seen| seen.ends_with("code_task/moderate>"));
         screen.wipe();
         screen.types("/quit\r");
         let told = screen.at_its_end();
@@ -204,6 +206,8 @@ fn whoever_leaves_after_an_undo_is_told_how_to_go_on_without_what_was_taken_back
             continue;
         }
         let command = command.unwrap_or_else(|| panic!("{told}"));
+        // It would be as free as the run was.
+        assert!(command.contains(" --mode moderate --message "), "{told}");
         let mut words: Vec<&str> = command.split_whitespace().collect();
         assert_eq!(words.pop(), Some("TEXT"), "{told}");
         words.push("third");

@@ -10,16 +10,18 @@ use neuraxis::core::{
 };
 use neuraxis::engine::{Earlier, ForkOptions};
 use neuraxis::ports::RunSummary;
-use neuraxis::{RunStatus, SessionId};
+use neuraxis::{Channel, Mode, RunStatus, SessionId};
 
 use super::super::ask::served_by_rules;
 use super::super::last_run::{AskedWith, model_option};
 use super::super::lookup::new_session;
+use super::super::runs::role_of;
 use super::super::sessions::asked;
 use super::conversation::Conversation;
 use crate::call::headline;
 use crate::error::CommandError;
 use crate::harmless::one_line_of;
+use crate::invocation::quoted;
 use crate::progress;
 
 /// How many times the same message may have been asked again for what was before it to be found.
@@ -71,11 +73,38 @@ impl Conversation {
                 Turn(u32::MAX) => String::new(),
                 Turn(turn) => format!(" --at-turn {turn}"),
             };
-            return Some(format!("runs fork {run}{at} --message TEXT"));
+            let options = self.unlike(run).await;
+            return Some(format!("runs fork {run}{at}{options} --message TEXT"));
         }
         let sessions = self.app.orchestrator.sessions();
         sessions.get(&self.session).await.ok()?;
         Some(self.to_come_back().await)
+    }
+
+    /// Returns the options, with a space before each, with which `runs fork` goes on as this conversation stands: without them
+    /// it takes mode and channel of the run. A model is named where it serves without `-m` too, since `runs fork` takes no other.
+    async fn unlike(&self, run: RunId) -> String {
+        let sessions = self.app.orchestrator.sessions();
+        let was = match sessions.run(run).await {
+            Ok(run) => AskedWith::of(&sessions, &run).await,
+            Err(_) => AskedWith::default(),
+        };
+        let mode = Some(&self.mode).filter(|mode| was.mode.as_ref() != Some(*mode));
+        let channel = Some(&self.channel).filter(|it| was.channel.as_ref() != Some(*it));
+        let model = self.model.as_deref().filter(|model| {
+            let configured = self.setup.load();
+            let role = configured.and_then(|it| role_of(&it.config, model));
+            role.is_ok_and(|role| self.role.as_ref() == Some(&role))
+        });
+        let options = [
+            ("--channel", channel.map(Channel::as_str)),
+            ("--mode", mode.map(Mode::as_str)),
+            ("--model", model),
+        ];
+        let options = options.into_iter();
+        options
+            .filter_map(|(option, name)| Some(format!(" {option} {}", quoted(name?))))
+            .collect()
     }
 
     /// Returns the command that begins a conversation as this one stands, in the same session.

@@ -184,7 +184,7 @@ fn plan_of(app: &App, records: &[Arc<Record>]) -> Option<PlanName> {
 }
 
 /// Returns the role that is meant: by its own name, or by that of the model that is configured for it.
-fn role_of(config: &Config, model: &str) -> Result<Role, CommandError> {
+pub(in crate::command) fn role_of(config: &Config, model: &str) -> Result<Role, CommandError> {
     let roles = config.models().keys().cloned();
     let mut roles: Vec<Role> = roles.chain(Role::BUILT_IN).collect();
     if let Some(role) = roles.iter().find(|role| role.as_str() == model) {
