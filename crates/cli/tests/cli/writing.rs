@@ -66,6 +66,18 @@ fn a_fork_of_an_imported_run_has_not_its_mode() {
 }
 
 #[test]
+fn a_run_of_another_folder_is_not_said_to_go_on_here() {
+    let machine = Machine::new();
+    std::fs::create_dir(machine.path("other")).unwrap();
+    let waits = ["ask", "--session", "s", "--wait", "--channel", "code_task"];
+    machine.run(waits.into_iter().chain([WRITE])).complaint(5);
+    let elsewhere = ["chat", "--session", "s", "--set", "tools.root=other"];
+    let done = machine.run_with_input(elsewhere, "And now?\n");
+    let way = "--cancel` ends it, from anywhere; in its own folder /resume goes on with it";
+    assert_eq!(done.stderr.matches(way).count(), 2, "{done:?}");
+}
+
+#[test]
 fn what_is_taken_back_or_asked_again_says_what_stays() {
     let chat = ["chat", "--channel", "code_task", "--mode", "exploratory"];
     let stays = "what its calls did stays: write_file new.txt\n";

@@ -81,6 +81,19 @@ impl Conversation {
         Some(self.to_come_back().await)
     }
 
+    /// Says what can be done about a run of the session that has not ended: in another folder than its own, it does not go on.
+    pub(super) async fn way_on(&self, run: &RunSummary) -> String {
+        let sessions = self.app.orchestrator.sessions();
+        let mut was = AskedWith::of(&sessions, run).await;
+        match was.leave_elsewhere(self.loaded.config.project_root()) {
+            Some(_) => format!(
+                "`neuraxis runs resume {} --cancel` ends it, from anywhere; in its own folder {GO_ON}",
+                run.run_id
+            ),
+            None => GO_ON.to_owned(),
+        }
+    }
+
     /// Returns the options, with a space before each, with which `runs fork` goes on as this conversation stands: without them
     /// it takes mode and channel of the run. A model is named where it serves without `-m` too, since `runs fork` takes no other.
     async fn unlike(&self, run: RunId) -> String {

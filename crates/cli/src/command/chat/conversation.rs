@@ -18,6 +18,7 @@ use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::interrupt::{Interrupt, Signal, Signals};
+use crate::invocation::again;
 use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::setup::{Loaded, Setup, end_runs, hear_of_other_commands};
@@ -205,7 +206,8 @@ impl Conversation {
         }
         if let Some(run) = self.unfinished().await {
             let what = lease_progress::what_it_does(&run);
-            progress::notice(&format!("{what}: /resume goes on with it"));
+            let way = self.way_on(&run).await;
+            progress::notice(&again(&format!("{what}: {way}")));
         }
     }
 
@@ -265,8 +267,8 @@ impl Conversation {
                 let run = self.app.orchestrator.sessions().run(run).await?;
                 let error = CommandError::failed(anyhow!(lease_progress::what_it_does(&run)));
                 Err(error.hint(match run.status.is_ended() {
-                    true => "say it again",
-                    false => "/resume goes on with it; /new begins another session",
+                    true => "say it again".to_owned(),
+                    false => format!("{}; /new begins another session", self.way_on(&run).await),
                 }))
             }
             Err(error) => {
