@@ -91,9 +91,16 @@ impl AskedWith {
             .channel
             .take_if(|channel| policy.channels().all(|known| *known != *channel))
         {
-            missing("channel", channel.as_str(), "chat takes its place");
             // It was to answer what came from there.
-            self.agent = None;
+            let agent = self.agent.take();
+            let without = agent.map_or_else(String::new, |agent| {
+                format!(", without agent {}", one_line(agent.as_str()))
+            });
+            missing(
+                "channel",
+                channel.as_str(),
+                &format!("chat takes its place{without}"),
+            );
         }
         if let Some(agent) = self
             .agent

@@ -78,6 +78,16 @@ fn a_run_of_another_folder_is_not_said_to_go_on_here() {
 }
 
 #[test]
+fn a_chat_that_is_refused_goes_on_in_nothing() {
+    let machine = Machine::new();
+    in_mode(&machine, "moderate", "Hello");
+    let refused = machine.run(["chat", "-c", "--plan", "none"]);
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    assert!(refused.stderr.contains("none"), "{refused:?}");
+    assert!(!refused.stderr.contains("goes on as"), "{refused:?}");
+}
+
+#[test]
 fn what_is_taken_back_or_asked_again_says_what_stays() {
     let chat = ["chat", "--channel", "code_task", "--mode", "exploratory"];
     let stays = "what its calls did stays: write_file new.txt\n";

@@ -394,6 +394,8 @@ impl Conversation {
         });
         match changed {
             Ok(()) => progress::notice(&format!("goes on as the session's last run: {words}")),
+            // What is refused without all this, too, is told of next.
+            Err(_) if self.check_role().is_err() => {}
             Err(refusal) => progress::warn(&format!(
                 "goes on as the session's last run ({words}) in mode and plan alone: {refusal}"
             )),
