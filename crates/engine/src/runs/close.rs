@@ -162,8 +162,11 @@ impl Runs {
         why: &str,
     ) -> Result<Vec<Arc<Record>>, ResumeError> {
         let (store, run_id) = (&self.parts.store, claim.run());
-        let session = store.run(run_id).await?.session;
-        let slot = claim.lease(&session).await?;
+        let (session, imported) = {
+            let run = store.run(run_id).await?;
+            (run.session, run.imported)
+        };
+        let slot = claim.lease_to_end(&session, imported).await?;
         slot.note_recorded();
         // Whoever had it before may have gone on meanwhile, and no longer can.
         if let Some(last) = records.last().map(|record| record.seq) {

@@ -200,6 +200,29 @@ fn an_imported_run_is_left_to_a_person_who_is_shown_its_calls() {
     });
 }
 
+#[test]
+fn an_imported_run_that_is_ended_here_was_still_imported() {
+    let left = Left::new();
+    let store = Arc::new(MemoryStore::new());
+    let put = Arc::new(put(spec("put")));
+    process().block_on(async {
+        let mut archive = Vec::new();
+        let exported = Sessions::new(left.store.clone());
+        exported.export(&session(), &mut archive).await.unwrap();
+        let nobody = async |_: &_| Ok::<_, ImportError>(());
+        let mut archive = Cursor::new(archive);
+        let kept = Sessions::new(store.clone());
+        let imported = kept.import(&mut archive, UnfinishedRuns::Taken, nobody);
+        imported.await.unwrap();
+        let engine = engine(&store, &left.model, &put).build().unwrap();
+        engine.runs().close(left.run, "enough").await.unwrap();
+        let ended = store.run(left.run).await.unwrap();
+        assert!(ended.imported && ended.status == RunStatus::Interrupted);
+        let again = engine.runs().resume(left.run, Vec::new()).await;
+        assert!(matches!(again, Err(ResumeError::Ended(_))), "{again:?}");
+    });
+}
+
 /// A run that asks about `put` and waits.
 async fn waits(store: &Arc<MemoryStore>, model: &Arc<ScriptedModel>) -> RunId {
     let later = ScriptedApprover::new().then(ApproverReply::Later);

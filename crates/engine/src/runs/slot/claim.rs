@@ -57,6 +57,17 @@ impl Claim {
         Leasing::begin(self, start, Unheard::Left).over().await
     }
 
+    /// As [`lease`](Self::lease), for the end of a run. One that was imported stays so: nobody let it go on.
+    pub(crate) async fn lease_to_end(
+        self,
+        session: &SessionId,
+        imported: bool,
+    ) -> Result<RunSlot, StoreError> {
+        let mut start = RunStart::new(session.clone(), self.run);
+        start.imported = imported;
+        Leasing::begin(self, start, Unheard::Left).over().await
+    }
+
     /// Leases the run, which begins with whatever its start says. One that makes its session is refused at once where the
     /// store keeps nothing: whoever asked is to hear so, and nothing is lost with a session that is not there. One with records that
     /// may have begun all the same is given up. So is one whose caller goes away meanwhile, unless it is under a key: that is left
