@@ -208,7 +208,7 @@ pub(crate) fn ask(
                 return Ok(Answer::ApproveHere { remember, rule });
             }
             Choice::AllowAll(_) => {
-                if let Some(answer) = allow_all(&asked, &mut others, person)? {
+                if let Some(answer) = allow_all(&mut asked, &mut others, person)? {
                     return Ok(answer);
                 }
             }
@@ -233,34 +233,39 @@ pub(crate) fn ask(
     }
 }
 
-/// Shows the other calls, and asks once more: nobody allows what was not on the screen. Nothing if the answer is no, or one of
-/// the calls would no longer do what was shown.
+/// Shows the other calls, and asks once more: nobody allows what was not on the screen. Where one of the calls would no longer
+/// do what was shown, all of them are shown as they are now, and asked about again. Nothing if the answer is no.
 fn allow_all(
-    asked: &Asked,
+    asked: &mut Asked,
     others: &mut [Asked],
     person: &mut impl Person,
 ) -> io::Result<Option<Answer>> {
-    for other in others.iter_mut() {
-        if let Some(now) = other.as_it_is_now() {
-            *other = now;
-        }
-        show(other, Whole::All, person)?;
-    }
     let count = others.len() + 1;
     let prompt = format!("allow all {count} calls, as they are shown above? [y/N] ");
-    Ok(match person.line(&prompt, "")? {
-        Line::Text(said) if ["y", "yes"].contains(&said.trim().to_lowercase().as_str()) => {
-            let mut calls = std::iter::once(asked).chain(others.iter());
-            if calls.any(|call| call.as_it_is_now().is_some()) {
-                person.show(CHANGED)?;
-                return Ok(None);
+    loop {
+        for other in others.iter_mut() {
+            if let Some(now) = other.as_it_is_now() {
+                *other = now;
             }
-            Some(Answer::ApproveAll)
+            show(other, Whole::All, person)?;
         }
-        Line::Text(_) => None,
-        Line::Interrupted => Some(Answer::StopRun),
-        Line::End => Some(Answer::Deny(None)),
-    })
+        match person.line(&prompt, "")? {
+            Line::Text(said) if ["y", "yes"].contains(&said.trim().to_lowercase().as_str()) => {}
+            Line::Text(_) => return Ok(None),
+            Line::Interrupted => return Ok(Some(Answer::StopRun)),
+            Line::End => return Ok(Some(Answer::Deny(None))),
+        }
+        let mut calls = std::iter::once(&*asked).chain(others.iter());
+        if calls.all(|call| call.as_it_is_now().is_none()) {
+            return Ok(Some(Answer::ApproveAll));
+        }
+        if let Some(now) = asked.as_it_is_now() {
+            *asked = now;
+        }
+        person.show(CHANGED)?;
+        person.show("Here all of them are as they are now; then answer again.\n")?;
+        show(asked, Whole::All, person)?;
+    }
 }
 
 /// Shows as much as stays on the screen with what can be answered below it.

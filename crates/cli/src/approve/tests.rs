@@ -188,21 +188,30 @@ fn several_calls_are_not_allowed_once_one_of_them_would_no_longer_do_what_was_sh
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("notes.txt");
     std::fs::write(&file, "one\n").unwrap();
-    let arguments = r#"{"path":"notes.txt","content":"1\n"}"#;
-    let others = [described(&asking("write_file", arguments), folder.path())];
-    let terms = Terms {
-        others: &others,
-        ..Terms::alone(Postponing::NotOffered)
-    };
-    let first = described(&asking("run_command", COMMAND), folder.path());
-    let mut person = Scripted::new(["a", "y", "a", "y"]);
-    person.meanwhile.push_back(Box::new(|| ()));
-    person.meanwhile.push_back(writes(&file, "one\ntwo\n"));
-    let answer = ask(&first, &terms, &mut person).unwrap();
-    assert_eq!(answer, Answer::ApproveAll);
-    let (before, after) = person.screen.split_once("no longer what").unwrap();
-    assert!(!before.contains("-two"), "{before}");
-    assert!(after.contains("-two"), "{after}");
+    let writing = described(
+        &asking("write_file", r#"{"path":"notes.txt","content":"1\n"}"#),
+        folder.path(),
+    );
+    let running = described(&asking("run_command", COMMAND), folder.path());
+    for (first, other) in [(&running, &writing), (&writing, &running)] {
+        std::fs::write(&file, "one\n").unwrap();
+        let terms = Terms {
+            others: std::slice::from_ref(other),
+            ..Terms::alone(Postponing::NotOffered)
+        };
+        // The last yes is about what was shown anew.
+        let mut person = Scripted::new(["a", "y", "y"]);
+        person.meanwhile.push_back(Box::new(|| ()));
+        person.meanwhile.push_back(writes(&file, "one\ntwo\n"));
+        let answer = ask(first, &terms, &mut person).unwrap();
+        assert_eq!(answer, Answer::ApproveAll);
+        let (before, after) = person.screen.split_once("no longer what").unwrap();
+        assert!(!before.contains("-two"), "{before}");
+        assert!(
+            after.contains("-two") && after.contains("git push"),
+            "{after}"
+        );
+    }
 }
 
 #[test]
