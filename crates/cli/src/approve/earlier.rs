@@ -1,5 +1,5 @@
-//! The calls that come before one that is asked about and have no result yet: what they do to its files is in nothing that is
-//! shown of it.
+//! The calls that may run before one that is asked about and have no result yet: what they do to its files is in nothing that
+//! is shown of it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use neuraxis::core::{AskApproval, JsonText, Record, RecordBody, ToolClass, ToolS
 
 use crate::call::CallLog;
 
-/// A call that comes before one that is asked about, and is to change one of its files.
+/// A call that may run before one that is asked about, and change one of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Earlier {
     /// Its tool.

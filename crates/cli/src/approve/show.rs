@@ -58,7 +58,7 @@ pub(crate) struct Asked {
     pub(super) arguments: JsonText,
     pub(super) subject: Subject,
     pub(super) origin: Origin,
-    /// What comes before it and is to change one of its files.
+    /// What may still run before it and change one of its files.
     pub(super) earlier: Option<Earlier>,
     /// The folder that its files are looked for in; none if its run works in another one.
     folder: Option<Arc<Path>>,
@@ -125,7 +125,7 @@ impl Asked {
         self
     }
 
-    /// Says what comes before it and is to change one of its files.
+    /// Says what may still run before it and change one of its files.
     pub(crate) fn after(mut self, earlier: Option<Earlier>) -> Self {
         self.earlier = earlier;
         self
@@ -274,8 +274,7 @@ impl Page {
         }
         if let Some(Earlier { tool, file }) = &asked.earlier {
             let (tool, file) = (said(tool), said(file));
-            let line =
-                format!("├ when this was asked, {tool} was still to change {file} before it");
+            let line = format!("├ when this was asked, {tool} might still change {file} before it");
             page.ours(ALERT, &line);
         }
         if let Some(agent) = descent(&asked.lineage) {

@@ -80,8 +80,8 @@ impl CallLog {
         self.open.get(id)
     }
 
-    /// Returns the calls that come before another one, have no result yet and may still run: those before it in its reply, and
-    /// those of other agents, of which nobody can tell.
+    /// Returns the calls that have no result yet and may still run before another one: those before it in its reply, and those
+    /// of other agents, of which nobody can tell.
     pub(crate) fn before<'a>(
         &'a self,
         agent: AgentId,
