@@ -141,7 +141,7 @@ impl Asked {
     }
 
     /// The same call with other arguments.
-    pub(super) fn with_arguments(&self, arguments: JsonText) -> Self {
+    pub(crate) fn with_arguments(&self, arguments: JsonText) -> Self {
         Self {
             subject: subject::of(&self.tool, arguments.as_str(), self.folder.as_deref()),
             arguments,

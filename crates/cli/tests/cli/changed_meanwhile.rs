@@ -1,17 +1,17 @@
 //! Files that change while a person is asked what may be done to them: nobody's lines are lost unseen.
 
+use crate::machine::Machine;
 use crate::person::{leave, sit, type_line};
 use crate::scripted::{Scripted, Turn};
 
-#[test]
-fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_written_over() {
-    const CALLS: [(&str, &str); 1] = [("write_file", r#"{"path":"a.txt","content":"one\n"}"#)];
-    let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
-    let machine = model.machine().with_file("a.txt", "two\n");
-    let store = ["--set", "store.url=sqlite://sessions.db"];
-    let with_store = |arguments: &[&'static str]| [arguments, &store[..]].concat();
+const CALLS: [(&str, &str); 1] = [("write_file", r#"{"path":"a.txt","content":"one\n"}"#)];
+const STORE: [&str; 2] = ["--set", "store.url=sqlite://sessions.db"];
+
+/// Leaves a run waiting for an answer; returns the name of its question.
+fn left_waiting(machine: &Machine) -> String {
+    let with_store = |arguments: &[&'static str]| [arguments, &STORE[..]].concat();
     let ask = ["ask", "--session", "s", "--channel", "code_task", "Go on."];
-    let mut person = sit(&machine, &with_store(&ask));
+    let mut person = sit(machine, &with_store(&ask));
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "l");
     assert_eq!(leave(&mut person), 5);
@@ -20,9 +20,16 @@ fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_writt
     let shown = show.env("MY_KEY", "k").output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     let name = shown.strip_prefix("question ").unwrap();
-    let name = name.lines().next().unwrap();
+    name.lines().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_written_over() {
+    let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
+    let machine = model.machine().with_file("a.txt", "two\n");
+    let name = left_waiting(&machine);
     std::fs::write(machine.path("a.txt"), "two\nthree\n").unwrap();
-    let approve = [&["approvals", "approve", "last", name], &store[..]].concat();
+    let approve = [&["approvals", "approve", "last", name.as_str()], &STORE[..]].concat();
     let mut person = sit(&machine, &approve);
     person
         .exp_string("a.txt was changed after this was asked")
@@ -38,4 +45,28 @@ fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_writt
     assert_eq!(leave(&mut person), 1);
     let text = std::fs::read_to_string(machine.path("a.txt")).unwrap();
     assert_eq!(text, "two\nthree\nfour\n");
+}
+
+#[test]
+fn what_is_shown_of_a_call_with_other_arguments_is_what_they_do() {
+    let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
+    let machine = model.machine().with_file("a.txt", "two\n");
+    let name = left_waiting(&machine);
+    std::fs::write(machine.path("b.txt"), "mine\n").unwrap();
+    let given = r#"{"path":"b.txt","content":"edited\n"}"#;
+    let approve = ["approvals", "approve", "last", &name, "--arguments", given];
+    let mut person = sit(&machine, &[&approve[..], &STORE[..]].concat());
+    for said in [
+        "b.txt was changed after this was asked",
+        "-mine",
+        "+edited",
+        "with arguments which you edited",
+        "Allow it?",
+    ] {
+        person.exp_string(said).unwrap();
+    }
+    type_line(&mut person, "n");
+    assert_eq!(leave(&mut person), 1);
+    let text = std::fs::read_to_string(machine.path("b.txt")).unwrap();
+    assert_eq!(text, "mine\n");
 }

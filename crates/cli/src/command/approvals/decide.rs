@@ -87,6 +87,7 @@ fn json(text: &str) -> Result<JsonText, String> {
 impl Approve {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let (arguments, number) = (self.arguments, self.for_session);
+        let verb = Verb::Allow(arguments.clone());
         let decision = move |waiting: &WaitingApproval| {
             let remember = number.map(|number| chosen(waiting, number)).transpose()?;
             Ok(ApprovalDecision::Approve {
@@ -94,7 +95,7 @@ impl Approve {
                 remember,
             })
         };
-        decide(setup, &self.which, (Verb::Allow, decision), self.format).await
+        decide(setup, &self.which, (verb, decision), self.format).await
     }
 }
 
@@ -121,7 +122,7 @@ async fn decide(
     let app = attended.app(&loaded, Tape::Off).await?;
     let root = loaded.config.project_root();
     let decided = with_app(app, async |app| {
-        let meant = meant(app, which, (root, verb)).await?;
+        let meant = meant(app, which, (root, &verb)).await?;
         decide_in(app, &mut attended, meant, decision, format).await
     });
     decided.await
@@ -134,17 +135,25 @@ struct Meant {
 }
 
 /// What is said to a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Verb {
-    Allow,
+    /// It may run, with these arguments instead if some are given.
+    Allow(Option<JsonText>),
     Deny,
 }
 
 impl Verb {
-    const fn prompt(self) -> &'static str {
+    const fn prompt(&self) -> &'static str {
         match self {
-            Self::Allow => "Allow it?",
+            Self::Allow(_) => "Allow it?",
             Self::Deny => "Deny it?",
+        }
+    }
+
+    const fn given(&self) -> Option<&JsonText> {
+        match self {
+            Self::Allow(given) => given.as_ref(),
+            Self::Deny => None,
         }
     }
 }
@@ -158,7 +167,7 @@ const CHANGED: &str = "\nThis is no longer what was shown. As it is now:\n";
 async fn meant(
     app: &App,
     which: &Which,
-    (root, verb): (&Path, Verb),
+    (root, verb): (&Path, &Verb),
 ) -> Result<Meant, CommandError> {
     let waiting = waiting::one(app, which).await?;
     let sessions = app.orchestrator.sessions();
@@ -169,7 +178,10 @@ async fn meant(
         return Err(ResumeError::Elsewhere { run, folder }.into());
     }
     if which.names_question() {
-        let changed = changed_since(app, &waiting, root).filter(|_| verb == Verb::Allow);
+        let changed = match verb {
+            Verb::Allow(given) => changed_since(app, &waiting, given.as_ref(), root),
+            Verb::Deny => None,
+        };
         match changed.filter(|_| confirm::is_somebody_there()) {
             Some(file) => {
                 let file = said(&file);
@@ -191,7 +203,7 @@ async fn meant(
     }
     let columns = terminal::width(std::io::stderr());
     let tools = app.orchestrator.tools();
-    let in_full = || show::in_full((&waiting, &records), &tools, root, columns);
+    let in_full = || show::in_full((&waiting, &records), verb.given(), &tools, root, columns);
     let mut stderr = anstream::stderr();
     let mut shown = in_full();
     loop {
@@ -210,15 +222,21 @@ async fn meant(
     Ok(Meant { waiting, records })
 }
 
-/// Returns a file that a call is to change and that was changed after the call was asked about, if there is one.
-fn changed_since(app: &App, waiting: &WaitingApproval, root: &Path) -> Option<String> {
+/// Returns a file that a call is to change, with other arguments if some are given, and that was changed after the call was
+/// asked about, if there is one.
+fn changed_since(
+    app: &App,
+    waiting: &WaitingApproval,
+    given: Option<&JsonText>,
+    root: &Path,
+) -> Option<String> {
     let tools = app.orchestrator.tools();
     let asked = &waiting.request;
     let spec = spec_of(&tools, &asked.name).filter(|spec| spec.class != ToolClass::ReadOnly)?;
     // A model may name files by their real paths.
     let real = root.canonicalize();
     let from = real.as_deref().unwrap_or(root).to_string_lossy();
-    let call = Call::new(spec, &asked.arguments).with_root(&from);
+    let call = Call::new(spec, given.unwrap_or(&asked.arguments)).with_root(&from);
     let is_changed = |file: &String| {
         let about = root.join(file).metadata().ok()?;
         let changed = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;

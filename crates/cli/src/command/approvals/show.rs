@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use neuraxis::core::Record;
+use neuraxis::core::{JsonText, Record};
 use neuraxis::engine::{ToolCatalog, WaitingApproval};
 use neuraxis_app::App;
 
@@ -45,23 +45,33 @@ impl Show {
         for waiting in &waiting::several(app, &self.which).await? {
             let records = app.orchestrator.sessions().records(waiting.run_id).await?;
             let tools = app.orchestrator.tools();
-            shown.push(in_full((waiting, &records), &tools, root, columns));
+            shown.push(in_full((waiting, &records), None, &tools, root, columns));
         }
         Ok(shown.join("\n"))
     }
 }
 
-/// Returns a question with all that it takes to answer it, in lines of so many columns.
+/// Returns a question with all that it takes to answer it, in lines of so many columns: with what would run with other
+/// arguments, if some are given.
 pub(super) fn in_full(
     (waiting, records): (&WaitingApproval, &[Arc<Record>]),
+    given: Option<&JsonText>,
     tools: &ToolCatalog,
     root: &Path,
     columns: usize,
 ) -> String {
-    let question = waiting.ask();
+    let mut question = waiting.ask();
+    if let Some(given) = given {
+        question.arguments = given.clone();
+        // What may be remembered is about the arguments that were asked about.
+        question.choices.clear();
+    }
     let spec = spec_of(tools, &question.name);
     let earlier = Earlier::find(&question, records, root, |name| spec_of(tools, name));
-    let asked = Asked::new(&question, spec, records, root).after(earlier);
+    let mut asked = Asked::new(&question, spec, records, root).after(earlier);
+    if let Some(given) = given {
+        asked = asked.with_arguments(given.clone());
+    }
     let (text, _) = question_text(&asked, Whole::Exact, columns);
     let scopes = (1..).zip(&question.choices);
     let scopes: String = scopes
