@@ -1,5 +1,8 @@
 //! Files that change while a person is asked what may be done to them: nobody's lines are lost unseen.
 
+use std::fs::File;
+use std::time::SystemTime;
+
 use crate::machine::Machine;
 use crate::person::{leave, sit, type_line};
 use crate::scripted::{Scripted, Turn};
@@ -29,6 +32,9 @@ fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_writt
     let machine = model.machine().with_file("a.txt", "two\n");
     let name = left_waiting(&machine);
     std::fs::write(machine.path("a.txt"), "two\nthree\n").unwrap();
+    // As `cp -p` puts one back.
+    let back = File::options().write(true).open(machine.path("a.txt"));
+    back.unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
     let approve = [&["approvals", "approve", "last", name.as_str()], &STORE[..]].concat();
     let mut person = sit(&machine, &approve);
     person

@@ -1,9 +1,9 @@
 //! `neuraxis approvals approve` and `deny`: lets a run go on that waits for a person.
 
+use std::fs::Metadata;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -239,12 +239,25 @@ fn changed_since(
     let call = Call::new(spec, given.unwrap_or(&asked.arguments)).with_root(&from);
     let is_changed = |file: &String| {
         let about = root.join(file).metadata().ok()?;
-        let changed = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        let changed = i128::try_from(changed.as_nanos()).ok()?;
-        Some(about.is_file() && changed > waiting.requested_at.as_nanosecond())
+        Some(about.is_file() && changed_at(&about)? > waiting.requested_at)
     };
     let mut files = files_named(&call).into_iter();
     files.find(|file| is_changed(file) == Some(true))
+}
+
+/// Returns when a file came to be what it is at its place: one that is put back may have kept an older time of its text.
+#[cfg(unix)]
+fn changed_at(about: &Metadata) -> Option<Timestamp> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    Timestamp::new(about.ctime(), i32::try_from(about.ctime_nsec()).ok()?).ok()
+}
+
+/// Returns when a file was changed.
+#[cfg(not(unix))]
+fn changed_at(about: &Metadata) -> Option<Timestamp> {
+    let at = about.modified().ok()?.duration_since(std::time::UNIX_EPOCH);
+    Timestamp::from_nanosecond(i128::try_from(at.ok()?.as_nanos()).ok()?).ok()
 }
 
 async fn decide_in(
