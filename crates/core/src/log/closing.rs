@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::conversation::Conversation;
 use super::view::RunView;
 use crate::finish::{FinishReason, RunOutcome};
-use crate::ids::{AgentId, InputId, RunId, Seq, Turn};
+use crate::ids::{AgentId, CallIndex, InputId, RunId, Seq, Turn};
 use crate::input::Cancelled;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{Record, RecordBody, ToolResult};
@@ -25,8 +25,9 @@ pub struct LogEnd {
     pub at: Timestamp,
 }
 
-/// Returns the records that close a log: that the run was ended and why, a result for every call that has none, whose
-/// outcome nobody knows, and the outcome of the run, as far as the records that can be read tell it.
+/// Returns the records that close a log: that the run was ended and why, a result for every call that began and has none, whose
+/// outcome nobody knows, and for every one that a person was still to decide about, which never ran, and the outcome of the
+/// run, as far as the records that can be read tell it.
 ///
 /// They say what they are: the run ends as interrupted, for the reason given. Replaying such a log fails where replaying
 /// it failed before.
@@ -57,6 +58,11 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
         let result = RecordBody::ToolResult(Box::new(result));
         closing.add(Some(open.record), result, None);
     }
+    for asked in &view.asked {
+        if let Some(result) = never_ran(&view, asked) {
+            closing.add(Some(asked), RecordBody::ToolResult(Box::new(result)), None);
+        }
+    }
     let outcome = RunOutcome {
         content: view.text().to_owned(),
         finish_reason: FinishReason::Interrupted(why.to_owned()),
@@ -69,6 +75,26 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
     };
     closing.add(None, RecordBody::Final(Box::new(outcome)), None);
     closing.records
+}
+
+/// Returns the result of a call that a person was still to decide about. `None` for one that had begun before its run was
+/// taken up and it was asked about anew.
+fn never_ran(view: &RunView, asked: &Record) -> Option<ToolResult> {
+    let RecordBody::ApprovalRequested(request) = &asked.body else {
+        return None;
+    };
+    let (id, name) = (&request.tool_call_id, Arc::clone(&request.name));
+    if view.open_calls().any(|open| open.call.tool_call_id == *id) {
+        return None;
+    }
+    let mut messages = view.conversation(asked.agent)?.messages().iter().rev();
+    let place = messages.find_map(|said| said.tool_calls().position(|call| call.id == *id))?;
+    let index = CallIndex(u32::try_from(place).ok()?);
+    let not_run = ToolOutcome::failed(
+        ToolFailure::Cancelled,
+        "not run: the run was ended before somebody decided about it",
+    );
+    Some(ToolResult::of(id.clone(), name, index, not_run))
 }
 
 struct Closing {

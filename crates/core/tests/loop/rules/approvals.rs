@@ -1,8 +1,8 @@
 //! Approvals: a person answers an ask about exact arguments, and never overrides a deny.
 
 use neuraxis_core::{
-    ApprovalDecision, ContentHash, Effect, Input, InputError, PendingKind, RecordBody, RunStatus,
-    ToolCallId, ToolFailure, Vetting,
+    ApprovalDecision, ContentHash, Effect, Input, InputError, LogEnd, PendingKind, RecordBody,
+    RunStatus, ToolCallId, ToolFailure, Transcript, Vetting, closing_records, continued_history,
 };
 
 use crate::support::*;
@@ -178,4 +178,26 @@ fn an_approved_write_still_runs_alone_and_in_call_order() {
     run.decide(approve()).vet([asks()]);
     assert_eq!(run.just_started(), [0; 0], "the call before it waits");
     assert_eq!(run.step.status, RunStatus::Waiting);
+}
+
+#[test]
+fn a_call_that_nobody_decided_about_when_its_log_was_closed_has_not_run() {
+    let run = waiting();
+    let last = run.records.last().unwrap();
+    let end = LogEnd {
+        run_id: last.run_id,
+        last: last.seq,
+        at: last.at,
+    };
+    let closing = closing_records(&run.records, end, "not any more");
+    let RecordBody::ToolResult(result) = &closing[1].body else {
+        panic!("{closing:?}")
+    };
+    assert_eq!(result.failure, Some(ToolFailure::Cancelled));
+    assert_eq!(result.attempt, None);
+    let mut records = run.records.clone();
+    records.extend(closing);
+    let history = continued_history(&Transcript::default(), &records);
+    let told = history.messages().last().unwrap().text();
+    assert!(told.contains("not run: "), "{told}");
 }
