@@ -96,7 +96,7 @@ const SCRIPTS = {
   exits: [{ calls: [["run_command", { command: "echo so; exit 3" }], ["run_command", { command: "true" }]] }, say("It failed.")],
   hostile: [call("read_file", { path: HOSTILE.slice(0, 300) }, { reasoning: HOSTILE, text: HOSTILE }), say(HOSTILE)],
   // Of its first folder the last sign cannot be seen, and the name of the file turns around what stands behind it.
-  turned: [call("write_file", { path: "src\u200b/\u202exs.a", content: "x\n" }), say("It was not written.")],
+  turned: [call("write_file", { path: "src\u200b/\u202exs.a", content: "x\n", create_folders: true }), say("It was not written.")],
   big: [say(`${"A paragraph of an answer that is far too long for anybody to read, with `code` in it. ".repeat(12)}\n\n`.repeat(1000))],
   many: [...Array.from({ length: 12 }, (_, at) => call("calculate", { expression: `${at} + 1` })), say("Counted.")],
   research: [
