@@ -11,8 +11,8 @@ const MOST = 30_000;
 const MARKS = new RegExp([
   // Formulas stay as they are written: backslashes are no escapes in them.
   "(?<math>\\\\\\((?=\\S)[^]{1,1000}?\\\\\\)|\\\\\\[(?=\\s)[^]{1,2000}?\\s\\\\\\]|\\$\\$[^$]{1,2000}\\$\\$|"
-    // Between single dollars, too, unless they stand before sums of money or names of variables.
-    + "(?<![\\w$])\\$(?=[^\\s$])(?!\\d[^$\\\\^_={}<>+\\n]{0,300} [^$\\\\^_={}<>+\\n]{0,300}\\$)(?:\\\\[^\\n]|[^$`\\\\\\n]){1,500}(?<!\\s)\\$(?![\\w$]))",
+    // Between single dollars, too, unless they stand for money, by themselves or before a sum, or before names of variables.
+    + "(?<![\\w$])\\$(?=[^\\s$\\])\\/.,;:@*?!#\"'])(?!\\{[A-Za-z_]\\w+[}:])(?!\\d[^$\\\\^_={}<>+\\n]{0,300} [^$\\\\^_={}<>+\\n]{0,300}\\$)(?:\\\\[^\\n]|[^$`\\\\\\n]){1,500}(?<![\\s(\\[\"])\\$(?![\\w${(@#]))",
   "\\\\(?<escaped>[!-/:-@\\[-`{-~])",
   "(?<ticks>`{1,3})(?<code>[^`]|[^`][^]{0,2000}?[^`])\\k<ticks>(?!`)",
   "(?<bang>!?)\\[(?<label>(?:[^\\[\\]\\n]|\\[[^\\[\\]\\n]{0,200}\\]){1,500})\\]\\((?:<(?<angled>[^<>\\n]{1,2000})>|(?<target>[^\\s()<>]{0,2000}(?:\\([^\\s()<>]{0,500}\\)[^\\s()<>]{0,500})?))(?:[ \\n]+[\"'(][^\"'\\n]{0,300}[\"')])?\\)",

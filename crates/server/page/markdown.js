@@ -190,8 +190,11 @@ function mathEnd(all, at) {
   const begin = MATH.exec(all[at]);
   if (!begin) return 0;
   const close = begin[1] ?? "\\]";
+  // Behind two dollars there may stand a sentence about them.
+  const mayBeText = begin[1] && all[at].trim() !== close && !/[\\^_=]/.test(all[at]);
   for (let end = at + 1; end < at + MOST_LINES; end += 1) {
     if (all[end] === undefined) return undefined;
+    if (mayBeText && (all[end].trim() === "" || ITEM.test(all[end]))) return 0;
     if (all[end].includes(close)) return all[end].trimEnd().endsWith(close) && all[end].split(close).length === 2 ? end : 0;
     if (FENCE.test(all[end])) return 0;
   }
