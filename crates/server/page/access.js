@@ -36,6 +36,16 @@ export function whoDecides() {
   return mayDecide() ? "you" : "somebody who may decide";
 }
 
+/** Whether a run, as the server tells of it, waits for a decision, or for an answer to what a tool asks, and not for a client's tool alone. */
+export function isAsked({ questions, result }) {
+  return questions?.length > 0 || Boolean(result?.pending?.some(({ kind }) => kind === "approval"));
+}
+
+/** Whom a run waits for. */
+export function whomFor(asked) {
+  return asked ? whoDecides() : "a client";
+}
+
 /** Takes `#token=…` out of the address. */
 export function takeFromAddress() {
   const found = /^#token=([^&]*)/.exec(location.hash);

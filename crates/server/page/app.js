@@ -1,6 +1,6 @@
 // The page: which view is shown, the list at the side, and the theme. The address says where one is.
 
-import { changeKey, takeFromAddress, whoDecides } from "./access.js";
+import { changeKey, takeFromAddress } from "./access.js";
 import { path } from "./api.js";
 import { appendInOrder, button, eachFrame, el, fill, inOrder } from "./dom.js";
 import { Chat } from "./chat.js";
@@ -47,7 +47,7 @@ class App {
     const title = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
     for (const place of [document.getElementById("where"), isChat && this.view.heading]) if (place) appendInOrder(fill(place), title);
     // It is all that one sees from another tab.
-    document.title = `${isChat && this.view.state === "waiting" ? `Waiting for ${whoDecides()} · ` : ""}${inOrder(title)} · Neuraxis`;
+    document.title = `${isChat && this.view.state === "waiting" ? `Waiting for ${this.view.awaited} · ` : ""}${inOrder(title)} · Neuraxis`;
   }
 
   /** Whoever comes back sees what went on elsewhere meanwhile. */

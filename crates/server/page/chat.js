@@ -1,6 +1,6 @@
 // The conversation of one session: its turns, the one at work, and where the person goes on.
 
-import { changeKey } from "./access.js";
+import { changeKey, isAsked, whomFor } from "./access.js";
 import { Problem, get, path, post } from "./api.js";
 import { alertLine, announce, appendInOrder, button, eachFrame, el, failure, fill, loading, openDialog, submitOnce } from "./dom.js";
 import { parsed, textOf } from "./format.js";
@@ -230,13 +230,20 @@ export class Chat {
     return isWaiting ? "waiting" : "running";
   }
 
+  /** Whom the run at work waits for. */
+  get awaited() {
+    const { view } = this.working;
+    return document.hidden && this.peeked?.run === view.runId ? this.peeked.awaited : view.awaited;
+  }
+
   /** Asks what the run at work does while nobody sees the page, which has given its events back. */
   async peek() {
     const run = this.working?.view.runId;
     if (!document.hidden || !run) return;
-    const { status, questions } = await get(path`/runs/${run}`, { asks: false });
+    const told = await get(path`/runs/${run}`, { asks: false });
+    const { status, questions } = told;
     const isAwaited = status === "waiting" || questions?.length > 0;
-    this.peeked = { run, state: ENDED.has(status) ? undefined : isAwaited ? "waiting" : "running" };
+    this.peeked = { run, awaited: whomFor(isAsked(told)), state: ENDED.has(status) ? undefined : isAwaited ? "waiting" : "running" };
   }
 
   changed(turn, node) {

@@ -1,6 +1,6 @@
 // One run from the outside: the waterfall, the log of its records, and its replay. It grows while the run is at work.
 
-import { mayDecide } from "./access.js";
+import { isAsked, mayDecide } from "./access.js";
 import { get, now, path } from "./api.js";
 import { appendInOrder, button, el, factList, failure, fill, loading } from "./dom.js";
 import { shownDecision } from "./choices.js";
@@ -86,8 +86,7 @@ export class RunPage {
     this.tag.replaceWith(tag);
     this.tag = tag;
     this.showFacts();
-    const isAsked = run.questions?.length > 0 || run.result?.pending?.some((pending) => pending.kind === "approval");
-    this.session.textContent = isAsked && mayDecide() ? "Decide in the session" : "Open the session";
+    this.session.textContent = isAsked(run) && mayDecide() ? "Decide in the session" : "Open the session";
     // The rest stays as it is: somebody may be about to use it.
     if (this.head.hasChildNodes()) return undefined;
     this.session.href = path`#/sessions/${run.session_id}`;

@@ -1,7 +1,7 @@
 // One run in a conversation: what the person said, what came of it, and what it took. It is made of the run's events alone, so
 // that a run at work, one that is over and one that is replayed look the same.
 
-import { mayDecide, whoDecides } from "./access.js";
+import { mayDecide, whoDecides, whomFor } from "./access.js";
 import { get, now, path } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
@@ -121,6 +121,11 @@ export class TurnView {
     return [...this.pending.values()].includes("approval");
   }
 
+  /** Whom it waits for. */
+  get awaited() {
+    return whomFor(this.needsApproval || this.questions.isOpen);
+  }
+
   /** Says beneath the turn what the run does, what it waits for, or that nobody knows. */
   showState() {
     if (this.status !== "running" || this.again) this.setState("");
@@ -128,7 +133,7 @@ export class TurnView {
     else if (this.unasked && this.needsApproval) {
       const again = button({ name: "retry", text: "Try again", className: "small", onClick: () => { this.unasked = undefined; this.showState(); this.ask(); } });
       this.setState(`Waiting for ${whoDecides()}, but what is asked could not be loaded: ${this.unasked.message}`, "hand", "warn", !this.unasked.isPassing && again);
-    } else if (this.isWaiting) this.setState(`Waiting for ${whoDecides()}`, "hand", "warn");
+    } else if (this.isWaiting) this.setState(`Waiting for ${this.awaited}`, "hand", "warn");
     else this.setState(this.doing, "spinner");
   }
 

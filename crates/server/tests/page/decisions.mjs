@@ -122,7 +122,8 @@ export async function goes_on_with_what_a_client_brings(world) {
   assert.equal(status, "waiting");
   const page = await world.open({ token: false, hash: "#/sessions/house" });
   await sees(page, ".call .note", "waits for a client");
-  await sees(page, ".turn-state", "Waiting for you");
+  await sees(page, ".turn-state", "Waiting for a client");
+  assert.match(await page.title(), /^Waiting for a client · /);
   await world.api(`/runs/${run}/tools/${pending[0].tool_call_id}`, { result: "It is open." });
   await sees(page, ".reply .md", "word3");
   await sees(page, ".turn-state", "Working…");
