@@ -65,6 +65,11 @@ export class Composer {
       if (this.files.files.length > 0) this.complain("Say what is to be done with the files.");
       return;
     }
+    this.complain("");
+    if (this.files.isRefused) {
+      this.complain("Leave out the files that cannot be sent, or attach others in their place.");
+      return;
+    }
     this.input.value = "";
     this.fit();
     this.choices.open(false);

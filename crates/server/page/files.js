@@ -15,6 +15,8 @@ const ARCHIVES = { docx: "a document of Word", xlsx: "a workbook of Excel", pptx
 export class Files {
   constructor() {
     this.files = [];
+    /** Why the server would refuse one of them. */
+    this.whys = new WeakMap();
     this.picker = el("input", { type: "file", multiple: true, hidden: true, id: "files", "aria-label": "Files to attach", on: { change: () => { this.add(this.picker.files); this.picker.value = ""; } } });
     this.button = button({ name: "clip", label: "Attach files", className: "quiet round", onClick: () => this.picker.click() });
     this.list = el("ul", { class: "files", hidden: true, "aria-label": "Attached files" });
@@ -52,22 +54,29 @@ export class Files {
     this.check([...files], refused);
   }
 
-  /** Takes out what the server would refuse for its content. What is sent before that is known, it refuses itself. */
+  /** Says what the server would refuse for its content. It stays among the files until it is left out: the message would go without it
+   *  else. What is sent before that is known, the server refuses itself. */
   async check(files, refused) {
     const whys = await Promise.all(files.map((file) => whyNot(file).catch(() => "")));
     const found = files.filter((file, at) => whys[at] && this.files.includes(file));
     if (found.length === 0) return;
-    this.files = this.files.filter((file) => !found.includes(file));
-    this.show([...refused, ...found.map((file) => `${file.name}: ${whys[files.indexOf(file)]}`)]);
+    for (const file of found) this.whys.set(file, `${file.name}: ${whys[files.indexOf(file)]}`);
+    this.show(refused);
     announce(this.problem.textContent);
   }
 
   show(refused = []) {
     this.list.hidden = this.files.length === 0;
-    this.problem.hidden = refused.length === 0;
-    appendVisible(fill(this.problem), refused.join("\n"));
+    const problems = [...refused, ...this.files.map((file) => this.whys.get(file)).filter(Boolean)];
+    this.problem.hidden = problems.length === 0;
+    appendVisible(fill(this.problem), problems.join("\n"));
     fill(this.list, this.files.map((file) => el("li", { class: "file" }, named(file.name, file.size),
       button({ name: "cross", label: `Leave out ${file.name}`, className: "quiet small", onClick: () => { this.files = this.files.filter((other) => other !== file); this.show(); } }))));
+  }
+
+  /** Whether one of them cannot be sent. */
+  get isRefused() {
+    return this.files.some((file) => this.whys.has(file));
   }
 
   /** Hands the files over: they go with the message that is sent now. */

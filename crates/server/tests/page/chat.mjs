@@ -83,6 +83,12 @@ export async function attaches_files(world) {
     { name: "orders.csv", mimeType: "text/csv", buffer: Buffer.from([0x4d, 0xfc, 0x6c, 0x6c, 0x65, 0x72]) },
   ]);
   for (const why of ["letter.docx: it is a document of Word", "archive.zip: it is an archive", "empty.txt: it is empty", "orders.csv: it is a text that is not in UTF-8"]) await sees(page, ".composer .line-note", why);
+  // The message does not go without them, unless they are left out.
+  await say(page, "private matters");
+  await sees(page, ".composer .line-note", "Leave out the files that cannot be sent");
+  await world.picture(page, "files-refused");
+  for (const name of ["letter.docx", "archive.zip", "empty.txt", "orders.csv"]) await page.click(`[aria-label='Leave out ${name}']`);
+  assert.equal(await page.locator(".composer .line-note:visible", { hasText: "orders.csv" }).count(), 0);
   assert.equal(await page.locator(".composer .file").count(), 2);
   await world.picture(page, "files-attached");
   await world.accessible(page, "files attached");
