@@ -67,7 +67,7 @@ export class Composer {
     }
     this.complain("");
     if (this.files.isRefused) {
-      this.complain("Leave out the files that cannot be sent, or attach others in their place.");
+      this.complain("Leave out the files that cannot be sent.");
       return;
     }
     this.input.value = "";

@@ -139,6 +139,9 @@ function base64(file) {
   });
 }
 
+/** What a file is called that no record names. */
+const UNNAMED = "attachment";
+
 /** Images that are shown as such; every other kind is named. */
 const SHOWN = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
@@ -151,6 +154,9 @@ function fileOf(part) {
   return part.type === "text" ? TEXT.exec(part.text)?.groups : undefined;
 }
 
+/** What a run is about, without the texts that are attached: of a run one text is told, with all of them behind the words. */
+export const withoutTexts = (text) => text?.split(/\n\n\[file [^\n]*\]\n/, 1)[0];
+
 const filesIn = (message) => (message?.parts ?? []).map(fileOf).filter(Boolean);
 
 /** What a person said in a message, without the files. */
@@ -159,12 +165,14 @@ export function wordsOf(message) {
   return partsOf(message, "text").filter((part) => !fileOf(part)).map((part) => part.text).join("\n\n");
 }
 
+const nameOf = (file) => (file.name === UNNAMED ? undefined : file.name);
+
 /** What is attached to messages that were sent. `files` are the same where this page sent them: no record tells what a picture is
  *  called. */
 export function shownFiles(messages, files = []) {
   const all = messages.flatMap(filesIn);
   return all.map(({ name, text, type, data }, at) => {
-    const called = name ?? (files.length === all.length ? files[at].name : undefined);
+    const called = name ?? (files.length === all.length ? nameOf(files[at]) : undefined);
     if (text !== undefined) return shownText(called, text);
     if (!data || !SHOWN.has(type)) return el("span", { class: "file" }, named(called ?? type));
     return el("img", { class: "attached", alt: `An attached image, ${called ?? type}`, src: `data:${type};base64,${data}` });
@@ -180,11 +188,11 @@ function shownText(name, text) {
 
 /** What is attached to a message that is on its way. */
 export function shownOnTheWay(files) {
-  return files.map((file) => el("span", { class: "file" }, named(file.name, file.size)));
+  return files.map((file) => el("span", { class: "file" }, named(nameOf(file) ?? file.type, file.size)));
 }
 
 /** The files of a message that was sent, to be sent again. */
 export function filesOf(message) {
   const all = filesIn(message).filter(({ text, data }) => text !== undefined || data);
-  return all.map(({ name, text, type, data }) => (text === undefined ? new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], "attachment", { type }) : new File([text], name, { type: "text/plain" })));
+  return all.map(({ name, text, type, data }) => (text === undefined ? new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], UNNAMED, { type }) : new File([text], name, { type: "text/plain" })));
 }

@@ -6,6 +6,7 @@ import { appendInOrder, button, el, factList, failure, fill, loading } from "./d
 import { shownDecision } from "./choices.js";
 import { detailOf } from "./detail.js";
 import { saveRecords } from "./export.js";
+import { withoutTexts } from "./files.js";
 import { clock, costOf, duration, tokensOf } from "./format.js";
 import { EventLog } from "./log.js";
 import { Replay } from "./replay.js";
@@ -93,7 +94,7 @@ export class RunPage {
     fill(this.head,
       el("div", { class: "row wrap" }, this.tag, this.session,
         button({ name: "save", text: "Export", label: "Save the records as JSON Lines", className: "quiet small", onClick: () => saveRecords(this.runId, this.records) })),
-      appendInOrder(el("h1"), run.text || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })), this.facts);
+      appendInOrder(el("h1"), withoutTexts(run.text) || "Run"), el("p", { class: "hint" }, el("code", { text: run.run_id })), this.facts);
     return undefined;
   }
 

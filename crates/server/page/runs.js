@@ -2,6 +2,7 @@
 
 import { get, now, path } from "./api.js";
 import { alertLine, appendInOrder, button, el, fill, isSeen, loading, timeOf } from "./dom.js";
+import { withoutTexts } from "./files.js";
 import { costOf, duration, reasonOf, tokensOf } from "./format.js";
 
 const PAGE = 50;
@@ -60,6 +61,7 @@ function tookOf({ started_at: begun, ended_at: ended, last_at: last, status }) {
 }
 
 function row(run) {
+  const text = withoutTexts(run.text) ?? "";
   const used = run.used ?? {};
   const total = used.usage?.total_tokens ?? 0;
   // On a narrow screen a row is a card, where the layout takes the roles of a table away unless they are said, and the heads:
@@ -68,7 +70,7 @@ function row(run) {
   const unit = (count, word) => el("span", { class: "unit", text: ` ${word}${count === 1 ? "" : "s"}` });
   const counted = (count, failed, word) => cell(String(count), unit(count, word), failed ? ` (${failed} failed)` : "");
   return el("tr", { role: "row" },
-    el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}`, title: run.text }), isSeen(run.text ?? "") ? run.text : run.run_id)),
+    el("td", { role: "cell" }, appendInOrder(el("a", { href: path`#/runs/${run.run_id}`, title: text }), isSeen(text) ? text : run.run_id)),
     el("td", { role: "cell" }, statusTag(run)),
     el("td", { role: "cell" }, run.started_at && timeOf(run.started_at)),
     cell(tookOf(run)),

@@ -113,10 +113,18 @@ export async function attaches_files(world) {
   await page.click("[aria-label='Send the message again']");
   await over(page, 2);
   assert.equal(await page.locator(attached).count(), 2, "and goes along when the message is sent again");
+  assert.deepEqual(await page.locator(attached).evaluateAll((images) => images.map(({ alt }) => alt)), Array(2).fill("An attached image, image/png"));
   await world.picture(page, "files-sent");
   assert.deepEqual(await page.locator(".turn .bubble").allInnerTexts(), ["private matters", "private matters"]);
   const { runs } = await world.api("/runs");
   assert.equal(runs.length, 2);
+  const other = await world.open({ token: false, hash: "#/runs" });
+  await sees(other, ".runs tbody", "private matters");
+  assert.deepEqual(await other.locator(".runs tbody a").evaluateAll((links) => links.map(({ title, textContent }) => [title, textContent])), Array(2).fill(["private matters", "private matters"]));
+  await go(other, `#/runs/${runs[0].run_id}`);
+  await sees(other, ".run-head h1", "private matters");
+  assert.equal(await other.locator(".run-head h1").innerText(), "private matters");
+  await other.context().close();
   const { history } = await world.api(`/sessions/${runs[0].session_id}`);
   const [first, again] = history.filter(({ role }) => role === "user").map(({ parts }) => parts);
   assert.ok(JSON.stringify(first).includes("Milk."));
