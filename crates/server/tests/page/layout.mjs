@@ -348,10 +348,22 @@ export async function breaks_no_word_of_a_table(world) {
         range.selectNodeContents(cell);
         return new Set([...range.getClientRects()].map(({ top }) => Math.round(top / 8))).size;
       });
-      return { heights: heights.slice(0, 3), width: node.querySelector("table").offsetWidth };
+      const { offsetWidth: width } = node.querySelector("table");
+      const ofWord = ["", "`"].map((tick) => {
+        const table = document.createElement("div");
+        node.after(table);
+        table.className = "md";
+        render(table, `| a | b |\n| - | - |\n| ${tick}${"a".repeat(300)}${tick} | b |`);
+        const { scrollWidth, clientWidth } = table.querySelector("td");
+        const wide = Math.max(table.querySelector("table").offsetWidth, scrollWidth > clientWidth ? scrollWidth : 0);
+        table.remove();
+        return wide;
+      });
+      return { heights: heights.slice(0, 3), width, ofWord };
     });
     assert.deepEqual(lines.heights, [1, 1, 1], "each word stands on one line");
     assert.ok(lines.width < 1200, `an address does not make it as wide as itself: ${lines.width}`);
+    assert.ok(lines.ofWord.every((width) => width < 900), `nor does a word: ${lines.ofWord}`);
     await world.picture(page, `table-${viewport === PHONE ? "phone" : "wide"}`);
     await world.accessible(page, "a table");
   }
