@@ -152,12 +152,12 @@ export async function says_nothing_of_a_run_before_it_is_known(world) {
   await go(page, `#/runs/${run}`);
   const loading = await asked;
   await sees(page, ".run-head h1", "markdown please");
-  assert.ok(await page.isVisible(".skeleton"));
+  assert.ok(await page.isVisible("#main .skeleton"));
   assert.ok(await page.isHidden("[role=tablist]"));
   await world.picture(page, "run-loading-wide-light");
   await loading.continue();
   await page.waitForSelector(".bar.model");
-  assert.equal(await page.locator(".skeleton").count(), 0);
+  assert.equal(await page.locator("#main .skeleton").count(), 0);
   await go(page, "#/runs/00000000-0000-7000-8000-000000000000");
   await sees(page, ".failure", "No such run");
   assert.ok(await page.isHidden("[role=tablist]"));
