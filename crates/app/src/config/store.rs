@@ -202,13 +202,13 @@ mod tests {
 
     #[test]
     fn without_a_place_of_its_own_the_store_is_a_file_in_the_data_folder() {
-        let user = Environment::new("/work").with_data_dir("/home/me/.local/share/neuraxis");
+        let user = Environment::new("/project").with_data_dir("/home/me/.local/share/neuraxis");
         let store = StoreConfig::default().in_place(&user);
         let expected = "sqlite:///home/me/.local/share/neuraxis/sessions.db";
         assert_eq!(store.url(), expected);
         assert!(!store.is_in_memory());
 
-        let nobody = StoreConfig::default().in_place(&Environment::new("/work"));
+        let nobody = StoreConfig::default().in_place(&Environment::new("/project"));
         assert!(nobody.is_in_memory());
 
         let read_only = StoreConfig::default().in_place(&user.with_read_only_data());
@@ -225,11 +225,11 @@ mod tests {
             };
             store.key_files(environment)
         };
-        let user = Environment::new("/work")
+        let user = Environment::new("/project")
             .with_home_dir("/home/me")
             .with_variable("PGSSLKEY", "-----BEGIN PRIVATE KEY-----")
             .with_variable("PGPASSFILE", "/run/secrets/pgpass");
-        let expected = ["/work/db.key", "/run/secrets/pgpass", "/home/me/.pgpass"];
+        let expected = ["/project/db.key", "/run/secrets/pgpass", "/home/me/.pgpass"];
         let found = files("postgres://me@db/it?sslmode=require&sslkey=db.key", &user);
         assert_eq!(found, expected.map(PathBuf::from));
         assert_eq!(files("sqlite://it.db", &user), Vec::<PathBuf>::new());
@@ -239,7 +239,7 @@ mod tests {
     fn a_place_that_is_named_stays_and_so_do_the_other_keys() {
         let text = "url = 'sqlite://a.db'\ndurability = 'normal'\nlease_ms = 1000\nmax_connections = 2\npatience_ms = 7";
         let store: StoreConfig = toml::from_str(text).unwrap();
-        let user = Environment::new("/work").with_data_dir("/data");
+        let user = Environment::new("/project").with_data_dir("/data");
         let database = store.in_place(&user).database();
         assert_eq!(database.url, "sqlite://a.db");
         assert_eq!(database.durability, Durability::Normal);

@@ -25,12 +25,7 @@ repeat = 2
 "#;
 
 fn offline() -> Machine {
-    Machine::new()
-        .with_file(
-            "neuraxis.toml",
-            "[models.reasoning]\nprovider = 'offline'\n",
-        )
-        .with_file("evals.toml", CASES)
+    Machine::offline_with_cases(CASES)
 }
 
 /// Replaces what is never the same: ids of runs, and times.

@@ -87,13 +87,7 @@ fn what_goes_on_is_what_a_person_asked_last_though_an_eval_ran_since() {
 fn no_run_is_named_where_none_is_kept() {
     let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ exact = 'no' }]\n";
     let stored = "[[case]]\nname = 'b'\nlog = 'b.jsonl'\ncheck = [{ exact = 'no' }]\n";
-    let machine = Machine::new()
-        .with_file(
-            "neuraxis.toml",
-            "[models.reasoning]\nprovider = 'offline'\n",
-        )
-        .with_file("evals.toml", case)
-        .with_file("stored.toml", stored);
+    let machine = Machine::offline_with_cases(case).with_file("stored.toml", stored);
     let told = machine.run(["eval", "evals.toml"]).stdout_of(1);
     let (_, run) = told.split_once("runs show ").unwrap();
     let run = run.split_whitespace().next().unwrap();
@@ -178,12 +172,7 @@ fn results_replace_nothing_that_is_read_or_recorded_to() {
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ max_turns = 1 }]\n";
     let recorded = "[[case]]\nname = 'b'\nmessage = 'Hello'\ncassette = 'b.cassette'\ncheck = [{ max_turns = 1 }]\n";
     let stored = "[[case]]\nname = 'c'\nlog = 'c.jsonl'\ncheck = [{ max_turns = 1 }]\n";
-    let machine = Machine::new()
-        .with_file(
-            "neuraxis.toml",
-            "[models.reasoning]\nprovider = 'offline'\n",
-        )
-        .with_file("evals.toml", case)
+    let machine = Machine::offline_with_cases(case)
         .with_file("files.toml", [case, recorded, stored].concat());
     let eval = ["eval", "evals.toml", "--out", "base.json"];
     let done = machine.run(eval);
@@ -217,12 +206,7 @@ fn results_replace_nothing_that_is_read_or_recorded_to() {
 #[test]
 fn results_go_behind_what_stands_in_the_log_of_standard_output() {
     let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ tool_called = 'current_time' }]\n";
-    let machine = Machine::new()
-        .with_file(
-            "neuraxis.toml",
-            "[models.reasoning]\nprovider = 'offline'\n",
-        )
-        .with_file("evals.toml", case);
+    let machine = Machine::offline_with_cases(case);
     for (name, link) in [("out.log", "/dev/stdout"), ("err.log", "/dev/stderr")] {
         let log = fs::File::create(machine.path(name)).unwrap();
         std::io::Write::write_all(&mut &log, b"before\n").unwrap();
@@ -244,12 +228,7 @@ fn who_may_read_new_results_is_for_the_umask_to_say() {
     use std::os::unix::fs::PermissionsExt;
 
     let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\ncheck = [{ tool_called = 'current_time' }]\n";
-    let machine = Machine::new()
-        .with_file(
-            "neuraxis.toml",
-            "[models.reasoning]\nprovider = 'offline'\n",
-        )
-        .with_file("evals.toml", case);
+    let machine = Machine::offline_with_cases(case);
     for (umask, mode) in [("077", 0o600), ("002", 0o664)] {
         let file = format!("{umask}.json");
         let script = format!("umask {umask}; exec \"$0\" eval evals.toml --out {file}");

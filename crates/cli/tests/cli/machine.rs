@@ -42,6 +42,13 @@ impl Machine {
         Self { folder }
     }
 
+    /// Makes one whose model answers by rules, and that has a file of cases.
+    pub(crate) fn offline_with_cases(cases: &str) -> Self {
+        let models = "[models.reasoning]\nprovider = 'offline'\n";
+        let machine = Self::new().with_file("neuraxis.toml", models);
+        machine.with_file("evals.toml", cases)
+    }
+
     /// Adds a file to the working directory. A `neuraxis.toml` is the user's own work, and trusted.
     pub(crate) fn with_file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         fs::write(self.path(name), &content).unwrap();
