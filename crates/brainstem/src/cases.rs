@@ -106,6 +106,14 @@ impl CaseFile {
     pub fn from_toml(source: &str, text: &str) -> Result<Self, PolicyError> {
         let syntax = |error: &toml::de::Error| PolicyError::syntax(text, error);
         let mut table: toml::Table = toml::from_str(text).map_err(|error| syntax(&error))?;
+        if table.contains_key("cases") {
+            let at = text.lines().position(|line| line.contains("cases"));
+            return Err(PolicyError::Syntax {
+                line: at.unwrap_or_default() + 1,
+                column: 1,
+                message: "unknown field `cases`: each case is a section [[case]]".to_owned(),
+            });
+        }
         let cases: Cases = toml::from_str(text).map_err(|error| syntax(&error))?;
         for other in Self::OTHERS {
             table.remove(other);

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use neuraxis_core::{AgentName, ToolChoice, ToolName, ToolSpec};
 
-use crate::config::{AgentConfig, OpeningConfig, Permission};
+use crate::config::{AgentConfig, OpeningConfig};
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
-use crate::rules::{Arguments, COMMANDS, CommandPattern, GLOBS, Names, ToolPatterns};
+use crate::rules::{Arguments, COMMANDS, Names, ToolPatterns};
 
 /// The most tools that a message lists.
 const MAX_KNOWN: usize = 20;
@@ -127,60 +127,6 @@ impl Policy {
         found
     }
 
-    /// Says of the rules about commands what their author should know: which patterns allow programs that write or read
-    /// elsewhere or run others, and which have a word that is one in quotes alone. The key it is about comes first. What is to
-    /// be said of several patterns is said once: of all of them that one rule has, and of those of later rules with the key
-    /// under which it was said.
-    #[must_use]
-    pub fn cautions(&self) -> Vec<(String, String)> {
-        let mut found = Vec::new();
-        let mut said: Vec<(String, String)> = Vec::new();
-        for (name, rule) in &self.config.rules {
-            let key = format!("rules.{name}.commands");
-            let allows = rule.answer == Some(Permission::Allow);
-            for (caution, patterns) in cautions_about(rule.commands.iter().flatten(), allows) {
-                let patterns = patterns.join(", ");
-                let before = said.iter().find(|(known, _)| *known == caution);
-                let text = match before {
-                    Some((_, before)) => format!("{patterns}: as said of {before}"),
-                    None => format!("{patterns}: {caution}"),
-                };
-                if before.is_none() {
-                    said.push((caution, key.clone()));
-                }
-                found.push((key.clone(), text));
-            }
-        }
-        found
-    }
-
-    /// Says of the rules that ask about paths or deny them for which of the given tools they hold only in part: those that read
-    /// whole folders also read what is in them from above. The key it is about comes first.
-    #[must_use]
-    pub fn cautions_about_folders(&self, tools: &[ToolSpec]) -> Vec<(String, String)> {
-        let mut found = Vec::new();
-        for (name, rule) in &self.config.rules {
-            let (Some(_), Some(patterns)) = (&rule.paths, &rule.tools) else {
-                continue;
-            };
-            let at = format!("rules.{name}.paths");
-            let Ok(patterns) = ToolPatterns::check(&at, patterns) else {
-                continue;
-            };
-            let is_meant = |tool: &&ToolSpec| patterns.matches(&tool.name) && reads_folders(tool);
-            let read: Vec<&ToolName> = tools.iter().filter(is_meant).map(|it| &it.name).collect();
-            if !read.is_empty() && rule.answer != Some(Permission::Allow) {
-                let read = names::Listed(&read);
-                let text = format!(
-                    "{read}: a call is known by the folder or file that it names; one that names a folder above, or no path, \
-                     reads what is in there all the same"
-                );
-                found.push((at, text));
-            }
-        }
-        found
-    }
-
     /// Returns all patterns of tool names, with the keys they stand under.
     fn tool_patterns(&self) -> Vec<(String, &str)> {
         let mut lists = Vec::new();
@@ -253,30 +199,6 @@ impl AgentConfig {
     }
 }
 
-/// Returns what the author of a rule about commands by these patterns should know, each with the patterns that it is about, in
-/// quotes.
-fn cautions_about<'a>(
-    patterns: impl Iterator<Item = &'a String>,
-    allows: bool,
-) -> Vec<(String, Vec<String>)> {
-    let mut found: Vec<(String, Vec<String>)> = Vec::new();
-    for pattern in patterns {
-        let Ok(checked) = CommandPattern::parse(pattern) else {
-            continue;
-        };
-        let of_allowing = allows.then(|| checked.caution()).flatten();
-        let cautions = checked.caution_about_quotes().into_iter();
-        for caution in cautions.chain(of_allowing) {
-            let quoted = format!("\"{}\"", names::shown(pattern));
-            match found.iter_mut().find(|(known, _)| *known == caution) {
-                Some((_, about)) => about.push(quoted),
-                None => found.push((caution, vec![quoted])),
-            }
-        }
-    }
-    found
-}
-
 /// Says that a pattern names none of the given tools, if that is so.
 fn unknown_tool(at: String, pattern: &str, tools: &[ToolName]) -> Option<PolicyError> {
     let checked = ToolPatterns::check(&at, &[pattern.to_owned()]).ok()?;
@@ -312,12 +234,6 @@ fn is_closed(tool: &ToolSpec) -> bool {
     !others.is_unclear
         && others.found.len() >= objects.max(1)
         && others.found.iter().all(|allowed| *allowed == "false")
-}
-
-/// Tells whether a tool reads whole folders: it takes a glob for what of them to read.
-fn reads_folders(tool: &ToolSpec) -> bool {
-    let schema = Arguments::read(&tool.parameters);
-    schema.has_any(Names::Usual(&GLOBS))
 }
 
 /// Tells whether a tool may take one of the given arguments, as far as its schema says.

@@ -112,7 +112,10 @@ impl Policy {
         let tool = call.tool;
         if !decision.offers(&tool.name) {
             let rule = self.rule_denying(tool, &decision.mode, &decision.channel);
-            let cause = rule.map_or(Cause::NotOffered, Cause::Rule);
+            let answers = self.modes.get(&decision.mode).map(|mode| &mode.tools);
+            let denying = answers.filter(|answers| answers.answer(tool) == Permission::Deny);
+            let by_mode = denying.map_or(Cause::NotOffered, Cause::Mode);
+            let cause = rule.map_or(by_mode, Cause::Rule);
             return Assessment::of(Finding::deny(cause));
         }
         let Some(mode) = self.modes.get(&decision.mode) else {

@@ -58,6 +58,7 @@ mod agents;
 mod budget;
 mod cases;
 mod catalog;
+mod cautions;
 mod config;
 mod decide;
 mod error;

@@ -157,7 +157,16 @@ pub(super) fn absent_tools(
         let why = if let Some((server, _)) = pattern.split_once(SERVER_SEPARATOR) {
             match mcp.servers.get(server) {
                 Some(section) if section.enabled => {
-                    format!("{key}: MCP server {server} offers no tool \"{pattern}\" now")
+                    let own = format!("{server}{SERVER_SEPARATOR}");
+                    let answered = tools.iter().any(|tool| tool.as_str().starts_with(&own));
+                    match answered {
+                        true => {
+                            format!("{key}: MCP server {server} offers no tool \"{pattern}\" now")
+                        }
+                        false => format!(
+                            "{key}: MCP server {server} has not said whether it offers \"{pattern}\""
+                        ),
+                    }
                 }
                 _ => format!("{key}: no server is configured that has \"{pattern}\""),
             }

@@ -138,3 +138,12 @@ fn a_case_is_about_the_tool_as_it_is_and_fails_where_there_is_none() {
     // Of a server that need not be connected.
     assert_eq!(run(&case("shop__buy", "ask")), None);
 }
+
+#[test]
+fn cases_in_a_list_of_another_name_are_told_where_they_belong() {
+    let text = "[models.reasoning]\nprovider = 'openai'\n\n[[cases]]\ntool = 'read_file'\n";
+    let error = CaseFile::from_toml("cases.toml", text)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("[[case]]") && error.contains('4'), "{error}");
+}

@@ -69,6 +69,13 @@ fn a_tool_that_the_decision_does_not_offer_is_denied_however_harmless() {
             rule: None,
         }
     );
+    // Where the mode is why, what it is about the tool that the mode denies is said.
+    let reaching = open_world(tool("read_file", ToolClass::ReadOnly));
+    let text = "[modes.exploratory.tools]\nopen_world = 'deny'";
+    let Verdict::Deny { reason, .. } = judge(&layered(text), &decision, &reaching) else {
+        panic!("not denied");
+    };
+    assert!(reason.contains("it reaches outside"), "{reason}");
 }
 
 #[test]
@@ -167,7 +174,7 @@ fn a_rule_about_what_is_in_a_folder_holds_for_the_folder_itself_and_for_globs_th
     ] {
         assert_eq!(judged("search_files", arguments), "deny", "{arguments}");
     }
-    // What lies above is not told by the arguments alone: `cautions_about_folders` says so.
+    // What lies above is not told by the arguments alone: `cautions_about_tools` says so.
     for arguments in [
         "{}",
         r#"{"path":"src","glob":"*.rs"}"#,
@@ -192,7 +199,7 @@ fn the_author_of_a_rule_about_paths_is_warned_of_tools_that_read_whole_folders()
     let tools = [search, tool("read_file", ToolClass::ReadOnly)];
     let cautions = |answer: &str, names: &str| {
         let rule = format!("answer = '{answer}'\ntools = [{names}]\npaths = ['private/**']");
-        layered(&format!("[rules.r]\n{rule}")).cautions_about_folders(&tools)
+        layered(&format!("[rules.r]\n{rule}")).cautions_about_tools(&tools)
     };
     for answer in ["ask", "deny"] {
         let found = cautions(answer, "'*'");
@@ -204,4 +211,43 @@ fn the_author_of_a_rule_about_paths_is_warned_of_tools_that_read_whole_folders()
         assert!(cautions(answer, "'read_file'").is_empty());
     }
     assert!(cautions("allow", "'*'").is_empty());
+}
+
+#[test]
+fn the_author_of_a_rule_about_paths_or_hosts_is_warned_of_tools_that_run_commands() {
+    let schema =
+        r#"{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"}}}"#;
+    let mut run = tool("run_command", ToolClass::Irreversible);
+    run.parameters = JsonText::from_text(schema);
+    let tools = [run];
+    let cautions = |rule: &str| {
+        let rule = format!("[rules.r]\ntools = ['run_command']\n{rule}");
+        let found = layered(&rule).cautions_about_tools(&tools).into_iter();
+        found.map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        cautions("answer = 'deny'\npaths = ['private/**']"),
+        ["rules.r.paths"]
+    );
+    assert_eq!(
+        cautions("answer = 'ask'\nhosts = ['evil.example']"),
+        ["rules.r.hosts"]
+    );
+    let of_commands = "answer = 'deny'\ncommands = ['rm **']\ncwd = ['private/**']";
+    assert!(cautions(of_commands).is_empty());
+}
+
+#[test]
+fn the_author_of_a_rule_for_a_mode_that_denies_its_tools_is_warned() {
+    let tools = [tool("run_command", ToolClass::Irreversible)];
+    let cautions = |modes: &str| {
+        let text = format!(
+            "[modes.looking]\nroles = ['*']\ntools = {{ read_only = 'allow' }}\n\n\
+             [rules.r]\nanswer = 'allow'\ntools = ['run_command']\nmodes = [{modes}]"
+        );
+        layered(&text).cautions_about_tools(&tools)
+    };
+    assert_eq!(cautions("'looking'").len(), 1);
+    assert!(cautions("'looking', 'moderate'").is_empty());
+    assert!(Policy::built_in().cautions_about_tools(&tools).is_empty());
 }

@@ -59,7 +59,7 @@ pub(super) fn why_nothing(asked: &Asked, columns: usize) -> String {
         "what this call does cannot be told for certain"
     } else if asks(AskCause::Rule) {
         "the rule wants each of these calls asked about"
-    } else if asks(AskCause::Layer) || (asks(AskCause::Mode) && !asked.annotations.open_world) {
+    } else if asks(AskCause::Layer) || (asks(AskCause::Mode) && !asked.reaches_out) {
         "the mode remembers no answer about such calls"
     } else if asks(AskCause::Mode) {
         "it brings what strangers write, after which such calls are asked about again"
@@ -73,7 +73,7 @@ pub(super) fn why_nothing(asked: &Asked, columns: usize) -> String {
 pub(super) fn rule(asked: &Asked, columns: usize) -> String {
     let rule = asked.rule_allowing.as_deref().unwrap_or_default();
     let rule = plain_to_see(rule);
-    let how = "In neuraxis.toml of your configuration folder this rule lets calls like it run unasked, in all projects (`neuraxis help policy`):";
+    let how = "In your configuration (neuraxis.toml in its folder, or the file of --config) this rule lets calls like it run unasked, in all projects (`neuraxis help policy`):";
     format!("{}\n\n{rule}\n", broken(how, columns, ""))
 }
 

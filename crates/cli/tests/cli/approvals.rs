@@ -358,3 +358,28 @@ fn a_run_that_nobody_can_read_is_named_where_what_waits_is_listed() {
     let of_session = run(&["approvals", "list", "--session", "s"]);
     assert!(of_session.stderr.contains(&warning), "{of_session:?}");
 }
+
+#[test]
+fn a_call_whose_channel_is_not_configured_here_goes_on_waiting() {
+    let machine = Machine::new().with_file(
+        "mine.toml",
+        "[channels.mine]\nrole = 'reasoning'\ntools = ['current_time']\n",
+    );
+    let there =
+        |arguments: &[&str]| run(&machine, &[&["--config", "mine.toml"], arguments].concat());
+    let ask = ["ask", "--channel", "mine", "--wait", "What time is it?"];
+    there(&ask).complaint(5);
+    let list = run(&machine, &["approvals", "list", "--format", "json"]).stdout_of(0);
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    let text = |key: &str| list[0][key].as_str().unwrap();
+    let (id, question) = (text("run_id"), text("question"));
+    for verb in ["approve", "deny"] {
+        let refused = run(&machine, &["approvals", verb, id, question]).complaint(2);
+        assert!(
+            refused.contains("channel mine, which is not configured"),
+            "{refused}"
+        );
+    }
+    let allowed = there(&["approvals", "approve", id, question]);
+    assert!(allowed.stdout_of(0).contains("It is "));
+}

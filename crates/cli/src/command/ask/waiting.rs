@@ -26,7 +26,8 @@ pub(super) fn turned_away(put_off: &str, causes: &[AskCause]) -> CommandError {
 fn how_to_allow(put_off: &str, causes: &[AskCause]) -> String {
     let asks = |cause| causes.contains(&cause);
     let why = if asks(AskCause::UntrustedContent) {
-        "no rule lifts that, since untrusted content is why: of a tool that brings none, say `open_world = false` in [trust.NAME]"
+        "no rule lifts that, since untrusted content is why: `after_untrusted` of its mode says what such calls get, and \
+         `open_world = false` in [trust.NAME] that a server's tool brings none"
     } else if asks(AskCause::Layer) {
         "no rule lifts that, since a layer above the mode asks, such as a project's own file: change that one"
     } else if asks(AskCause::Rule) {

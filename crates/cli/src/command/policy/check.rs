@@ -70,7 +70,7 @@ impl Check {
             output.line(&format!("{origin}: {error}"))?;
         }
         let cautions = config.policy().cautions().into_iter();
-        let about_folders = config.policy().cautions_about_folders(&specs);
+        let about_folders = config.policy().cautions_about_tools(&specs);
         for (key, caution) in cautions.chain(about_folders) {
             let origin = config.origin(&key);
             output.line(&format!("{origin}: warning: {key}: {caution}"))?;

@@ -1,0 +1,150 @@
+//! What the author of a policy should know of rules that can be used, but may not mean what they seem to.
+
+use neuraxis_core::ToolSpec;
+
+use crate::config::{Permission, RuleConfig};
+use crate::names;
+use crate::policy::Policy;
+use crate::rules::{Arguments, COMMANDS, CommandPattern, GLOBS, Names, ToolAnswers, ToolPatterns};
+
+impl Policy {
+    /// Says of the rules about commands what their author should know: which patterns allow programs that write or read
+    /// elsewhere or run others, and which have a word that is one in quotes alone. The key it is about comes first. What is to
+    /// be said of several patterns is said once: of all of them that one rule has, and of those of later rules with the key
+    /// under which it was said.
+    #[must_use]
+    pub fn cautions(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut said: Vec<(String, String)> = Vec::new();
+        for (name, rule) in &self.config.rules {
+            let key = format!("rules.{name}.commands");
+            let allows = rule.answer == Some(Permission::Allow);
+            for (caution, patterns) in cautions_about(rule.commands.iter().flatten(), allows) {
+                let patterns = patterns.join(", ");
+                let before = said.iter().find(|(known, _)| *known == caution);
+                let text = match before {
+                    Some((_, before)) => format!("{patterns}: as said of {before}"),
+                    None => format!("{patterns}: {caution}"),
+                };
+                if before.is_none() {
+                    said.push((caution, key.clone()));
+                }
+                found.push((key.clone(), text));
+            }
+        }
+        found
+    }
+
+    /// Says of the rules for the given tools what their author should know: for which of them a rule about paths or hosts sees
+    /// less than it seems to, and which rules allow what their modes deny. The key it is about comes
+    /// first.
+    #[must_use]
+    pub fn cautions_about_tools(&self, tools: &[ToolSpec]) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for (name, rule) in &self.config.rules {
+            let at = format!("rules.{name}");
+            let Some(patterns) = &rule.tools else {
+                continue;
+            };
+            let Ok(patterns) = ToolPatterns::check(&at, patterns) else {
+                continue;
+            };
+            let named = tools.iter().filter(|tool| patterns.matches(&tool.name));
+            let named: Vec<&ToolSpec> = named.collect();
+            let cautions = match rule.answer {
+                Some(Permission::Allow) if self.is_dead(rule, &named) => {
+                    let why =
+                        "these modes deny the tools, and no rule lifts that: it allows nothing";
+                    vec![("modes", why.to_owned())]
+                }
+                Some(Permission::Allow) => Vec::new(),
+                _ => seen_in_part(rule, &named),
+            };
+            found.extend(
+                cautions
+                    .into_iter()
+                    .map(|(key, said)| (format!("{at}.{key}"), said)),
+            );
+        }
+        found
+    }
+
+    /// Tells whether a rule is for modes alone that deny all of some tools.
+    fn is_dead(&self, rule: &RuleConfig, named: &[&ToolSpec]) -> bool {
+        let modes = rule.modes.iter().flatten();
+        let modes: Vec<_> = modes.filter_map(|mode| self.modes.get(mode)).collect();
+        let denies = |answers: &ToolAnswers| {
+            let mut answered = named.iter().map(|tool| answers.answer(tool));
+            answered.all(|answer| answer == Permission::Deny)
+        };
+        !named.is_empty() && !modes.is_empty() && modes.iter().all(|mode| denies(&mode.tools))
+    }
+}
+
+/// Says of which tools a rule that asks or denies sees only a part of what they read or reach.
+fn seen_in_part(rule: &RuleConfig, named: &[&ToolSpec]) -> Vec<(&'static str, String)> {
+    let that_take = |names: &[&str]| {
+        let takes = |tool: &&&ToolSpec| takes(tool, names);
+        let these: Vec<_> = named.iter().filter(takes).map(|it| &it.name).collect();
+        (!these.is_empty()).then(|| names::Listed(&these).to_string())
+    };
+    let mut found = Vec::new();
+    if rule.paths.is_some()
+        && let Some(read) = that_take(&GLOBS)
+    {
+        let text = format!(
+            "{read}: a call is known by the folder or file that it names; one that names a folder above, or no path, reads \
+             what is in there all the same"
+        );
+        found.push(("paths", text));
+    }
+    for (key, is_given, what) in [
+        (
+            "paths",
+            rule.paths.is_some(),
+            "files a command reads and writes",
+        ),
+        ("hosts", rule.hosts.is_some(), "hosts a command reaches"),
+    ] {
+        if is_given
+            && rule.commands.is_none()
+            && rule.arguments.is_none()
+            && let Some(run) = that_take(&COMMANDS)
+        {
+            let text = format!(
+                "{run}: which {what} is not looked at; a rule by `commands` is about what runs"
+            );
+            found.push((key, text));
+        }
+    }
+    found
+}
+
+/// Tells whether the schema of a tool names one of the given arguments.
+fn takes(tool: &ToolSpec, names: &[&str]) -> bool {
+    Arguments::read(&tool.parameters).has_any(Names::Usual(names))
+}
+
+/// Returns what the author of a rule about commands by these patterns should know, each with the patterns that it is about, in
+/// quotes.
+fn cautions_about<'a>(
+    patterns: impl Iterator<Item = &'a String>,
+    allows: bool,
+) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for pattern in patterns {
+        let Ok(checked) = CommandPattern::parse(pattern) else {
+            continue;
+        };
+        let of_allowing = allows.then(|| checked.caution()).flatten();
+        let cautions = checked.caution_about_quotes().into_iter();
+        for caution in cautions.chain(of_allowing) {
+            let quoted = format!("\"{}\"", names::shown(pattern));
+            match found.iter_mut().find(|(known, _)| *known == caution) {
+                Some((_, about)) => about.push(quoted),
+                None => found.push((caution, vec![quoted])),
+            }
+        }
+    }
+    found
+}
