@@ -156,7 +156,8 @@ impl LlmClient for LlamaClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         let (request, extra) = self.shape.of(request);
         let filter = self.respelled(&request);
-        self.chat.respond_with(&request, ctx, &extra, filter).await
+        let reply = self.chat.respond_with(&request, ctx, &extra, filter).await;
+        reply.inspect_err(|error| self.context.note(error))
     }
 
     async fn stream_respond(
@@ -166,7 +167,8 @@ impl LlmClient for LlamaClient {
     ) -> Result<ReplyStream, LlmError> {
         let (request, extra) = self.shape.of(request);
         let filter = self.respelled(&request);
-        self.chat.stream_with(&request, ctx, &extra, filter).await
+        let reply = self.chat.stream_with(&request, ctx, &extra, filter).await;
+        reply.inspect_err(|error| self.context.note(error))
     }
 
     fn info(&self) -> ModelInfo {

@@ -1,4 +1,5 @@
-//! How much context a model has and what it sees and hears, as its server tells: asked once, when it is first needed.
+//! How much context a model has and what it sees and hears, as its server tells: asked when it is first needed, and again
+//! before something is refused for it, since a server may be started anew with more.
 //!
 //! What a server was built or started for counts, not what its model was trained for.
 
@@ -50,29 +51,43 @@ impl Context {
         Some(self.tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
     }
 
-    /// Asks the server what its model takes besides text, unless it is known already or was asked in vain a moment ago.
-    /// Only a llama-server tells.
+    /// Takes note of the context that a server names where a request exceeds it: it may have been started anew, with less.
+    pub(crate) fn note(&self, error: &LlmError) {
+        if let LlmErrorKind::ContextOverflow {
+            limit: Some(limit @ 1..),
+            ..
+        } = error.kind
+        {
+            self.tokens.store(limit, Ordering::Relaxed);
+        }
+    }
+
+    /// Asks the server what its model takes besides text, unless it was asked in vain a moment ago. Only a llama-server tells.
     pub(crate) async fn learn_media(&self, endpoint: &Endpoint, server: Server, chat: &ChatClient) {
+        let known = chat.media();
         let mut asked = self.asked_media.lock().await;
         let in_vain = asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER);
-        let is_known = || chat.media() != MediaTypes::Unknown;
-        if in_vain || is_known() || server != Server::LlamaServer {
+        // It may have been asked by another run meanwhile.
+        if in_vain || chat.media() != known || server != Server::LlamaServer {
             return;
         }
         let told = of_slot(&Questions::new(endpoint, TOLD_WITHIN), chat).await;
         let is_away = told.as_ref().is_err_and(|error| {
             matches!(error.kind, LlmErrorKind::Loading | LlmErrorKind::Connection)
         });
-        if !is_known() && !is_away {
+        let is_untold = told.is_err() || chat.media() == MediaTypes::Unknown;
+        if is_untold && !is_away {
             *asked = Some(Instant::now());
         }
     }
 
-    /// Asks the server, unless it is known already or was asked in vain a moment ago.
+    /// Asks the server, unless it was asked in vain a moment ago.
     pub(crate) async fn learn(&self, endpoint: &Endpoint, server: Server, chat: &ChatClient) {
+        let known = self.known();
         let mut asked = self.asked.lock().await;
         let in_vain = asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER);
-        if in_vain || self.known().is_some() {
+        // It may have been asked by another run meanwhile.
+        if in_vain || self.known() != known {
             return;
         }
         let questions = Questions::new(endpoint, TOLD_WITHIN);

@@ -124,11 +124,10 @@ impl Agent {
         let history: Transcript = messages.into_iter().collect();
         // What was said before may go.
         let latest = history.messages().last().map(std::slice::from_ref);
-        engine.fit(
-            &mut spec,
-            latest.unwrap_or_default(),
-            said.as_deref().unwrap_or_default(),
-        )?;
+        let asked = said.as_deref().unwrap_or_default();
+        engine
+            .fit(&mut spec, latest.unwrap_or_default(), asked)
+            .await?;
         go_on_with(&mut spec.root, &[], &history);
         spec.trace = engine.trace_of(run_id, self.trace.clone());
         let scope = RunScope {

@@ -18,7 +18,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`RequestError::TooLarge`] if the messages do not fit without any tool.
-    pub(crate) fn fit(
+    pub(crate) async fn fit(
         &self,
         spec: &mut RunSpec,
         messages: &[Arc<Message>],
@@ -30,6 +30,9 @@ impl Engine {
         let root = &mut spec.root;
         let size = root.request_size(messages);
         let decision = spec.decision.as_deref();
+        if root.context_tokens.is_some_and(|it| size.exceeds(it)) {
+            self.learn_context_again(root, decision).await;
+        }
         if let Some(context_tokens) = root.context_tokens
             && size.exceeds(context_tokens)
             && let Some(model) = self.smallest_model(root, decision)
@@ -108,6 +111,23 @@ impl Engine {
                 model.learn_context().await;
             }
         }
+    }
+
+    /// Lets the models that may serve an agent find out once more how much context they have: their servers may have been
+    /// started anew, with more. An agent that was given less than they have keeps that.
+    async fn learn_context_again(&self, agent: &mut AgentSpec, decision: Option<&Decision>) {
+        let besides = decision.into_iter().flat_map(roles_besides);
+        let roles: Vec<&Role> = agent.turn_roles().chain(besides).collect();
+        let smallest = || self.smallest_context(roles.iter().copied(), decision);
+        if agent.context_tokens != smallest() {
+            return;
+        }
+        for role in &roles {
+            if let Some((_, model)) = self.model(role, decision) {
+                model.learn_context().await;
+            }
+        }
+        agent.context_tokens = smallest();
     }
 
     /// Gives an agent no more context than the smallest model has that may come to serve it.

@@ -85,13 +85,11 @@ impl Engine {
         if request.media().next().is_none() {
             return Ok(None);
         }
+        let media: Vec<&MediaPart> = request.media().map(|(_, part)| part).collect();
         let mut roles = Vec::new();
         for role in &self.roles {
-            let taken = self.media_of(role).await;
-            if !request
-                .media()
-                .any(|(_, part)| taken.refuses(&part.media_type))
-            {
+            let taken = self.media_of(role, &media).await;
+            if !media.iter().any(|part| taken.refuses(&part.media_type)) {
                 roles.push(role.clone());
             }
         }
@@ -149,7 +147,7 @@ impl Engine {
 
     /// Checks that the model that serves a role takes an image or a file.
     async fn takes(&self, role: &Role, part: &MediaPart) -> Result<(), AttachmentError> {
-        let takes = self.media_of(role).await;
+        let takes = self.media_of(role, &[part]).await;
         match self.model(role, None) {
             Some((_, model)) if takes.refuses(&part.media_type) => Err(AttachmentError::NotTaken {
                 model: model.info().model,
@@ -159,12 +157,15 @@ impl Engine {
         }
     }
 
-    /// Returns which media the model takes that serves a role; its server is asked if that is not known.
-    async fn media_of(&self, role: &Role) -> MediaTypes {
+    /// Returns which media the model takes that serves a role. Its server is asked if that is not known, and if it is said not to
+    /// take these: it may have been started anew.
+    async fn media_of(&self, role: &Role, sent: &[&MediaPart]) -> MediaTypes {
         let Some((_, model)) = self.model(role, None) else {
             return MediaTypes::Unknown;
         };
-        if model.info().media == MediaTypes::Unknown {
+        let known = model.info().media;
+        let is_refused = sent.iter().any(|part| known.refuses(&part.media_type));
+        if is_refused || known == MediaTypes::Unknown {
             model.learn_media().await;
         }
         model.info().media

@@ -210,7 +210,8 @@ impl Runs {
         let messages = spec.messages.clone();
         self.parts
             .engine
-            .fit(&mut spec, &messages, &request.message)?;
+            .fit(&mut spec, &messages, &request.message)
+            .await?;
         let shared = records.iter().filter(|record| record.turn <= turn);
         let earlier = offered_tools(shared.map(Arc::as_ref));
         go_on_with(&mut spec.root, &earlier, &seed);

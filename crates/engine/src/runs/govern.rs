@@ -294,7 +294,8 @@ impl Runs {
         let run_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(run_id, request, decision).await?;
         let latest = request.join(&mut spec)?;
-        self.parts.engine.fit(&mut spec, &latest, &request.said())?;
+        let engine = &self.parts.engine;
+        engine.fit(&mut spec, &latest, &request.said()).await?;
         Ok(Arc::new(spec))
     }
 

@@ -1,16 +1,18 @@
 //! Images and files, attached to messages and returned by tools.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
-    MediaPart, MediaTypes, Message, ModelRef, Part, Role, RunStatus, ToolOutput, Transcript, Turn,
+    LlmError, MediaPart, MediaTypes, Message, ModelRef, ModelRequest, Part, Reply, Role, RunStatus,
+    ToolOutput, Transcript, Turn,
 };
 use neuraxis_engine::{
     Brought, ForkOptions, Orchestrator, RequestError, RequestPart, attachment, replay,
 };
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::SessionIndex as _;
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, SessionIndex as _, async_trait};
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{builder, hear, history, request, session, with_tools};
@@ -271,6 +273,65 @@ async fn every_model_that_serves_a_turn_has_to_take_what_an_agent_alone_is_given
                 assert!(!is_taken, "{setting}");
                 assert!(error.to_string().contains("test/reader"), "{error}");
             }
+        }
+    }
+}
+
+/// A model whose server was started anew, with more context and so that it sees, which it says when it is asked.
+#[derive(Debug)]
+struct StartedAnew {
+    model: ScriptedModel,
+    tells_context: AtomicBool,
+    tells_media: AtomicBool,
+}
+
+#[async_trait]
+impl LlmClient for StartedAnew {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        self.model.respond(request, ctx).await
+    }
+
+    fn info(&self) -> ModelInfo {
+        let mut info = self.model.info();
+        if self.tells_context.load(Ordering::SeqCst) {
+            info.context_tokens = Some(16_000);
+        }
+        if self.tells_media.load(Ordering::SeqCst) {
+            info.media = IMAGES;
+        }
+        info
+    }
+
+    async fn learn_context(&self) {
+        self.tells_context.store(true, Ordering::SeqCst);
+    }
+
+    async fn learn_media(&self) {
+        self.tells_media.store(true, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_started_anew_is_asked_once_more_before_anything_is_refused_for_it() {
+    let long = "word ".repeat(4_000);
+    for is_alone in [false, true] {
+        let model = Arc::new(StartedAnew {
+            model: named("seer", MediaTypes::NONE).with_context(1_000),
+            tells_context: AtomicBool::new(false),
+            tells_media: AtomicBool::new(false),
+        });
+        let parts = vec![Part::text(long.as_str()), Part::Media(picture())];
+        if is_alone {
+            let builder = Orchestrator::builder().model(Role::REASONING, model);
+            let agent = builder.build_agent().unwrap();
+            let done = agent.run(vec![Message::User { parts }], None).await;
+            assert_eq!(done.unwrap().content, "seer");
+        } else {
+            let builder = builder(ScriptedModel::new()).model(Role::REASONING, model);
+            let orchestrator = builder.build().unwrap();
+            let asked = request(&long).attach(picture());
+            let heard = hear(&orchestrator, asked).await;
+            heard.assert_valid(RunStatus::Done);
         }
     }
 }

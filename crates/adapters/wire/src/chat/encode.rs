@@ -5,7 +5,7 @@ mod media;
 mod message;
 mod object;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use neuraxis_core::{
@@ -38,11 +38,11 @@ pub(super) struct Encoder {
     tools: ToolsCache,
     refused: Mutex<Refused>,
     /// What its server says it takes.
-    media: OnceLock<MediaTypes>,
+    media: Mutex<Option<MediaTypes>>,
 }
 
-/// What a server has refused, each for good. Requests may be under way together: whether one is worth another try depends on
-/// what had been refused when it was sent, and not on whether it is the first.
+/// What a server has refused, each for good; media until it says that it takes some. Requests may be under way together: whether
+/// one is worth another try depends on what had been refused when it was sent, and not on whether it is the first.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Refused {
     /// A system message that is not the first.
@@ -89,7 +89,7 @@ impl Encoder {
             prefixes: PrefixCache::default(),
             tools: ToolsCache::new(dialect.strict_tools, PropertyNames::Any, write_tool),
             refused: Mutex::default(),
-            media: OnceLock::new(),
+            media: Mutex::default(),
         }
     }
 
@@ -239,14 +239,19 @@ impl Encoder {
 
     /// Takes note of what its server says it takes.
     pub(super) fn learn_media(&self, media: MediaTypes) {
-        // What was heard first stays.
-        let _ = self.media.set(media);
+        // One that was started anew may take what it refused.
+        if media != MediaTypes::NONE {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            refused.media = false;
+        }
+        *self.media.lock().unwrap_or_else(PoisonError::into_inner) = Some(media);
     }
 
     pub(super) fn media(&self) -> MediaTypes {
+        let told = *self.media.lock().unwrap_or_else(PoisonError::into_inner);
         match self.refused().media {
             true => MediaTypes::NONE,
-            false => self.media.get().copied().unwrap_or(self.dialect.media),
+            false => told.unwrap_or(self.dialect.media),
         }
     }
 

@@ -700,6 +700,10 @@ fn an_image_in_a_history_is_left_out_for_a_model_that_takes_none_once_its_server
         content()[1],
         json!({"type": "text", "text": "[image/png, 3 bytes: left out, since this model does not take it]"})
     );
+    // Started anew, it may take them; what it refused before counts no more.
+    assert!(encoder.leave_media_out(&request, Refused::default()));
+    encoder.learn_media(MediaTypes::Only(&["image/png"]));
+    assert_eq!(content()[1]["type"], "image_url");
 }
 
 #[test]
