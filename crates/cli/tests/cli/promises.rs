@@ -136,7 +136,8 @@ fn a_server_that_says_nothing_until_the_time_is_up_is_named_as_the_reason() {
     let deadline = "modes.moderate.deadline=1s";
     let done = run(&machine, &["ask", "--set", deadline, "Are you there?"]);
     assert!(
-        done.stderr.contains("No model answered in all that time"),
+        done.stderr
+            .contains("No model came to the end of a reply in that time"),
         "{done:?}"
     );
 }

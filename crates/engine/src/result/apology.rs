@@ -128,8 +128,9 @@ fn unanswered(records: &[Arc<Record>]) -> Option<&RunStarted> {
     }
 }
 
-/// What is told of a run whose time was up before any model had answered.
-pub(super) const SILENCE: &str = "No model answered in all that time: check that its server is neither stuck nor overloaded, or allow a longer deadline.";
+/// What is told of a run whose time was up before any model had answered. One may have begun to: what was shown of its reply is
+/// taken back.
+pub(super) const SILENCE: &str = "No model came to the end of a reply in that time: check that its server is neither stuck nor overloaded, or allow a longer deadline (modes.MODE.deadline).";
 
 /// Tells whether the root agent asked models and got neither a reply nor an error.
 pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
