@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::core::LlmErrorKind;
-use neuraxis_app::{Candidate, ModelError, candidates, discover};
+use neuraxis_app::{Candidate, ModelError, PassedOver, Readiness, candidates, discover};
 use toml_edit::{Table, value};
 
 use super::mcp::Edited;
@@ -47,6 +47,9 @@ const UNUSABLE: &str =
 const UNREACHABLE: &str =
     "start it, or see to the network and its address, and run `neuraxis setup` again";
 
+/// What to do about one that says nothing of its models yet.
+const LOADING: &str = "wait a moment, and run `neuraxis setup` again";
+
 const EXAMPLES: &str = "\
 Examples:
   neuraxis setup
@@ -77,7 +80,10 @@ impl SetUp {
         let found = candidates(&loaded.config, &environment).await;
         progress.hide();
         let chosen = match found.as_slice() {
-            [] => return Err(nothing_found()),
+            [] => {
+                let seen = discover(&loaded.config, &environment).await;
+                return Err(nothing_found(&seen.passed_over));
+            }
             [only] => only,
             several => self.choose(several)?,
         };
@@ -182,9 +188,15 @@ fn numbered<'a, T>(list: &'a [T], number: &str) -> Result<&'a T, CommandError> {
     })
 }
 
-fn nothing_found() -> CommandError {
-    let error = anyhow!("there is neither a model server on this machine nor a key in a variable");
-    CommandError::failed(error)
+fn nothing_found(passed_over: &[PassedOver]) -> CommandError {
+    let error = match passed_over {
+        [] => anyhow!("there is neither a model server on this machine nor a key in a variable"),
+        _ => anyhow!(
+            "no model server on this machine can be used as it is, and there is no key in a variable"
+        ),
+    };
+    let told = passed_over.iter().map(PassedOver::to_string);
+    told.fold(CommandError::failed(error), CommandError::hint)
         .hint("start llama-server, Ollama or LM Studio, or export OPENAI_API_KEY=…, and run `neuraxis setup` again")
         .hint("`neuraxis help models` shows how to configure anything else")
 }
@@ -235,6 +247,9 @@ async fn offered(
         None => return Err(not_written(&"it cannot be configured", UNUSABLE)),
     };
     match offer {
+        Ok(offer) if offer.readiness == Readiness::Loading && offer.models.is_empty() => {
+            Err(not_written(&"it is still loading its model", LOADING))
+        }
         Ok(offer) => Ok(Ok(offer.models)),
         Err(error) if error.kind == LlmErrorKind::Connection => {
             Err(not_written(&error, UNREACHABLE))
