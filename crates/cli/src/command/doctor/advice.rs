@@ -28,6 +28,10 @@ pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
         LlmErrorKind::ModelNotFound => {
             format!("set models.{role}.model to one that `neuraxis models` lists")
         }
+        LlmErrorKind::ContextOverflow { .. } => {
+            "give the model more context, as with -c of a llama-server: runs need far more than this request"
+                .to_owned()
+        }
         LlmErrorKind::Loading => "wait until the server has loaded its model".to_owned(),
         LlmErrorKind::InvalidResponse => format!(
             "what answers there may be no model server, or speak another protocol: check models.{role}.base_url"
