@@ -114,6 +114,8 @@ class ReplyView {
     const aside = ASIDE[record.purpose];
     if (!aside) return this.say(reasoning, text);
     this.say(reasoning, "");
+    // A summary without a word is none.
+    if (record.purpose === "compaction" && !text.trim()) return undefined;
     this.aside(`${aside} · ${duration(record.duration_ms)}`, text);
     return undefined;
   }
