@@ -62,6 +62,21 @@ fn an_answer_in_which_the_model_refuses_is_followed_by_a_warning_of_no_filter() 
 }
 
 #[test]
+fn an_answer_that_is_a_call_written_as_text_is_followed_by_a_warning() {
+    let model = Scripted::start([
+        Turn::Says(&["Let me see.\n<tool_call>\n{}\n</tool_call>"]),
+        Turn::Says(&["It looks so:\n```\n<tool_call>\n```"]),
+    ]);
+    let machine = model.machine();
+    let done = with_key(&machine, &["ask", "6 * 7?"]);
+    let told = "warning: the answer holds a tool call written as text, which was not run";
+    assert!(done.stderr.starts_with(told), "{done:?}");
+    assert!(done.stdout_of(0).contains("<tool_call>"));
+    let done = with_key(&machine, &["ask", "How is a tool called?"]);
+    assert_eq!(done.stderr, "");
+}
+
+#[test]
 fn a_case_whose_arguments_fit_no_schema_fails() {
     let case = "[[case]]\nchannel = 'code_task'\ntool = 'run_command'\narguments = { cmd = 'ls' }\nexpect = 'ask'\n";
     let machine = Machine::new().with_file("cases.toml", case);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{AgentName, BudgetScope, CountLabel, PlanName, Record};
+use neuraxis::core::{
+    AgentName, BudgetScope, CountLabel, PlanName, Record, is_last_answer, last_reply,
+};
 use neuraxis::engine::NoResult;
 use neuraxis::offline::OfflineModel;
 use neuraxis::ports::LlmClient;
@@ -93,6 +95,7 @@ pub(in crate::command) async fn show(
             progress::warn(WAS_WITHHELD);
         }
         Some(FinishReason::Refused) => progress::warn(WAS_REFUSED),
+        Some(FinishReason::Stop) if is_call_as_text(&records) => progress::warn(CALL_AS_TEXT),
         _ => {}
     }
     verdict(&result, &outcome, interrupt, &records, |failure| {
@@ -126,6 +129,18 @@ const WAS_WITHHELD: &str = "the answer was cut: the provider's content filter wi
 
 /// Says that what was shown is the model's refusal.
 const WAS_REFUSED: &str = "the model refused to answer; put the request in other words";
+
+/// Says that what was shown is a call that nobody ran.
+const CALL_AS_TEXT: &str = "the answer holds a tool call written as text, which was not run: the model server does not read calls as this model writes them";
+
+/// Tells whether the answer of a run holds a tool call that its model wrote as text. What stands in a block of code is shown, and
+/// not meant to be run.
+fn is_call_as_text(records: &[Arc<Record>]) -> bool {
+    last_reply(records).is_some_and(|reply| {
+        let text = reply.text();
+        !text.trim().is_empty() && !text.contains("```") && !is_last_answer(reply)
+    })
+}
 
 /// Says that a limit cut the answer of a run, and after how many tokens, where the provider said so.
 fn was_cut(run: &RunHandle) -> String {
