@@ -223,12 +223,14 @@ impl Driver {
     }
 
     /// Adds to the wish that the run end, or one of its agents, what the user has read until now of the answer, and of what the
-    /// calls print that it cuts off.
+    /// calls print that it cuts off. Nothing of what a hook was still to look at: that is kept nowhere, and no model reads it.
     fn with_what_was_said(&self, input: Input) -> Input {
         match input {
             Input::Cancelled(mut cancelled) => {
                 cancelled.cut = self.journal.feed.said(AgentId::ROOT);
-                let is_cut = |agent| self.tree.works_for(agent, cancelled.agent);
+                let is_cut = |agent| {
+                    self.tree.works_for(agent, cancelled.agent) && self.tool_hooks(agent).is_empty()
+                };
                 cancelled.printed = self.journal.feed.printed(is_cut);
                 Input::Cancelled(cancelled)
             }

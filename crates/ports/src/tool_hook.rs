@@ -63,7 +63,8 @@ pub trait ToolHook: Debug + Send + Sync + 'static {
     }
 
     /// Looks at what came of an attempt of a call that ran here, or at what a client brought of one that it ran, before it is
-    /// recorded and read. Not at the answer of a sub-agent, which is a model's: a [`ModelHook`](crate::ModelHook) looks at that. Nor
+    /// recorded and read. Not at what a tool shows while it runs, which is shown as it comes and kept nowhere where there is a hook.
+    /// Not at the answer of a sub-agent, which is a model's: a [`ModelHook`](crate::ModelHook) looks at that. Nor
     /// at the results of calls that were handed over: they come in the conversation of a later request, and the `before` of a
     /// `ModelHook` sees them there.
     async fn after(&self, _call: &HookedCall, _outcome: &ToolOutcome) -> AfterCall {

@@ -221,10 +221,6 @@ pub(super) async fn after(
     call: &HookedCall,
     mut outcome: ToolOutcome,
 ) -> ToolOutcome {
-    // Nobody reads what becomes of a call that was stopped.
-    if outcome.failure == Some(ToolFailure::Cancelled) {
-        return outcome;
-    }
     for hook in hooks {
         let asked = answered(async { hook.after(call, &outcome).await });
         match timeout(MAX_ADVICE_TIME, asked).await {

@@ -103,6 +103,8 @@ impl Driver {
             };
             drop(held);
             let took = started.elapsed();
+            // Nobody reads what becomes of a call that was stopped.
+            let hooked = hooked.filter(|_| outcome.failure != Some(ToolFailure::Cancelled));
             let outcome = match hooked {
                 Some(hooked) => {
                     let (hooks, call) = *hooked;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{EffectId, Mode, Seq, Transcript};
-use neuraxis_engine::{Event, UserRequest};
+use neuraxis_engine::{Event, OrchestratorBuilder, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, Tool as _};
 use neuraxis_testkit::{
-    Act, Aftermath, Script, ScriptedApprover, ScriptedModel, ScriptedTool, assert_paired, reply,
-    spec,
+    Act, Aftermath, Script, ScriptedApprover, ScriptedModel, ScriptedTool, ScriptedToolHook,
+    assert_paired, reply, spec,
 };
 use tokio::time::Instant;
 
@@ -93,4 +93,38 @@ async fn cancelled_at_each_record_a_run_ends_at_once_and_is_whole() {
         records += 1;
     }
     assert!(records > 15, "{records}");
+}
+
+/// Cancels a run while its tool prints; returns all that is kept of it.
+async fn kept_of_what_is_cut_off(program: OrchestratorBuilder) -> String {
+    let store = Arc::new(MemoryStore::new());
+    let prints = Act::value("1").printing("a secret");
+    let prints = prints.after(Duration::from_secs(9));
+    let orchestrator = program
+        .store(store.clone())
+        .tool(Arc::new(ScriptedTool::always(
+            spec("look").read_only(),
+            prints,
+        )))
+        .build()
+        .unwrap();
+    let request = UserRequest::new(session(), "go").mode(Mode::EXPLORATORY);
+    let (handle, _events) = orchestrator.stream(request).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    handle.cancel("enough").unwrap();
+    handle.result().await.unwrap();
+    let kept = store.records(handle.run_id(), Seq(0)).await.unwrap();
+    kept.iter().map(|record| record.to_json()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cut_off_before_a_hook_has_looked_at_it_is_kept_nowhere() {
+    let calls = || builder(ScriptedModel::new().then(reply::calls([("look", "{}")])));
+    for (program, is_kept) in [
+        (calls(), true),
+        (calls().tool_hook(Arc::new(ScriptedToolHook::new())), false),
+    ] {
+        let kept = kept_of_what_is_cut_off(program).await;
+        assert_eq!(kept.contains("a secret"), is_kept, "{kept}");
+    }
 }

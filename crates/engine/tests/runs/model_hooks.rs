@@ -6,7 +6,8 @@ use std::time::Duration;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
     AgentId, AnswerRule, CountLabel, FinishReason, Hook, LiveBody, Message, MicroUsd, Purpose,
-    Record, RecordBody, RunId, RunStatus, RunTree, Seq, ToolOutcome, ToolOutput, Transcript,
+    Record, RecordBody, RunId, RunStatus, RunTree, Seq, ToolFailure, ToolOutcome, ToolOutput,
+    Transcript,
 };
 use neuraxis_engine::{
     Agent, AnswerSchema, Brought, Event, Orchestrator, OrchestratorBuilder, UserRequest, UuidV7,
@@ -577,7 +578,8 @@ async fn what_a_client_brings_is_looked_at_as_any_result_whether_or_not_the_run_
             tokio::task::yield_now().await;
         };
         let crimson = neuraxis_core::JsonText::from_text("\"crimson\"");
-        let outcome = ToolOutcome::done(ToolOutput::new(crimson));
+        let mut outcome = ToolOutcome::done(ToolOutput::new(crimson));
+        outcome.failure = later.then_some(ToolFailure::Cancelled);
         let duration = Duration::from_secs(1);
         let handle = if later {
             let answer = neuraxis_engine::Answer::ToolResult {
