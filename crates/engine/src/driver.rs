@@ -227,7 +227,10 @@ impl Driver {
     fn with_what_was_said(&self, input: Input) -> Input {
         match input {
             Input::Cancelled(mut cancelled) => {
-                cancelled.cut = self.journal.feed.said(AgentId::ROOT);
+                let root = self.tree.agent_spec(AgentId::ROOT);
+                let is_hooked = !self.engine.model_hooks_of(root).is_empty();
+                let said = self.journal.feed.said(AgentId::ROOT);
+                cancelled.cut = said.filter(|_| !is_hooked);
                 let is_cut = |agent| {
                     self.tree.works_for(agent, cancelled.agent) && self.tool_hooks(agent).is_empty()
                 };

@@ -62,7 +62,8 @@ pub trait ModelHook: Debug + Send + Sync + 'static {
         BeforeModel::Continue
     }
 
-    /// Looks at a reply before it is recorded and counts: of a turn, of a last answer, or of the check of a draft.
+    /// Looks at a reply before it is recorded and counts: of a turn, of a last answer, or of the check of a draft. Not at one that
+    /// is cut off, of which nothing is kept where there is a hook.
     async fn after(&self, _reply: &HookedReply) -> AfterModel {
         AfterModel::Keep
     }

@@ -8,8 +8,8 @@ use neuraxis_engine::{Event, OrchestratorBuilder, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, Tool as _};
 use neuraxis_testkit::{
-    Act, Aftermath, Script, ScriptedApprover, ScriptedModel, ScriptedTool, ScriptedToolHook,
-    assert_paired, reply, spec,
+    Act, Aftermath, Script, ScriptedApprover, ScriptedModel, ScriptedModelHook, ScriptedTool,
+    ScriptedToolHook, assert_paired, reply, spec,
 };
 use tokio::time::Instant;
 
@@ -95,7 +95,7 @@ async fn cancelled_at_each_record_a_run_ends_at_once_and_is_whole() {
     assert!(records > 15, "{records}");
 }
 
-/// Cancels a run while its tool prints; returns all that is kept of it.
+/// Cancels a run while its tool prints or its model talks; returns all that is kept of it.
 async fn kept_of_what_is_cut_off(program: OrchestratorBuilder) -> String {
     let store = Arc::new(MemoryStore::new());
     let prints = Act::value("1").printing("a secret");
@@ -120,9 +120,19 @@ async fn kept_of_what_is_cut_off(program: OrchestratorBuilder) -> String {
 #[tokio::test(start_paused = true)]
 async fn what_is_cut_off_before_a_hook_has_looked_at_it_is_kept_nowhere() {
     let calls = || builder(ScriptedModel::new().then(reply::calls([("look", "{}")])));
+    let talks = || {
+        let talks = Script::from(reply::text("a secret, and more of it")).split(8);
+        builder(ScriptedModel::new().then(talks.paced(Duration::from_secs(1)).hang_at(2)))
+    };
+    let of_tools = || Arc::new(ScriptedToolHook::new());
+    let of_models = || Arc::new(ScriptedModelHook::new());
     for (program, is_kept) in [
         (calls(), true),
-        (calls().tool_hook(Arc::new(ScriptedToolHook::new())), false),
+        (calls().model_hook(of_models()), true),
+        (calls().tool_hook(of_tools()), false),
+        (talks(), true),
+        (talks().tool_hook(of_tools()), true),
+        (talks().model_hook(of_models()), false),
     ] {
         let kept = kept_of_what_is_cut_off(program).await;
         assert_eq!(kept.contains("a secret"), is_kept, "{kept}");
