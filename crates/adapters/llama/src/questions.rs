@@ -62,7 +62,11 @@ impl<'a> Questions<'a> {
 
 fn read<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, LlmError> {
     serde_json::from_slice(answer).map_err(|error| {
-        let said = format!("what stands at /{path} is not what a model server says: {error}");
+        // Of what an unknown server wrote only the place is told.
+        let (line, column) = (error.line(), error.column());
+        let said = format!(
+            "what stands at /{path} is not what a model server says, at line {line}, column {column}"
+        );
         LlmError::new(LlmErrorKind::InvalidResponse, said)
     })
 }

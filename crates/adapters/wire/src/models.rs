@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::endpoint::{Endpoint, Route};
+use crate::reply::what_is_wrong;
 
 /// How many models of a server are listed, and how many bytes a line such as a name may have.
 const MAX_MODELS: usize = 2_000;
@@ -67,7 +68,7 @@ pub async fn models(
         true => serde_json::from_slice::<Vec<Entry>>(&body).map(Some),
         false => serde_json::from_slice::<List>(&body).map(|list| list.data),
     };
-    let entries = entries.map_err(|error| no_list(&error.to_string()))?;
+    let entries = entries.map_err(|error| no_list(&what_is_wrong(&error)))?;
     let entries = entries.unwrap_or_default();
     if !entries.is_empty() && !entries.iter().any(|entry| entry.contains_key("id")) {
         return Err(no_list("nothing in it has an id"));

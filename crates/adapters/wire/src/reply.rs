@@ -66,14 +66,26 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Reads JSON that a server sent.
+/// Reads JSON that a server sent. The error says where it is wrong and nothing that stands there, which may be the key.
 ///
 /// # Errors
 ///
 /// An [`invalid`] reply, when it is no JSON or not of this form.
 pub fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, LlmError> {
-    serde_json::from_str(json)
-        .map_err(|error| invalid(format!("the server sent JSON that cannot be read: {error}")))
+    serde_json::from_str(json).map_err(|error| {
+        let wrong = what_is_wrong(&error);
+        invalid(format!("the server sent JSON that cannot be read: {wrong}"))
+    })
+}
+
+/// Says what is wrong with JSON from outside, and where. The error's own words repeat values, however long they are.
+pub(crate) fn what_is_wrong(error: &serde_json::Error) -> String {
+    let wrong = match error.is_data() {
+        true => "it has another form",
+        false => "it is not valid",
+    };
+    let (line, column) = (error.line(), error.column());
+    format!("{wrong} at line {line}, column {column}")
 }
 
 /// The error of a reply that is not what the protocol says it is.
@@ -99,4 +111,23 @@ pub fn assemble(pieces: impl IntoIterator<Item = ReplyDelta>) -> Result<Reply, L
         assembler.push(piece)?;
     }
     assembler.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_json_says_the_place_and_repeats_nothing() {
+        for (json, wrong) in [
+            ("{\"choices\":\"canary\"}", "another form at line 1"),
+            ("[\"canary\"]", "another form"),
+            ("{\"choices\":[1],\n\"canary\"", "not valid at line 2"),
+        ] {
+            let error = parse::<std::collections::BTreeMap<String, Vec<u8>>>(json).unwrap_err();
+            assert_eq!(error.kind, LlmErrorKind::InvalidResponse);
+            assert!(error.message.contains(wrong), "{error}");
+            assert!(!error.message.contains("canary"), "{error}");
+        }
+    }
 }

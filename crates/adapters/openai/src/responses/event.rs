@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-use neuraxis_wire::reply::{Text, TokenCounts, known_count, written_count};
+use neuraxis_core::LlmError;
+use neuraxis_wire::reply::{Text, TokenCounts, known_count, parse, written_count};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -123,9 +124,9 @@ pub(super) struct ContentPart<'a> {
 
 impl<'a> ContentPart<'a> {
     /// Reads a list of parts; no list is an empty one.
-    pub(super) fn list(field: Option<&'a RawValue>) -> Result<Vec<Self>, serde_json::Error> {
+    pub(super) fn list(field: Option<&'a RawValue>) -> Result<Vec<Self>, LlmError> {
         field.map_or(Ok(Vec::new()), |list| {
-            serde_json::from_str::<Option<_>>(list.get()).map(Option::unwrap_or_default)
+            parse::<Option<_>>(list.get()).map(Option::unwrap_or_default)
         })
     }
 }

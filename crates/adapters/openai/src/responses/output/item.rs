@@ -249,7 +249,7 @@ impl Progress {
 
     fn message_text(&mut self, item: &Item<'_>) -> Result<String, LlmError> {
         let mut whole = String::new();
-        for part in ContentPart::list(item.content).map_err(|error| unreadable(&error))? {
+        for part in ContentPart::list(item.content)? {
             if let Some(text) = Text::of(part.text) {
                 self.text = true;
                 whole.push_str(&text);
@@ -272,6 +272,6 @@ impl Progress {
     }
 }
 
-fn unreadable(error: &serde_json::Error) -> LlmError {
-    invalid(format!("an item of the reply cannot be read: {error}"))
+fn unreadable() -> LlmError {
+    invalid("an item of the reply cannot be read")
 }

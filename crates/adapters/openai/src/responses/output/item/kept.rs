@@ -43,7 +43,7 @@ impl Progress {
                 .filter(|_| self.kind == Kind::Reasoning)
                 .map(str::to_owned),
             signature: None,
-            state: Some(JsonText::encode(&state).map_err(|error| unreadable(&error))?),
+            state: Some(JsonText::encode(&state).map_err(|_| unreadable())?),
         }))
     }
 }
@@ -52,7 +52,7 @@ impl Progress {
 pub(super) fn reasoning_text(item: &Item<'_>) -> Result<String, LlmError> {
     let mut texts = Vec::new();
     for field in [item.content, item.summary] {
-        let parts = ContentPart::list(field).map_err(|error| unreadable(&error))?;
+        let parts = ContentPart::list(field)?;
         texts.extend(parts.into_iter().filter_map(|part| Text::of(part.text)));
     }
     Ok(texts.join(BETWEEN_THOUGHTS))
@@ -83,5 +83,5 @@ fn reasoning_to_send(item: &Item<'_>) -> Result<Box<RawValue>, LlmError> {
     }
     json.raw("}");
     let text = String::from_utf8(bytes).unwrap_or_default();
-    RawValue::from_string(text).map_err(|error| unreadable(&error))
+    RawValue::from_string(text).map_err(|_| unreadable())
 }
