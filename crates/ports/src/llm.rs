@@ -28,6 +28,11 @@ pub type ReplyStream = Pin<Box<dyn Stream<Item = Result<ReplyDelta, LlmError>> +
 pub trait LlmClient: Debug + Send + Sync + 'static {
     /// Answers a request whole, for a reader that is another part of the system.
     ///
+    /// All of the request counts: [`tool_choice`](ModelRequest::tool_choice), by which a last answer calls nothing,
+    /// [`max_output_tokens`](ModelRequest::max_output_tokens), [`temperature`](ModelRequest::temperature), and
+    /// [`reply_format`](ModelRequest::reply_format), which nothing else tells the model: where a server has no field for it,
+    /// its schema is said in a message.
+    ///
     /// # Errors
     ///
     /// An [`LlmError`] that says what went wrong, whether repeating can help, and which tokens were used all the same.

@@ -34,7 +34,9 @@
 //! # A protocol of one's own
 //!
 //! A protocol writes a request and reads the events of its reply; connections, time limits, errors, cancellation and what
-//! was encoded before are here. This one sends the conversation as a list of lines, and gets a word an event:
+//! was encoded before are here. This one sends the conversation as a list of lines, and gets a word an event. It tells the
+//! model in a line which form the reply must have, takes no images and offers no tools; one that offers `tools` minds
+//! `tool_choice` ([`check_named_tool`](request::check_named_tool)), and a real one sends `max_output_tokens` and `temperature`:
 //!
 //! ```no_run
 //! use std::collections::VecDeque;
@@ -45,7 +47,9 @@
 //! };
 //! use neuraxis_ports::{CallContext, ReplyStream};
 //! use neuraxis_wire::reply::{EventOutcome, ReplyDecoder, Shares, TokenCounts, invalid, parse};
-//! use neuraxis_wire::request::{JsonWriter, MessageEncoder, PrefixCache, text_of, unsupported};
+//! use neuraxis_wire::request::{
+//!     JsonWriter, MessageEncoder, PrefixCache, check_media, push_schema_message, schema_of, text_of, unsupported,
+//! };
 //! use neuraxis_wire::{Endpoint, ErrorRule, Meaning, Route, ServerErrors, SseEvent};
 //!
 //! /// What this server's errors mean, besides what holds everywhere: for `EndpointConfig::errors`.
@@ -129,7 +133,12 @@
 //!
 //! impl LinesClient {
 //!     async fn stream(&self, request: &ModelRequest, ctx: &CallContext) -> Result<ReplyStream, LlmError> {
-//!         let prefix = self.prefixes.encoded(request.messages.messages(), &Lines)?;
+//!         check_media(request.messages.messages(), |_| false)?;
+//!         let mut messages = request.messages.clone();
+//!         if let Some((name, schema)) = schema_of(&request.reply_format) {
+//!             push_schema_message(&mut messages, name, schema);
+//!         }
+//!         let prefix = self.prefixes.encoded(messages.messages(), &Lines)?;
 //!         let mut body = Vec::new();
 //!         let mut json = JsonWriter::new(&mut body);
 //!         json.raw(r#"{"model":"#);
