@@ -25,6 +25,9 @@ use crate::run_log::RunLog;
 
 /// Mounts the rules of the [`SessionStore`](neuraxis_ports::SessionStore) port as tests. Takes an empty store; where
 /// that needs something that is not everywhere, after `ignored because "needs …":`.
+///
+/// Each rule looks at one store that stays open. What is read back when it is opened again, the seeds of sessions too, which are
+/// not serialized with them, and what a second store over the same data sees and takes over, are the adapter's own to test.
 #[macro_export]
 macro_rules! session_store_suite {
     (ignored because $why:literal: $store:expr) => {
