@@ -12,7 +12,9 @@ use super::promptly;
 use crate::call::tool_context;
 
 /// Mounts the rules of the [`Tool`](neuraxis_ports::Tool) port as tests. Takes the tool in an `Arc`, as a builder does,
-/// and arguments with which it succeeds, as JSON text; with them it is called several times.
+/// and arguments with which it succeeds, as JSON text; with them it is called several times. Nobody answers what it asks a
+/// person: a tool that fails without an answer does not pass. The rules are functions of
+/// [`conformance::tool`](crate::conformance::tool), too, for those that it can keep to.
 #[macro_export]
 macro_rules! tool_suite {
     ($tool:expr, $arguments:expr) => {
