@@ -463,14 +463,19 @@ async fn a_first_request_that_a_server_finds_too_long_says_what_takes_the_room()
         limit: Some(2_000),
         needed: Some(3_000),
     };
-    let model = ScriptedModel::new().then(Script::from(LlmError::new(overflow, "too long")));
-    let orchestrator = builder(model).tool(wordy("first", 500)).build().unwrap();
-    let heard = hear(&orchestrator, request("Can you?")).await;
-    let reply = heard.result.reply;
-    assert!(
-        reply.contains("the definitions of 2 tools about 6"),
-        "{reply}"
-    );
-    assert!(reply.contains("offer fewer tools"), "{reply}");
-    assert!(reply.contains("the tokens of a minute"), "{reply}");
+    let program = || {
+        let error = LlmError::new(overflow.clone(), "too long");
+        builder(ScriptedModel::new().then(Script::from(error)))
+    };
+    for (program, size, fewer) in [
+        (program().tool(wordy("first", 500)), "2 tools about 6", true),
+        (program(), "0 tools about 0", false),
+    ] {
+        let heard = hear(&program.build().unwrap(), request("Can you?")).await;
+        let reply = heard.result.reply;
+        let size = format!("the definitions of {size}");
+        assert!(reply.contains(&size), "{reply}");
+        assert_eq!(reply.contains("offer fewer tools"), fewer, "{reply}");
+        assert!(reply.contains("the tokens of a minute"), "{reply}");
+    }
 }
