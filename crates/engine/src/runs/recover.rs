@@ -30,7 +30,8 @@ impl Runs {
     /// began is freed. About calls that wait for a person the approver is asked anew, if it [wants to be](neuraxis_ports::Approver::is_asked_anew).
     ///
     /// A run is left once its lease has run out: those of a process that died just now are found later, by
-    /// [`keep_recovering`](Self::keep_recovering).
+    /// [`keep_recovering`](Self::keep_recovering). So are those that this process itself lost, because their records could not be
+    /// kept: they are left alone for five seconds, longer each time, and are in neither list meanwhile.
     ///
     /// # Errors
     ///
