@@ -30,6 +30,8 @@ pub const RESERVED_TOOL_NAMES: [&str; 3] = [FINAL_ANSWER, FIND_TOOLS, READ_OUTPU
 
 /// How many faults of a call's arguments a message names.
 const MAX_FAULTS: usize = 3;
+/// The most bytes of what is said of a fault that quotes the value.
+const MAX_FAULT_BYTES: usize = 500;
 
 /// The tools of an engine, in the order in which they were added: the order in which every prompt names them.
 #[derive(Clone, Default)]
@@ -213,7 +215,7 @@ impl ToolCatalog {
         let value: Value = arguments
             .decode()
             .map_err(|error| invalid(format!("not JSON: {error}")))?;
-        match faults(&entry.schema, &value, |fault| fault.to_string()) {
+        match faults(&entry.schema, &value, told) {
             None => Ok(&entry.tool),
             Some(faults) => Err(invalid(faults)),
         }
@@ -350,6 +352,16 @@ fn isolated(
             let caught = AssertUnwindSafe(call).catch_unwind();
             Either::Right(caught.map(|called| called.map_err(|_| Crashed)))
         }
+    }
+}
+
+/// Says what is wrong with arguments. A value is quoted only where it is short: the model wrote it, and would be sent it again for
+/// each fault.
+fn told(fault: &ValidationError<'_>) -> String {
+    let told = fault.to_string();
+    match told.len() > MAX_FAULT_BYTES {
+        true => fault.masked().to_string(),
+        false => told,
     }
 }
 

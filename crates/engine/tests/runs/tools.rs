@@ -12,7 +12,9 @@ const PATH_SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"stri
 
 #[tokio::test]
 async fn arguments_off_the_schema_are_not_run_and_the_model_is_told_where_and_why() {
+    let long = format!(r#"{{"path":["{}"]}}"#, "word".repeat(1_000));
     let cases = [
+        (long.as_str(), "at /path: value is not of type \"string\""),
         (r#"{"path": 7}"#, "at /path: 7 is not of type \"string\""),
         ("{}", "\"path\" is a required property"),
         (
