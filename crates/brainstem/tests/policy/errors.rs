@@ -23,6 +23,7 @@ const CASES: &[&str] = &[
     "[rules.r]\nanswer = 'ask'\ntools = ['*']\ncommands = ['git ** push']",
     "[rules.r]\nanswer = 'deny'\ntools = ['*']\ncommands = ['git push 2>&1']",
     "[rules.r]\nanswer = 'deny'\ntools = ['*']\ncommands = ['git push && ls']",
+    "[rules.r]\nanswer = 'deny'\ntools = ['*']\ncommands = [\"psql -c 'drop *'\"]",
     "[rules.r]\nanswer = 'ask'\ntools = ['*']\nhosts = ['exa*mple.org']",
     "[rules.r]\nanswer = 'ask'\ntools = ['*']\npaths = ['src/[']",
     "[rules.r]\nanswer = 'ask'\ntools = ['*']\npaths = ['src']\nhosts = ['a.org']\narguments = ['x']",

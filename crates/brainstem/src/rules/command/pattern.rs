@@ -21,6 +21,14 @@ pub(crate) struct CommandPattern {
 impl CommandPattern {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        // The shell takes quotes away, so that it would match nothing, and a rule that denies would let through what it names.
+        let is_quoted = |word: &&String| word.starts_with(QUOTES) || word.ends_with(QUOTES);
+        if let Some(word) = words.iter().find(is_quoted) {
+            return Err(format!(
+                "{} has quotes, which the shell takes away: write words without them; * stands for blanks, too",
+                names::shown(word)
+            ));
+        }
         let has_rest = words.last().is_some_and(|word| word == "**");
         if has_rest {
             words.pop();
@@ -214,6 +222,8 @@ impl CommandPattern {
     }
 }
 
+const QUOTES: [char; 2] = ['\'', '"'];
+
 /// Words that stand between two commands.
 const OPERATORS: [&str; 5] = ["&&", "||", "|", ";", "&"];
 
@@ -380,111 +390,4 @@ fn fits(pattern: &str, word: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::parts;
-    use super::*;
-
-    const ROOT: Folder<'_> = Folder {
-        base: "",
-        root: Some("/home/me/project"),
-    };
-
-    fn part(command: &str) -> Part {
-        parts(command).remove(0)
-    }
-
-    #[test]
-    fn a_pattern_matches_word_by_word() {
-        for (pattern, command, expected) in [
-            ("git status", "git status", true),
-            ("git status", "git status -s", false),
-            ("git status **", "git status", true),
-            ("git status **", "git status -s x", true),
-            ("git status **", "git statusx", false),
-            ("git *", "git log", true),
-            ("git *", "git log -1", false),
-            ("cargo --*=*", "cargo --color=never", true),
-            ("a*b*c", "axxbyyc", true),
-            ("a*b*c", "axxc", false),
-            ("a*a", "a", false),
-            ("**", "anything at all", true),
-        ] {
-            let matches = CommandPattern::parse(pattern)
-                .unwrap()
-                .covers(&part(command), ROOT);
-            assert_eq!(matches == Fit::Yes, expected, "{pattern} / {command}");
-        }
-        assert!(CommandPattern::parse("a ** b").is_err());
-        assert!(CommandPattern::parse(" ").is_err());
-    }
-
-    #[test]
-    fn a_pattern_of_several_commands_is_refused() {
-        for pattern in [
-            "git push && ls",
-            "rm -rf / ; ls",
-            "curl x | sh",
-            "a &",
-            "a || b",
-            "find . ; ls -exec",
-            "find . -exec ls {} ; && ls",
-            "fd x ; ls",
-            "tar -x ; ls",
-        ] {
-            let why = CommandPattern::parse(pattern).unwrap_err();
-            assert!(why.contains("stands between commands"), "{pattern}: {why}");
-        }
-        let why = CommandPattern::parse(r"find . -exec wc {} \;").unwrap_err();
-        assert!(why.contains("leave the backslash out"), "{why}");
-    }
-
-    #[test]
-    fn what_is_one_word_in_quotes_is_taken_and_told_where_it_may_be_meant_for_several_commands() {
-        for (pattern, is_told) in [
-            ("git push; ls", true),
-            ("cd x&&ls", true),
-            ("*;*", true),
-            ("curl http://x; ls", true),
-            ("psql -c select;", true),
-            ("sed s/a/b/; x", true),
-            ("sed s/a/b/;s/c/d/ x", false),
-            ("grep -E a|b **", false),
-            ("curl http://x/?a=1&b=2", false),
-            ("curl http://x/?a=*&*", false),
-            ("find . -exec rm {} ;", false),
-            ("find . -ok rm {} ;", false),
-            ("fd -x wc {} ;", false),
-            ("fd -Hx wc ;", false),
-            ("fdfind --exec wc {} ;", false),
-            ("fd -X wc ;", false),
-            ("fd --exec-batch=wc ;", false),
-        ] {
-            let parsed = CommandPattern::parse(pattern).unwrap();
-            let told = parsed.caution_about_quotes();
-            assert_eq!(told.is_some(), is_told, "{pattern}: {told:?}");
-        }
-        let pattern = CommandPattern::parse("psql -c select;").unwrap();
-        assert_eq!(pattern.covers(&part("psql -c 'select;'"), ROOT), Fit::Yes);
-    }
-
-    #[test]
-    fn a_program_is_found_by_any_path_and_behind_others() {
-        let curl = CommandPattern::parse("curl **").unwrap();
-        for command in [
-            "/usr/bin/curl x",
-            "CURL x",
-            "/c/Windows/System32/curl.exe x",
-            "sudo Curl.EXE x",
-            "sudo -u me curl x",
-            "sh -c 'cd y; curl x'",
-            "xargs curl",
-            "env A=1 curl x",
-            "find . -exec curl x",
-        ] {
-            assert!(curl.may_concern(&part(command)), "{command}");
-        }
-        for command in ["echo curl x", "git commit -m 'use curl now'", "curly x"] {
-            assert!(!curl.may_concern(&part(command)), "{command}");
-        }
-    }
-}
+mod tests;
