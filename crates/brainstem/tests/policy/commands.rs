@@ -222,6 +222,23 @@ fn no_wildcard_stands_for_what_git_and_go_are_to_run_or_to_write() {
 }
 
 #[test]
+fn no_wildcard_stands_for_what_removes_or_overwrites_branches_or_names_another_to_push_to() {
+    for (pattern, command, expected) in [
+        ("git **", "git push origin +main", "ask"),
+        ("git push origin *", "git push origin :main", "ask"),
+        ("git push origin *", "git push origin --mirror", "ask"),
+        ("git push origin v*", "git push origin v9:prod", "ask"),
+        ("git push origin v*", "git push origin v9", "allow"),
+        ("git push **", "git push -u origin main", "allow"),
+        ("git push -f **", "git push -f origin main", "allow"),
+    ] {
+        let rule = "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ";
+        let policy = layered(&format!("{rule}['{pattern}']"));
+        assert_eq!(judged(&policy, command), expected, "{pattern} / {command}");
+    }
+}
+
+#[test]
 fn no_wildcard_stands_for_an_option_by_which_any_program_that_is_known_runs_others_or_writes() {
     let judged_by = |command: &str| {
         let program = command.split(' ').next().unwrap();
@@ -1111,6 +1128,7 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
         ("git log **", "--output"),
         ("git diff **", "--no-index"),
         ("cargo test **", "--manifest-path"),
+        ("git push origin *", "FROM:TO"),
         ("git log --output=x", "by --output=x"),
         ("git submodule foreach **", "by foreach"),
         ("git archive -o x", "by -o"),

@@ -145,6 +145,12 @@ const SEARCHES: [&str; 4] = ["diff", "log", "shortlog", "show"];
 /// Commands to which what is glued to `-L` is a range of lines, and the file that they are of.
 const RANGES: [&str; 3] = ["blame", "log", "show"];
 
+/// Options of `git push` by which it removes or overwrites branches.
+const OVERWRITES: [&str; 5] = ["delete", "force", "force-with-lease", "mirror", "prune"];
+
+/// What `git push` does with the words that no wildcard stands for, for the end of a sentence.
+const PUSHES: &str = "it removes or overwrites branches, or names another one to write";
+
 /// Tells whether git is to run what its words say: by a setting, an alias or one of the options for that.
 pub(super) fn git_runs(words: &[String]) -> bool {
     let runs = |word: &String| {
@@ -223,6 +229,37 @@ impl<'a> GitCommand<'a> {
             || FLAGS.iter().any(is_flag)
     }
 
+    /// Names what more no wildcard of such a pattern stands for, for the end of a list.
+    pub(super) fn more(&self) -> &'static str {
+        if self.name == "push" {
+            ", and what removes or overwrites branches or names another one: +BRANCH, :BRANCH, FROM:TO, -d, -f, --delete, --force, \
+             --force-with-lease, --mirror, --prune"
+        } else {
+            ""
+        }
+    }
+
+    /// Says why a wildcard stands for no such word of `git push`, unless the pattern that has the wildcard says the same itself:
+    /// it removes or overwrites a branch, as `:main`, `+main` and `--force` do, or says which one is written.
+    pub(super) fn pushes(&self, word: &str, pattern: &str) -> Option<&'static str> {
+        if self.name != "push" {
+            return None;
+        }
+        let marks: [fn(&str) -> bool; 3] = [
+            |word| word.starts_with('+'),
+            |word| word.starts_with(':'),
+            |word| word.contains(':') && !word.starts_with('-'),
+        ];
+        let is_marked = marks.iter().any(|has| has(word) && !has(pattern));
+        // What is glued to `-o` is its value.
+        let flags = flags_in(word).split('o').next().unwrap_or_default();
+        let name = word.strip_prefix("--").unwrap_or_default();
+        let name = name.split('=').next().unwrap_or_default();
+        let overwrites = OVERWRITES.iter().any(|known| known.starts_with(name));
+        let is_option = !name.is_empty() && overwrites;
+        (is_marked || is_option || flags.contains(['d', 'f'])).then_some(PUSHES)
+    }
+
     /// Returns what of a word may be options, and what of it may name a file.
     pub(super) fn split<'w>(&self, word: &'w str) -> (&'w str, &'w str) {
         match word.split_at_checked(2) {
@@ -255,6 +292,44 @@ fn flags_in(word: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_push_removes_or_overwrites_is_found_where_the_pattern_does_not_say_it() {
+        let words = ["git", "-C", "a", "push"].map(str::to_owned);
+        let push = GitCommand::of(&words).unwrap();
+        for (word, pattern) in [
+            ("+main", "*"),
+            (":main", ""),
+            ("v9:prod", "v*"),
+            (":refs/heads/ci/x", "*:refs/heads/ci/*"),
+            ("+HEAD:ci", "*:ci"),
+            ("git@host:x.git", ""),
+            ("-d", ""),
+            ("-uf", ""),
+            ("--force", ""),
+            ("--force-with-lease=main", ""),
+            ("--del", ""),
+            ("--mirror", ""),
+            ("--prune", ""),
+        ] {
+            assert!(push.pushes(word, pattern).is_some(), "{word} {pattern}");
+        }
+        for (word, pattern) in [
+            ("main", "*"),
+            ("v9", "v*"),
+            ("HEAD:refs/for/main", "HEAD:refs/for/*"),
+            ("+a", "+*"),
+            ("-u", ""),
+            ("-ofd", ""),
+            ("--tags", ""),
+            ("--follow-tags", ""),
+            ("--", ""),
+        ] {
+            assert_eq!(push.pushes(word, pattern), None, "{word} {pattern}");
+        }
+        let words = ["git", "log"].map(str::to_owned);
+        assert_eq!(GitCommand::of(&words).unwrap().pushes(":x", ""), None);
+    }
 
     #[test]
     fn what_a_command_runs_or_writes_is_found_whatever_stands_before_it() {

@@ -98,6 +98,11 @@ impl CommandPattern {
             {
                 return Some(own.why);
             }
+            let pattern = self.words.get(index).map(String::as_str);
+            let pushes = git.and_then(|git| git.pushes(word, pattern.unwrap_or_default()));
+            if pushes.is_some() {
+                return pushes;
+            }
             let (option, path) = match (&git, own) {
                 (Some(git), _) => git.split(word),
                 (None, Some(own)) => (word.as_str(), own.value_in(word)),
@@ -167,8 +172,9 @@ impl CommandPattern {
         match known.kind {
             Kind::Writes => Some(format!("{why}; write out what it may do")),
             _ => Some(format!(
-                "by some options {why}: no wildcard stands for {}",
-                known.options()
+                "by some options {why}: no wildcard stands for {}{}",
+                known.options(),
+                git.map_or("", |git| git.more())
             )),
         }
     }
