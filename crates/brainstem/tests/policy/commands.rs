@@ -719,6 +719,13 @@ fn what_a_list_denies_is_found_in_scripts_behind_runners_and_between_options() {
         "kill 1",
         "cargo test --no-run",
         "git commit -m 'one\ncurl two'",
+        "git commit -m \"Don't curl x\"",
+        "git commit -m 'say \"curl x\"'",
+        "git log --format='%h \"%s\"'",
+        "grep -rn \"it's\" src",
+        r"grep -rn '\bcurl\b' src",
+        r#"rg "\"name\":|\bcurl" package.json"#,
+        "jq '.a[\"b\"]' x.json",
     ] {
         assert_eq!(judged(&policy, command), "allow", "{command}");
     }

@@ -197,9 +197,12 @@ impl Reader {
         };
         let runs_others =
             command.runs_others || words.first().is_some_and(runs) || git_runs(&words);
+        // Whoever reads its words anew may take what is text in quotes for a quote or an escape.
+        let is_read_anew = runs_others && command.has_inner_quotes;
         let mut part = Part {
             words,
             targets,
+            unclear: is_read_anew.then_some("it has quotes or escapes within quotes"),
             runs_others,
             ..Part::default()
         };

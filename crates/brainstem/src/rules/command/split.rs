@@ -26,6 +26,7 @@ const NOT_AT_ONCE: [&str; 5] = ["for", "function", "select", "time", "coproc"];
 
 pub(super) const NOT_COMPLETE: &str = "it is not complete";
 const GROUPS: &str = "it groups commands";
+const ESCAPES: &str = "it has escapes";
 const REDIRECTS: &str = "it redirects";
 const EXPANDS: &str = "it has expansions";
 const PATTERNS: &str = "it has patterns or expansions";
@@ -43,6 +44,8 @@ pub(super) struct Simple {
     pub(super) runs_others: bool,
     /// Whether escapes in a `$'…'` stand for other letters in its words.
     pub(super) has_escapes: bool,
+    /// Whether its quotes hold quotes or backslashes: text for the shell, but not for a program that reads its words as it does.
+    pub(super) has_inner_quotes: bool,
 }
 
 /// What a text was split into.
@@ -210,7 +213,7 @@ impl Splitter<'_> {
             Some(_) => match letter {
                 '$' => self.expand(),
                 '`' => self.backquote(),
-                '\\' => self.escape(),
+                '\\' => self.escape_in_quotes(),
                 '!' => self.now.push_marked(letter, PATTERNS),
                 _ => self.read_quoted(letter),
             },
@@ -218,11 +221,10 @@ impl Splitter<'_> {
         }
     }
 
-    /// Reads a letter that stands for itself, unless a later reader may take it for a quote or an escape.
+    /// Reads a letter that stands for itself.
     fn read_quoted(&mut self, letter: char) {
-        if matches!(letter, '\'' | '"' | '\\') {
-            self.now.mark("it has quotes or escapes within quotes");
-        }
+        self.now.command.has_inner_quotes |= matches!(letter, '\'' | '"' | '\\');
+        self.mark_separator(letter);
         self.may_hide |= self.has_here_document && letter == '\n';
         self.now.push(letter);
     }
@@ -265,11 +267,32 @@ impl Splitter<'_> {
     }
 
     fn escape(&mut self) {
-        self.now.mark("it has escapes");
+        self.now.mark(ESCAPES);
         if let Some(letter) = self.letters.next()
             && letter != '\n'
         {
             self.now.push(letter);
+        }
+    }
+
+    /// Reads what follows a backslash in double quotes: all but a few letters leave it what it is.
+    fn escape_in_quotes(&mut self) {
+        let Some(letter) = self.letters.next_if(|letter| !matches!(letter, '\n' | '!')) else {
+            self.escape();
+            return;
+        };
+        if !matches!(letter, '$' | '`' | '"' | '\\') {
+            self.now.push('\\');
+        }
+        self.mark_separator('\\');
+        self.now.push(letter);
+        self.now.command.has_inner_quotes = true;
+    }
+
+    /// Marks a backslash where programs take it for a slash, so that a word with one may name another file.
+    fn mark_separator(&mut self, letter: char) {
+        if cfg!(windows) && letter == '\\' {
+            self.now.mark(ESCAPES);
         }
     }
 

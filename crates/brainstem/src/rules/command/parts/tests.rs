@@ -244,9 +244,12 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         "'' x",
         "a\u{a0}b",
         "a\u{2003}b",
-        "git commit -m \"it's\"",
-        "git commit -m 'a \"b\"'",
-        r"echo 'a\nb'",
+        "sudo a \"it's\"",
+        "awk '{print \"x\"}' a",
+        r"sed 's/\bx//' a",
+        r#"sh -c "a \"b\"""#,
+        r#"a "b\!""#,
+        "a \"b\\\nc\"",
         "a#b",
         "^b",
         "a .^",
@@ -278,12 +281,20 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         "git commit -m 'two\nlines, $x and `y`'",
         "a \"b c\"'d'e -f=g --h=i,j k:l@m %n +o é /p/../q",
         "a &",
+        "git commit -m \"it's\"",
+        "git commit -m 'a \"b\"'",
+        r"grep -rn '\bfoo\b' src",
+        r#"grep -rn "\bfoo\|\"bar\"" src"#,
         "a b~1 c~3..c b^ b^2 b^^ b~~",
     ] {
         let parts = parts(command);
         assert!(parts.iter().all(|part| part.unclear.is_none()), "{parts:?}");
     }
     assert_eq!(parts("a \"b c\"'d'e ''")[0].words, ["a", "b cde", ""]);
+    assert_eq!(
+        parts(r#"a "b's" 'c "d" \e' "\f \"g\" \\ \$h""#)[0].words,
+        ["a", "b's", r#"c "d" \e"#, r#"\f "g" \ $h"#]
+    );
 }
 
 #[test]
@@ -458,6 +469,7 @@ fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
         "p </dev/null && q 1>&2",
         "p q &>/dev/null",
         "p &>/dev/null; q p",
+        r#"p "q's" 'p "q" \p' "\p \"q\" \\ \$q \`""#,
     ] {
         let parts = parts(text);
         assert!(parts.iter().all(|part| part.unclear.is_none()), "{text}");
