@@ -26,7 +26,7 @@ pub(crate) fn shown_up_to(max_chars: usize, given: &str) -> String {
     let mut text = String::new();
     for letter in given.chars().take(max_chars) {
         match letter {
-            '"' | '\'' => text.push(letter),
+            '"' | '\'' | '\\' => text.push(letter),
             other => text.extend(other.escape_debug()),
         }
     }
@@ -82,6 +82,7 @@ mod tests {
     fn what_a_terminal_might_obey_is_escaped() {
         let hostile = "a\u{1b}[2J\u{202e}\u{e0041}\r\n\"";
         assert_eq!(shown(hostile), r#"a\u{1b}[2J\u{202e}\u{e0041}\r\n""#);
+        assert_eq!(shown(r"grep '\bx'"), r"grep '\bx'");
     }
 
     #[test]

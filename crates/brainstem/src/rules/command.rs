@@ -1,6 +1,7 @@
 //! Commands in arguments: split into their parts, each judged on its own.
 
 mod git;
+mod letters;
 mod parts;
 mod pattern;
 mod programs;

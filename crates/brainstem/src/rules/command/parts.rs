@@ -4,6 +4,8 @@
 //! rules that ask and deny. So are the words of a program that runs others: those that are command lines themselves are
 //! split like the rest.
 
+use std::borrow::Cow;
+
 use super::git::{GIT_READS, git_runs};
 use super::programs::{Kind, Program, base_name, program};
 use super::split::{Simple, split};
@@ -23,10 +25,10 @@ const MAX_SCRIPT_BYTES: usize = 4 * MAX_BYTES;
 /// One simple command of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Part {
-    /// Its words, without quotes.
+    /// Its words, without quotes; the last are what its redirections name.
     pub(crate) words: Vec<String>,
-    /// How many of the last words are what its redirections name.
-    targets: usize,
+    /// As it is written; empty if it is written nowhere.
+    source: String,
     /// What of it is not understood; nothing if it is plain.
     pub(crate) unclear: Option<&'static str>,
     /// Whether its program runs what its arguments say, so that each of its words may be a program.
@@ -58,17 +60,13 @@ impl Part {
         }
     }
 
-    /// Writes it for people: its words in quotes where they need some, and behind a sign what its redirections name.
+    /// Writes it for people: as it is written, or its words, in quotes where they need some.
     pub(crate) fn shown(&self) -> String {
-        let (words, targets) = self
-            .words
-            .split_at(self.words.len().saturating_sub(self.targets));
-        let sign = (!targets.is_empty()).then(|| "…".to_owned());
-        let words = words.iter().map(|word| quoted(word)).chain(sign);
-        let shown: Vec<String> = words
-            .chain(targets.iter().map(|word| quoted(word)))
-            .collect();
-        shown.join(" ")
+        if !self.source.is_empty() {
+            return self.source.clone();
+        }
+        let words: Vec<_> = self.words.iter().map(|word| quoted(word)).collect();
+        words.join(" ")
     }
 
     /// Returns the folder that it leads the parts behind it to, if it is a command of the shell that does; `~`, of which nobody
@@ -101,23 +99,12 @@ impl Part {
     }
 }
 
-/// Quotes a word that a shell would not read as this one word. In double quotes what it expands stays what it is.
-fn quoted(word: &str) -> String {
-    let is_substitution = word.contains("(…)");
-    let needs_some = |letter: char| match letter {
-        '<' | '>' => !is_substitution,
-        ';' | '|' | '&' | '\'' | '"' | '\\' => true,
-        _ => letter.is_whitespace(),
-    };
-    if !word.is_empty() && !word.contains(needs_some) {
-        return word.to_owned();
+/// Quotes a word that a shell would not read as this one word.
+fn quoted(word: &str) -> Cow<'_, str> {
+    if !word.is_empty() && is_one_name(word) {
+        return Cow::Borrowed(word);
     }
-    let quote = if word.contains(['\'', '$', '`']) {
-        '"'
-    } else {
-        '\''
-    };
-    format!("{quote}{word}{quote}")
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
 /// The commands of the shell that run what stands behind them.
@@ -189,7 +176,7 @@ impl Reader {
     }
 
     fn part(&mut self, command: Simple, depth: usize) -> Part {
-        let (words, targets) = (command.words, command.targets);
+        let words = command.words;
         // A script that begins with an option, as for `env -S`, is handed to a program that runs others.
         let runs = |word: &String| {
             word.starts_with('-')
@@ -201,7 +188,7 @@ impl Reader {
         let is_read_anew = runs_others && command.has_inner_quotes;
         let mut part = Part {
             words,
-            targets,
+            source: command.source,
             unclear: is_read_anew.then_some("it has quotes or escapes within quotes"),
             runs_others,
             ..Part::default()

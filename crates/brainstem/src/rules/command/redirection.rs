@@ -1,7 +1,6 @@
 //! Redirections of a shell: those that reach no file, and what a pattern of a rule may not hold.
 
-use std::iter::Peekable;
-use std::str::Chars;
+use super::letters::Letters;
 
 /// Redirections that write and read nothing, letter for letter: they join the two outputs, or lead to and from nowhere.
 const HARMLESS: [&str; 17] = [
@@ -26,31 +25,28 @@ const HARMLESS: [&str; 17] = [
 
 /// Returns what is read behind a harmless redirection, of which the first letter was read. It stands apart: what follows may lead it
 /// to a file.
-pub(super) fn behind_harmless<'a>(
-    letters: &Peekable<Chars<'a>>,
-    first: char,
-) -> Option<Peekable<Chars<'a>>> {
+pub(super) fn behind_harmless<'a>(letters: &Letters<'a>, first: char) -> Option<Letters<'a>> {
     HARMLESS.iter().find_map(|text| {
-        let mut behind = behind(letters, text.strip_prefix(first)?)?;
-        let ends = |next: &char| matches!(next, ' ' | '\t' | '\n' | ';' | '|' | '&');
+        let behind = behind(letters, text.strip_prefix(first)?)?;
+        let ends = |next: char| matches!(next, ' ' | '\t' | '\n' | ';' | '|' | '&');
         behind.peek().is_none_or(ends).then_some(behind)
     })
 }
 
 /// Returns what is read behind `/dev/null`, if a command ends with it.
-pub(super) fn behind_last_null<'a>(letters: &Peekable<Chars<'a>>) -> Option<Peekable<Chars<'a>>> {
-    let mut behind = behind(&behind_blanks(letters.clone()), "/dev/null").map(behind_blanks)?;
-    let ends = |next: &char| matches!(next, '\n' | ';' | '|' | '&');
+pub(super) fn behind_last_null<'a>(letters: &Letters<'a>) -> Option<Letters<'a>> {
+    let behind = behind(&behind_blanks(letters.clone()), "/dev/null").map(behind_blanks)?;
+    let ends = |next: char| matches!(next, '\n' | ';' | '|' | '&');
     behind.peek().is_none_or(ends).then_some(behind)
 }
 
-fn behind<'a>(letters: &Peekable<Chars<'a>>, text: &str) -> Option<Peekable<Chars<'a>>> {
+fn behind<'a>(letters: &Letters<'a>, text: &str) -> Option<Letters<'a>> {
     let mut ahead = letters.clone();
     let is_read = text.chars().all(|letter| ahead.next() == Some(letter));
     is_read.then_some(ahead)
 }
 
-fn behind_blanks(mut letters: Peekable<Chars<'_>>) -> Peekable<Chars<'_>> {
+fn behind_blanks(mut letters: Letters<'_>) -> Letters<'_> {
     while letters
         .next_if(|letter| matches!(letter, ' ' | '\t'))
         .is_some()

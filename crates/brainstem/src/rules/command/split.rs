@@ -4,25 +4,17 @@
 //! `&&`, `||`, `;`, `|`, `&` and line breaks between commands. Everything else is marked as unclear. What stands inside substitutions and groups is
 //! still told apart, for the rules that ask and deny; it expands nothing and runs nothing.
 
-use std::iter::Peekable;
-use std::str::Chars;
+mod level;
 
+use super::letters::Letters;
 use super::redirection;
+use level::{Ends, Level, Operator};
 
 /// Substitutions and groups nested deeper than this are not told apart.
 const MAX_DEPTH: usize = 6;
 
 /// More commands than this are not told apart.
 const MAX_PARTS: usize = 64;
-
-/// Words that a shell obeys where a command begins; the command follows them.
-const RESERVED: [&str; 19] = [
-    "!", "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done",
-    "case", "esac", "function", "select", "time", "coproc",
-];
-
-/// Those of them that other words may follow before the command does: options, a name, a list.
-const NOT_AT_ONCE: [&str; 5] = ["for", "function", "select", "time", "coproc"];
 
 pub(super) const NOT_COMPLETE: &str = "it is not complete";
 const GROUPS: &str = "it groups commands";
@@ -34,10 +26,10 @@ const PATTERNS: &str = "it has patterns or expansions";
 /// One simple command, as it was found.
 #[derive(Debug, Default)]
 pub(super) struct Simple {
-    /// Its words, without quotes.
+    /// Its words, without quotes; the last are what its redirections name.
     pub(super) words: Vec<String>,
-    /// How many of the last words are what its redirections name.
-    pub(super) targets: usize,
+    /// As it is written.
+    pub(super) source: String,
     /// What of it is not understood; nothing if it is plain.
     pub(super) unclear: Option<&'static str>,
     /// Whether nobody can tell which of its words is the program, so that each of them may be.
@@ -61,24 +53,32 @@ pub(super) struct Split {
 /// Splits a command line.
 pub(super) fn split(text: &str) -> Split {
     let mut splitter = Splitter {
-        letters: text.chars().peekable(),
+        letters: Letters::of(text),
+        at: 0,
+        comment: None,
         commands: Vec::new(),
         outer: Vec::new(),
-        now: Level::new(Ends::Text),
+        now: Level::new(Ends::Text, 0),
         flaw: None,
         has_here_document: false,
         may_hide: false,
     };
-    while splitter.flaw.is_none()
-        && let Some(letter) = splitter.letters.next()
-    {
+    while splitter.flaw.is_none() {
+        splitter.at = splitter.letters.position();
+        let Some(letter) = splitter.letters.next() else {
+            break;
+        };
         splitter.read(letter);
     }
     splitter.end()
 }
 
 struct Splitter<'a> {
-    letters: Peekable<Chars<'a>>,
+    letters: Letters<'a>,
+    /// Where what is read stands, from its first letter on.
+    at: usize,
+    /// Where the comment begins that ends the command.
+    comment: Option<usize>,
     commands: Vec<Simple>,
     /// The commands in which the one that is read stands, the outermost first.
     outer: Vec<Level>,
@@ -87,122 +87,6 @@ struct Splitter<'a> {
     /// Whether lines may be the text of a here-document. They are read as commands, but a quote in them is none.
     has_here_document: bool,
     may_hide: bool,
-}
-
-/// A command that is being read.
-struct Level {
-    command: Simple,
-    /// The word that is being read, if one has begun.
-    word: Option<String>,
-    /// The quote that is open in it.
-    quote: Option<char>,
-    /// Whether the next word is what a redirection names.
-    is_target: bool,
-    /// What its redirections name, wherever they stand: no words of the command, but seen after them.
-    targets: Vec<String>,
-    /// Whether it has a harmless redirection. Some shells run a program for one that stands alone.
-    has_harmless: bool,
-    /// The operator before the command, if another command has to follow it.
-    after: Option<Operator>,
-    ends: Ends,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
-    Text,
-    Parenthesis,
-    Backquote,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    /// `&&`, `||` or `|`: a command has to follow.
-    Joins,
-    /// `;` or `&`.
-    Ends,
-    /// A line break, which may also stand where no command is.
-    Line,
-}
-
-impl Level {
-    fn new(ends: Ends) -> Self {
-        Self {
-            command: Simple::default(),
-            word: None,
-            quote: None,
-            is_target: false,
-            targets: Vec::new(),
-            has_harmless: false,
-            after: None,
-            ends,
-        }
-    }
-
-    fn mark(&mut self, why: &'static str) {
-        self.command.unclear.get_or_insert(why);
-    }
-
-    fn push(&mut self, letter: char) {
-        self.word.get_or_insert_default().push(letter);
-    }
-
-    fn push_marked(&mut self, letter: char, why: &'static str) {
-        self.mark(why);
-        self.push(letter);
-    }
-
-    fn end_word(&mut self) {
-        let Some(word) = self.word.take() else {
-            return;
-        };
-        if std::mem::take(&mut self.is_target) {
-            self.targets.push(word);
-            return;
-        }
-        if self.command.words.is_empty() {
-            if RESERVED.contains(&word.as_str()) {
-                self.command.runs_others |= NOT_AT_ONCE.contains(&word.as_str());
-                self.mark("it is a compound statement");
-                return;
-            }
-            if word.contains('=') {
-                self.mark("it sets variables");
-                return;
-            }
-            if word.is_empty() {
-                self.mark("it names no program");
-            }
-        }
-        self.command.words.push(word);
-    }
-
-    /// Ends the last word of the command.
-    fn end_words(&mut self) {
-        self.end_word();
-        if self.has_harmless && self.command.words.is_empty() {
-            self.mark(NOT_COMPLETE);
-        }
-    }
-
-    /// Ends the word directly before a redirection: a number or `{name}` says what is redirected and is no word of the
-    /// command.
-    fn end_descriptor(&mut self) {
-        if self.word.as_deref().is_some_and(is_descriptor) {
-            self.targets.extend(self.word.take());
-        }
-        self.end_word();
-    }
-
-    /// Tells whether `~` or `^` would stand for itself here: behind a letter or digit of the same word.
-    fn is_within_word(&self) -> bool {
-        let last = self.word.as_ref().and_then(|word| word.chars().next_back());
-        last.is_some_and(|last| last.is_alphanumeric() || matches!(last, '~' | '^'))
-    }
-}
-
-fn is_descriptor(word: &str) -> bool {
-    let is_number = word.chars().all(|letter| letter.is_ascii_digit());
-    is_number || word.starts_with('{') && word.ends_with('}')
 }
 
 impl Splitter<'_> {
@@ -297,14 +181,14 @@ impl Splitter<'_> {
     }
 
     fn expand(&mut self) {
-        if self.now.quote.is_none() && self.letters.peek() == Some(&'\'') {
+        if self.now.quote.is_none() && self.letters.peek() == Some('\'') {
             self.begin_escaped_quote();
             return;
         }
         self.now.push_marked('$', EXPANDS);
         if self.skip_shift() {
             self.now.word.get_or_insert_default().push_str("((…))");
-        } else if self.letters.next_if_eq(&'(').is_some() {
+        } else if self.letters.next_if_eq('(').is_some() {
             self.open_within_word("(…)", Ends::Parenthesis);
         }
     }
@@ -326,7 +210,7 @@ impl Splitter<'_> {
             return false;
         }
         let is_plain =
-            |letter: &char| letter.is_alphanumeric() || "_$ +-*/%<>=!~?:,".contains(*letter);
+            |letter: char| letter.is_alphanumeric() || "_$ +-*/%<>=!~?:,".contains(letter);
         let mut inside = String::new();
         while let Some(letter) = ahead.next_if(is_plain) {
             inside.push(letter);
@@ -382,7 +266,7 @@ impl Splitter<'_> {
     fn redirect(&mut self, letter: char) {
         self.now.end_descriptor();
         self.now.mark(REDIRECTS);
-        if self.letters.next_if_eq(&'(').is_some() {
+        if self.letters.next_if_eq('(').is_some() {
             self.now.push(letter);
             self.open_within_word("(…)", Ends::Parenthesis);
             return;
@@ -402,34 +286,35 @@ impl Splitter<'_> {
                 .is_some()
             {}
             // It closes, and some shells take what follows for the next word even without a blank.
-            self.now.is_target = self.letters.next_if_eq(&'-').is_none();
+            self.now.is_target = self.letters.next_if_eq('-').is_none();
         }
     }
 
     fn skip_comment(&mut self) {
-        while self.letters.next_if(|letter| *letter != '\n').is_some() {}
+        self.comment = Some(self.at);
+        while self.letters.next_if(|letter| letter != '\n').is_some() {}
     }
 
     fn read_operator(&mut self, first: char) {
-        let doubled = self.letters.next_if_eq(&first).is_some();
+        let doubled = self.letters.next_if_eq(first).is_some();
         match (first, doubled) {
             (';', true) => {
                 self.now.mark(GROUPS);
                 self.operate(Operator::Ends);
             }
             (';', false) => {
-                if self.letters.next_if_eq(&'&').is_some() {
+                if self.letters.next_if_eq('&').is_some() {
                     self.now.mark(GROUPS);
                 }
                 self.operate(Operator::Ends);
             }
             ('|', false) => {
-                if self.letters.next_if_eq(&'&').is_some() {
+                if self.letters.next_if_eq('&').is_some() {
                     self.now.mark(REDIRECTS);
                 }
                 self.operate(Operator::Joins);
             }
-            ('&', false) if self.letters.next_if_eq(&'>').is_some() => {
+            ('&', false) if self.letters.next_if_eq('>').is_some() => {
                 self.now.end_word();
                 if !self.skip_null() {
                     // Some shells redirect here, others end the command before it and begin another.
@@ -447,6 +332,7 @@ impl Splitter<'_> {
         let command = &self.now.command;
         let is_empty = command.words.is_empty() && command.unclear.is_none();
         if operator == Operator::Line && is_empty {
+            self.begin();
             return;
         }
         if is_empty {
@@ -460,8 +346,11 @@ impl Splitter<'_> {
     fn finish(&mut self) {
         self.now.end_word();
         let mut command = std::mem::take(&mut self.now.command);
-        command.targets = self.now.targets.len();
         command.words.append(&mut self.now.targets);
+        let end = self.comment.unwrap_or(self.at);
+        let source = self.letters.between(self.now.from, end);
+        source.trim().clone_into(&mut command.source);
+        self.begin();
         self.now.is_target = false;
         self.now.has_harmless = false;
         if !command.words.is_empty() || command.unclear.is_some() {
@@ -471,6 +360,12 @@ impl Splitter<'_> {
         if self.commands.len() > MAX_PARTS {
             self.flaw.get_or_insert("it has too many parts");
         }
+    }
+
+    /// Begins a command with what follows.
+    fn begin(&mut self) {
+        self.comment = None;
+        self.now.from = self.letters.position();
     }
 
     fn open_within_word(&mut self, shown: &str, ends: Ends) {
@@ -483,7 +378,8 @@ impl Splitter<'_> {
             self.flaw.get_or_insert("it is nested too deeply");
             return;
         }
-        let level = std::mem::replace(&mut self.now, Level::new(ends));
+        let level = Level::new(ends, self.letters.position());
+        let level = std::mem::replace(&mut self.now, level);
         self.outer.push(level);
     }
 
@@ -506,10 +402,15 @@ impl Splitter<'_> {
         self.finish();
         if let Some(level) = self.outer.pop() {
             self.now = level;
+            // What stood in a group is no part of it.
+            if self.now.word.is_none() && self.now.command.words.is_empty() {
+                self.begin();
+            }
         }
     }
 
     fn end(mut self) -> Split {
+        self.at = self.letters.position();
         if self.now.quote.is_some() || !self.outer.is_empty() {
             self.flaw.get_or_insert(NOT_COMPLETE);
         }

@@ -18,21 +18,33 @@ fn shown(command: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_part_is_shown_to_people_as_it_would_be_written() {
-    let written = |command: &str| parts(command).last().unwrap().shown();
-    for plain in [
+fn a_part_is_shown_to_people_as_it_is_written() {
+    let written = |command: &str| parts(command).iter().map(Part::shown).collect::<Vec<_>>();
+    for command in [
         "git status",
         "trap 'echo cleaning; exit 9' TERM INT",
         "git commit -m \"it's\"",
         "echo ''",
         "ls *.rs",
+        "find . -name '*.py'",
+        "sed -n '$p' a",
+        r#"psql -c "\d orders""#,
+        r"find . -exec wc {} \;",
+        "A=1 make",
+        "cat > 'a b.txt' < c",
     ] {
-        assert_eq!(written(plain), plain);
+        assert_eq!(written(command), [command]);
     }
-    // What a redirection is, is left out, and seen to be.
-    assert_eq!(written("cat > 'a b.txt' < c"), "cat … 'a b.txt' c");
-    let expanding = "echo $(date) \"at $(pwd)\"";
-    assert_eq!(written(expanding), "echo $(…) \"at $(…)\"");
+    assert_eq!(
+        written("# a\n git log  # b\n\nls 'é' 2>&1|cat&&(rm a; rm 'b' ) 2>c &"),
+        ["git log", "ls 'é' 2>&1", "cat", "", "rm a", "rm 'b'", "2>c"]
+    );
+    assert_eq!(
+        written("echo $(date; id) \"at `pwd`\" x"),
+        ["date", "id", "pwd", "echo $(date; id) \"at `pwd`\" x"]
+    );
+    let words = of_words(&["ls", "a b", "it's", "$x", ""]);
+    assert_eq!(words.shown(), r"ls 'a b' 'it'\''s' '$x' ''");
 }
 
 #[test]

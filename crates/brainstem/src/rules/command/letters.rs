@@ -1,0 +1,52 @@
+//! The letters of a text, read one after the other, with a look at what comes next and at where they stand.
+
+use std::str::Chars;
+
+/// What is left of a text to read.
+#[derive(Debug, Clone)]
+pub(super) struct Letters<'a> {
+    text: &'a str,
+    rest: Chars<'a>,
+}
+
+impl<'a> Letters<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        Self {
+            text,
+            rest: text.chars(),
+        }
+    }
+
+    /// Returns how many bytes of the text were read.
+    pub(super) fn position(&self) -> usize {
+        self.text.len() - self.rest.as_str().len()
+    }
+
+    /// Returns what of the text stands between two positions.
+    pub(super) fn between(&self, from: usize, to: usize) -> &'a str {
+        self.text.get(from..to).unwrap_or_default()
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest.clone().next()
+    }
+
+    /// Reads the next letter, if it fits.
+    pub(super) fn next_if(&mut self, fits: impl FnOnce(char) -> bool) -> Option<char> {
+        let letter = self.peek().filter(|letter| fits(*letter))?;
+        self.rest.next();
+        Some(letter)
+    }
+
+    pub(super) fn next_if_eq(&mut self, wanted: char) -> Option<char> {
+        self.next_if(|letter| letter == wanted)
+    }
+}
+
+impl Iterator for Letters<'_> {
+    type Item = char;
+
+    fn next(&mut self) -> Option<char> {
+        self.rest.next()
+    }
+}
