@@ -222,6 +222,29 @@ fn no_wildcard_stands_for_what_git_and_go_are_to_run_or_to_write() {
 }
 
 #[test]
+fn wildcards_stand_for_the_words_of_a_module_of_python_that_is_named() {
+    for (pattern, command, expected) in [
+        (
+            "python3 -m pytest **",
+            "python3 -m pytest -q tests",
+            "allow",
+        ),
+        ("python3 -m pytest **", "python3 -m pytest -p evil", "ask"),
+        ("python3 -m pytest **", "python3 -m pytest -c x.ini", "ask"),
+        ("python3 -m pytest **", "python3 -m pytest ../x", "ask"),
+        ("python3 -m **", "python3 -m pytest", "ask"),
+        ("python3 -m pip **", "python3 -m pip install evil", "ask"),
+        ("python3 -m sh -c *", "python3 -m sh -c evil", "ask"),
+        ("python3 -c **", "python3 -c evil", "ask"),
+        ("perl -m strict **", "perl -m strict -w", "ask"),
+    ] {
+        let rule = "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ";
+        let policy = layered(&format!("{rule}['{pattern}']"));
+        assert_eq!(judged(&policy, command), expected, "{pattern} / {command}");
+    }
+}
+
+#[test]
 fn no_wildcard_stands_for_what_removes_or_overwrites_branches_or_names_another_to_push_to() {
     for (pattern, command, expected) in [
         ("git **", "git push origin +main", "ask"),
@@ -1154,6 +1177,10 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
         ("npm **", "still ask"),
         ("env **", "runs the program that its arguments name"),
         ("python3 **", "runs code"),
+        ("python3 -c *", "still ask"),
+        ("python3 -m pip **", "still ask"),
+        ("npm --prefix packages/a run **", "still ask"),
+        ("python3 -m pytest **", "by -m"),
         ("rm **", "writes or removes"),
     ] {
         let found = cautions(pattern);

@@ -120,14 +120,7 @@ impl CommandPattern {
     /// Tells whether wildcards may stand for words of a program at all: for those of one that runs others only after the
     /// script or task has been named.
     fn may_vary(&self, program: &Program) -> bool {
-        match program.kind {
-            Kind::Words => false,
-            Kind::Shell | Kind::Code | Kind::Tasks => self
-                .words
-                .get(1)
-                .is_some_and(|word| !word.contains('*') && !word.starts_with('-')),
-            Kind::Writes | Kind::Options => true,
-        }
+        names_task(program, &self.words)
     }
 
     /// Says what the author of a rule should know, whatever it answers, of a word that is one in quotes alone.
@@ -152,6 +145,13 @@ impl CommandPattern {
             return Some(why.to_owned());
         }
         let known = program(first)?;
+        let is_wild = self.has_rest || self.words.iter().any(|word| word.contains('*'));
+        if is_wild && !self.may_vary(known) {
+            return Some(format!(
+                "{}: a wildcard stands for none of its words, so that such commands still ask; write out what may run",
+                known.about(first)
+            ));
+        }
         let git = GitCommand::of(&self.words);
         let mut words = self.words.iter().enumerate().skip(1);
         let named = words.find(|(index, word)| {
@@ -160,15 +160,10 @@ impl CommandPattern {
         if let Some((_, word)) = named {
             return Some(format!("by {word}, {}", known.about(first)));
         }
-        if !self.has_rest && !self.words.iter().any(|word| word.contains('*')) {
+        if !is_wild {
             return None;
         }
         let why = known.about(first);
-        if !self.may_vary(known) {
-            return Some(format!(
-                "{why}: a wildcard stands for none of its words, so that such commands still ask; write out what may run"
-            ));
-        }
         match known.kind {
             Kind::Writes => Some(format!("{why}; write out what it may do")),
             _ => Some(format!(
@@ -226,6 +221,32 @@ impl CommandPattern {
                 .zip(words)
                 .all(|(pattern, word)| fits(pattern, word))
     }
+}
+
+/// Tells whether the words of a program name what it runs, so that others may vary. A module of Python is named by `-m`, and may
+/// be a program that runs others itself.
+fn names_task(known: &Program, words: &[String]) -> bool {
+    match (known.kind, words) {
+        (Kind::Writes | Kind::Options, _) => true,
+        (Kind::Words, _) => false,
+        (_, [python, flag, module @ ..]) if flag == "-m" && is_python(python) => {
+            let Some(name) = module.first().filter(|name| is_whole(name)) else {
+                return false;
+            };
+            program(name).is_none_or(|known| names_task(known, module))
+        }
+        (_, words) => words.get(1).is_some_and(|word| is_whole(word)),
+    }
+}
+
+/// Tells whether a word of a pattern names something, and is no option.
+fn is_whole(word: &str) -> bool {
+    !word.contains('*') && !word.starts_with('-')
+}
+
+fn is_python(word: &str) -> bool {
+    let name = base_name(word).to_lowercase();
+    name.starts_with("python") || name.starts_with("pypy")
 }
 
 const QUOTES: [char; 2] = ['\'', '"'];
