@@ -233,16 +233,17 @@ const LINKER: [&str; 8] = [
 ];
 
 /// Programs whose flags are whole words: no letters in a bundle, and none that may be left out.
-const WHOLE_FLAGS: [&str; 1] = ["go"];
+const WHOLE_FLAGS: [&str; 2] = ["go", "terraform"];
 
 /// Commands of `conda`, `pdm` and their kin behind which others run.
 const RUNS: [&str; 5] = ["run", "r", "exec", "x", "shell"];
 
 /// Harmless options of programs, whose names begin those of others.
-const WHOLE: [(&str, &str); 6] = [
+const WHOLE: [(&str, &str); 7] = [
     ("git", "text"),
     ("hg", "debug"),
     ("install", "strip"),
+    ("jq", "slurp"),
     ("pytest", "co"),
     ("pytest", "pdb"),
     ("svn", "diff"),
