@@ -151,6 +151,9 @@ const OVERWRITES: [&str; 5] = ["delete", "force", "force-with-lease", "mirror", 
 /// What `git push` does with the words that no wildcard stands for, for the end of a sentence.
 const PUSHES: &str = "it removes or overwrites branches, or names another one to write";
 
+/// Commands to which the word behind `-m` or `--message` is a message.
+const WITH_MESSAGE: [&str; 5] = ["commit", "merge", "notes", "stash", "tag"];
+
 /// Tells whether git is to run what its words say: by a setting, an alias or one of the options for that.
 pub(super) fn git_runs(words: &[String]) -> bool {
     let runs = |word: &String| {
@@ -229,6 +232,21 @@ impl<'a> GitCommand<'a> {
             || FLAGS.iter().any(is_flag)
     }
 
+    /// Tells whether the word at a place is a message, whatever it says.
+    fn is_message(&self, place: usize) -> bool {
+        let before = self.words.get(self.at + 1..place).unwrap_or_default();
+        let is_flag = |word: &String| {
+            // Of these flags none takes a value, which the `m` would be.
+            let others = flags_in(word).strip_suffix('m');
+            let is_bundle =
+                others.is_some_and(|others| others.chars().all(|it| "aenpqsv".contains(it)));
+            is_bundle || word == "--message"
+        };
+        WITH_MESSAGE.contains(&self.name)
+            && before.last().is_some_and(is_flag)
+            && !before.iter().any(|word| word == "--")
+    }
+
     /// Names what more no wildcard of such a pattern stands for, for the end of a list.
     pub(super) fn more(&self) -> &'static str {
         if self.name == "push" {
@@ -260,8 +278,11 @@ impl<'a> GitCommand<'a> {
         (is_marked || is_option || flags.contains(['d', 'f'])).then_some(PUSHES)
     }
 
-    /// Returns what of a word may be options, and what of it may name a file.
-    pub(super) fn split<'w>(&self, word: &'w str) -> (&'w str, &'w str) {
+    /// Returns what of the word at a place may be options, and what of it may name a file.
+    pub(super) fn split<'w>(&self, place: usize, word: &'w str) -> (&'w str, &'w str) {
+        if self.is_message(place) {
+            return ("", "");
+        }
         match word.split_at_checked(2) {
             Some((flag @ ("-S" | "-G"), _)) if SEARCHES.contains(&self.name) => (flag, flag),
             Some((flag @ "-L", range)) if RANGES.contains(&self.name) => (flag, range),

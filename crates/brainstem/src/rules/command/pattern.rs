@@ -104,7 +104,7 @@ impl CommandPattern {
                 return pushes;
             }
             let (option, path) = match (&git, own) {
-                (Some(git), _) => git.split(word),
+                (Some(git), _) => git.split(index, word),
                 (None, Some(own)) => (word.as_str(), own.value_in(word)),
                 (None, None) => (word.as_str(), word.as_str()),
             };
