@@ -137,6 +137,7 @@ impl Splitter<'_> {
             '#' if self.now.word.is_none() => self.skip_comment(),
             '!' if self.now.word.is_none() => self.now.mark(PATTERNS),
             '~' | '^' if self.now.is_within_word() => self.now.push(letter),
+            '{' if self.read_reference() => {}
             '*' | '?' | '[' | ']' | '{' | '}' | '~' | '!' | '#' | '^' => {
                 self.now.push_marked(letter, PATTERNS);
             }
@@ -148,6 +149,23 @@ impl Splitter<'_> {
             }
             _ => self.now.push(letter),
         }
+    }
+
+    /// Reads braces behind an `@` or `^`, as in `HEAD@{1}` and `HEAD^{tree}`: around one name they are expanded by no shell.
+    fn read_reference(&mut self) -> bool {
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+        let word = self.now.word.as_deref().unwrap_or_default();
+        let mut ahead = self.letters.clone();
+        let from = ahead.position();
+        while ahead.next_if(is_of_name).is_some() {}
+        let name = ahead.between(from, ahead.position());
+        if !word.ends_with(['@', '^']) || ahead.next() != Some('}') {
+            return false;
+        }
+        self.letters = ahead;
+        let word = self.now.word.get_or_insert_default();
+        word.extend(["{", name, "}"]);
+        true
     }
 
     fn escape(&mut self) {

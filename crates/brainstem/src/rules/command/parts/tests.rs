@@ -267,6 +267,10 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         "a .^",
         "a ~b",
         "a b=~",
+        "a @{b,c}",
+        "a @{1..2}",
+        "a b{u}",
+        "a @{u",
         "a b:~/c",
         "a !b",
         "a $'x'",
@@ -298,6 +302,7 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         r"grep -rn '\bfoo\b' src",
         r#"grep -rn "\bfoo\|\"bar\"" src"#,
         "a b~1 c~3..c b^ b^2 b^^ b~~",
+        "git diff @{u} HEAD@{1}..HEAD^{tree} @{-1} v1^{}",
     ] {
         let parts = parts(command);
         assert!(parts.iter().all(|part| part.unclear.is_none()), "{parts:?}");
@@ -474,6 +479,7 @@ fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
         "p q~1",
         "p q~3..q q^ q^2",
         "p q^^ q~~ && q p~p",
+        "p @{q} p@{-1}..q^{} q^{p}",
         "p 'q'~p \"q\"^p",
         "p q 2>&1",
         "2>&1 p >/dev/null q",
