@@ -11,9 +11,10 @@ use neuraxis_core::{MediaPart, MediaSource, MediaTypes, Message, ModelRef, Part}
 /// (docs.claude.com/en/docs/build-with-claude/vision), the least of the providers.
 pub const MAX_MEDIA_BYTES: usize = 7 * 1024 * 1024;
 
-/// The most bytes of all images, sounds and files of one message or result, attached texts among them: in base64 they stay below
-/// the 32 MB that Anthropic takes of a request and well below what a run may record.
-pub const MAX_MEDIA_BYTES_IN_ALL: usize = 20 * 1024 * 1024;
+/// The most bytes of all images, sounds and files of one message or result, attached texts among them. In base64 they stay below
+/// the 32 MB that Anthropic takes of a request. A run records them twice, as they came and with the call that a model is first
+/// sent them with, which leaves a fifth of what it may record for the rest.
+pub const MAX_MEDIA_BYTES_IN_ALL: usize = 15 * 1024 * 1024;
 
 /// The most images, sounds and files of one message or result, attached texts among them: up to there Anthropic takes images of
 /// full size.
@@ -272,6 +273,8 @@ fn is_media(media_type: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_ports::RunBounds;
+
     use super::*;
 
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
@@ -384,10 +387,17 @@ mod tests {
         let mut large = PNG.to_vec();
         large.resize(MAX_MEDIA_BYTES, 0);
         let mut parts = vec![Part::Media(media("image/png", &large)); 2];
-        parts.extend(vec![text; 6]);
-        assert_eq!(check_parts(&parts, Texts::Attached), Ok(()), "20 MiB");
+        parts.push(text);
+        assert_eq!(check_parts(&parts, Texts::Attached), Ok(()), "15 MiB");
         parts.push(Part::text("a"));
         let too_much = Err((parts.len(), AttachmentError::TooMuch));
         assert_eq!(check_parts(&parts, Texts::Attached), too_much);
+    }
+
+    #[test]
+    fn what_goes_with_a_message_is_recorded_twice_and_leaves_room_for_the_rest() {
+        let written = MAX_MEDIA_BYTES_IN_ALL.div_ceil(3) * 4;
+        let most = usize::try_from(RunBounds::default().max_bytes).unwrap();
+        assert!(2 * written <= most / 5 * 4, "{written} of {most}");
     }
 }

@@ -6,7 +6,7 @@ import { bytes, partsOf } from "./format.js";
 /** What the server takes of one message. */
 const MOST = 20;
 const MOST_BYTES = 7 * 1024 * 1024;
-const MOST_BYTES_IN_ALL = 20 * 1024 * 1024;
+const MOST_BYTES_IN_ALL = 15 * 1024 * 1024;
 const MOST_BYTES_OF_TEXT = 1024 * 1024;
 
 /** What begins like an archive, by the ends of the names; documents of an office are made of one. */

@@ -22,7 +22,7 @@ pub(crate) struct Turn {
     /// The message.
     #[schemars(regex(pattern = said::SAYS_SOMETHING))]
     message: String,
-    /// Files that go with it, in this order after its text: 20 at most, 7 MiB each (a text 1 MiB), 20 MiB together.
+    /// Files that go with it, in this order after its text: 20 at most, 7 MiB each (a text 1 MiB), 15 MiB together.
     #[serde(default)]
     attachments: Vec<Attached>,
     /// Where the request comes from: one of the channels of `/api/v1/policy`; `chat` if left out, or the only one that the caller may use.
