@@ -139,7 +139,8 @@ impl Conversation {
     }
 
     /// Returns what is new to a session that holds these messages: all of the thread to one that holds nothing. To others the
-    /// results of calls that have none there, and what the person said since the last answer.
+    /// results of calls that have none there, and what the person said since the last answer. Results alone have to be there of
+    /// all of them.
     pub(super) fn new_to(&self, kept: &[Arc<Message>]) -> Result<New, Problem> {
         let mut new = if kept.is_empty() {
             self.messages.clone()
@@ -156,6 +157,7 @@ impl Conversation {
             }
             Some(Message::Tool(result)) if is_called(&result.tool_call_id, kept, &new) => {
                 new.extend(last);
+                check_none_missing(kept, &new)?;
                 (String::new(), Vec::new())
             }
             _ => {
@@ -253,6 +255,33 @@ fn is_called(id: &ToolCallId, kept: &[Arc<Message>], new: &[Arc<Message>]) -> bo
     let messages = kept.iter().chain(new);
     let mut calls = messages.flat_map(|message| message.tool_calls());
     calls.any(|call| call.id == *id)
+}
+
+/// Checks that results are there of all calls of the last reply that has some: a run that goes on with a part of them takes the
+/// others for lost.
+fn check_none_missing(kept: &[Arc<Message>], new: &[Arc<Message>]) -> Result<(), Problem> {
+    let messages = kept.iter().chain(new);
+    let given: BTreeSet<&ToolCallId> = messages
+        .filter_map(|message| match message.as_ref() {
+            Message::Tool(result) => Some(&result.tool_call_id),
+            _ => None,
+        })
+        .collect();
+    let calls_some = |message: &&Arc<Message>| message.tool_calls().next().is_some();
+    let called = kept.iter().rfind(calls_some).into_iter();
+    let missing: Vec<&str> = called
+        .flat_map(|message| message.tool_calls())
+        .filter(|call| !given.contains(&call.id))
+        .map(|call| call.id.as_str())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let complaint = format!(
+        "the results of all calls of a reply are taken at once, and those of these are missing: {}",
+        missing.join(", ")
+    );
+    Err(invalid("messages", &complaint))
 }
 
 /// Returns the run that a message is of, as its id says.

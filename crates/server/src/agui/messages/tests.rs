@@ -105,6 +105,29 @@ fn a_result_is_told_that_the_session_waits_for_and_no_other() {
 }
 
 #[test]
+fn a_part_of_the_results_of_a_reply_is_refused_unless_the_person_says_something() {
+    let function = json!({"name": "weather", "arguments": "{}"});
+    let result = |id: &str| json!({"role": "tool", "toolCallId": id, "content": "3 degrees"});
+    let mut thread = vec![
+        json!({"role": "user", "content": "Coat?"}),
+        json!({"role": "assistant", "toolCalls": [
+            {"id": "c1", "function": function}, {"id": "c2", "function": function},
+        ]}),
+        result("c2"),
+    ];
+    let asks = read(Value::Array(thread.clone()));
+    let refused = format!("{:?}", asks.new_to(&asks.messages[..2]).unwrap_err());
+    assert!(refused.contains("are missing: c1"), "{refused}");
+    let all = read(json!([thread[0], thread[1], thread[2], result("c1")]));
+    assert_eq!(all.new_to(&all.messages[..2]).unwrap().before.len(), 2);
+    // Who goes on talking waits for no result any more.
+    thread.push(json!({"role": "user", "content": "Never mind."}));
+    let new = read(Value::Array(thread)).new_to(&asks.messages[..2]);
+    let new = new.unwrap();
+    assert_eq!((new.before.len(), &*new.message), (1, "Never mind."));
+}
+
+#[test]
 fn the_results_at_the_end_are_told_again_to_a_session_that_holds_their_calls_alone() {
     let thread = read(
         json!([{"id": "1", "role": "user", "content": "Coat?"}, call("c1"),
