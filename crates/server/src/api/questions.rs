@@ -24,7 +24,7 @@ use crate::body;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{AT_WORK_ELSEWHERE, INVALID_FIELD, NO_SUCH_QUESTION, Problem};
-use crate::refusal::{internal, no_such_run};
+use crate::refusal::{RETRY_AFTER, internal, no_such_run};
 use crate::said::{self, Said};
 
 /// What a client says to a question.
@@ -141,7 +141,9 @@ fn not_taken(error: &AnswerQuestionError, run: &RunSummary) -> Problem {
         AnswerQuestionError::NotHere(_) if run.leased_until.is_none() => not_open(),
         AnswerQuestionError::NotHere(_) => {
             let detail = "another server drives this run, or one did that is gone: the questions of its tools are known there alone; if it is gone, they are too, and the run is taken up again before long";
-            Problem::new(&AT_WORK_ELSEWHERE, detail).with("run_id", run.run_id.to_string())
+            Problem::new(&AT_WORK_ELSEWHERE, detail)
+                .with("run_id", run.run_id.to_string())
+                .retry_after(RETRY_AFTER)
         }
         other => internal(&with_causes(other)),
     }

@@ -225,6 +225,9 @@ async fn a_server_that_does_not_drive_the_run_says_that_it_knows_nothing_of_its_
         (status, &problem["type"]),
         (409, &json!("/errors/at-work-elsewhere"))
     );
+    // A balancer brings the same answer to the one that knows.
+    let refused = say(&other, run, question, &decline).send().await.unwrap();
+    assert_eq!(refused.headers()["retry-after"], "5");
     let path = format!("/api/v1/runs/{}", run.as_str().unwrap());
     let (_, shown) = answer(other.get(&path)).await;
     assert_eq!(shown.get("questions"), None);
