@@ -52,9 +52,12 @@ impl From<RequestError> for Problem {
                 .with("differs", names.collect::<Vec<Value>>())
             }
             RequestError::AtWorkElsewhere { session, run } => {
+                let follow = run
+                    .map(|run| format!(", or follow it at /api/v1/runs/{run}/events"))
+                    .unwrap_or_default();
                 let detail = format!(
                     "the run of this request belongs to another server, or to one that has just died; send the same \
-                     request again in {RETRY_AFTER} seconds"
+                     request again in {RETRY_AFTER} seconds{follow}"
                 );
                 let problem = Self::new(&AT_WORK_ELSEWHERE, detail)
                     .with("session_id", session.as_str())

@@ -42,6 +42,9 @@ impl Answer {
         assert_eq!(self.status, StatusCode::CONFLICT, "{}", self.body);
         assert_eq!(self.body["type"], "/errors/at-work-elsewhere");
         assert_eq!(self.body["run_id"], run.to_string());
+        let follow = format!("or follow it at /api/v1/runs/{run}/events");
+        let detail = self.body["detail"].as_str().unwrap();
+        assert!(detail.ends_with(&follow), "{detail}");
         assert_eq!(self.retry_after.as_deref(), Some("5"));
     }
 
