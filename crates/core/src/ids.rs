@@ -234,7 +234,8 @@ pub(crate) use serialize_as_text;
 
 serialize_as_text!(AgentId, EffectId, ToolName, SessionId);
 
-/// A tool call's id, made by the loop of run, agent, model call and index, so that it is the same on every replay.
+/// A tool call's id, made by the loop of run, agent, model call and index, so that it is the same on every replay. It ends with
+/// the last three: `_a0_3_1` is the second call of the reply of `a0` whose `content_index` is 3.
 ///
 /// At most 64 characters (the limit of the OpenAI Responses API for `call_id`). The id that the provider gave is kept
 /// beside it, for echoing to that provider.

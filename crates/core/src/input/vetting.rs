@@ -16,7 +16,9 @@ use crate::tool::ToolClass;
 pub struct Vetted {
     /// The effect that asked.
     pub effect_id: EffectId,
-    /// What was found, in the order of the calls.
+    /// What was found, in the order of the calls. The first record after a reply is about all of its calls that have no result
+    /// yet, and a later one about those that are checked anew, as after a decision. A person is asked where
+    /// `approval_requested` follows: `ask` is found of a call that was approved as well.
     pub calls: Vec<Vetting>,
     /// What people allowed for the session with their answers to these calls: from this record on it counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
