@@ -128,7 +128,8 @@ impl Runs {
         self.post(run_id, InboxInput::Cancelled(cancelled)).await
     }
 
-    /// Adds a user message to a run, whichever process drives it. It joins after the current batch of tool calls.
+    /// Adds a user message to a run, whichever process drives it. It joins after the current batch of tool calls. Returns the id
+    /// that its record has.
     ///
     /// # Errors
     ///
@@ -141,10 +142,12 @@ impl Runs {
         &self,
         run_id: RunId,
         message: impl Into<String>,
-    ) -> Result<(), ResumeError> {
+    ) -> Result<InputId, ResumeError> {
         let message = Arc::new(Message::user(message));
         let steered = Steered::new(self.new_input_id(), message);
-        self.post(run_id, InboxInput::Steered(steered)).await
+        let id = steered.id.clone();
+        self.post(run_id, InboxInput::Steered(steered)).await?;
+        Ok(id)
     }
 
     /// Brings a run the result of a tool that its client runs, whichever process drives it.

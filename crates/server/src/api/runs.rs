@@ -13,7 +13,7 @@ use axum::response::Response;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::log::Stats;
 use neuraxis::core::{
-    JsonText, OpenQuestion, RunId, RunStatus, Seq, ToolFailure, ToolOutcome, ToolOutput,
+    InputId, JsonText, OpenQuestion, RunId, RunStatus, Seq, ToolFailure, ToolOutcome, ToolOutput,
 };
 use neuraxis::ports::{RunFilter, RunSummary, StatsFilter};
 use neuraxis::{Orchestrator, OrchestratorResult, SessionId};
@@ -188,10 +188,13 @@ pub(crate) async fn events(
 pub(crate) struct Taken {
     /// The run.
     run_id: RunId,
+    /// Of a message: the `id` that its record `steered` has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_id: Option<InputId>,
 }
 
-fn taken(run_id: RunId) -> (StatusCode, Json<Taken>) {
-    (StatusCode::ACCEPTED, Json(Taken { run_id }))
+fn taken(run_id: RunId, input_id: Option<InputId>) -> (StatusCode, Json<Taken>) {
+    (StatusCode::ACCEPTED, Json(Taken { run_id, input_id }))
 }
 
 /// What a client says to end a run.
@@ -227,7 +230,7 @@ pub(crate) async fn cancel(
     said::without_nul("reason", &reason)?;
     at_work(&orchestrator, &caller, id).await?;
     orchestrator.runs().cancel(id, reason).await?;
-    Ok(taken(id))
+    Ok(taken(id, None))
 }
 
 /// What a client says to add a message to a run.
@@ -260,8 +263,8 @@ pub(crate) async fn steer(
     }
     at_work(&orchestrator, &caller, id).await?;
     caller.joins(&limited, id).await?;
-    orchestrator.runs().steer(id, said.message).await?;
-    Ok(taken(id))
+    let input_id = orchestrator.runs().steer(id, said.message).await?;
+    Ok(taken(id, Some(input_id)))
 }
 
 /// What a client says of a tool that it ran.
@@ -327,7 +330,7 @@ pub(crate) async fn bring(
     let context = caller.going_on(&limited, &run.session).await?;
     let runs = orchestrator.runs().with_context(context);
     runs.bring(id, &call, outcome, took).await?;
-    Ok(taken(id))
+    Ok(taken(id, None))
 }
 
 /// Returns a run that has not ended, and refuses one that has: nothing reaches it any more.

@@ -467,7 +467,7 @@ async fn a_message_that_comes_meanwhile_joins_a_run_that_waits() {
         question,
     } = waiting(&client, "s").await;
     let steer = json!({"message": "thank you"});
-    let (status, _) = post(&client, &format!("/api/v1/runs/{run}/steer"), steer).await;
+    let (status, taken) = post(&client, &format!("/api/v1/runs/{run}/steer"), steer).await;
     assert_eq!(status, 202);
     let frames = client
         .events(client.get(&format!("/api/v1/runs/{run}/events")))
@@ -480,6 +480,7 @@ async fn a_message_that_comes_meanwhile_joins_a_run_that_waits() {
         .find(|frame| frame.event == "steered")
         .unwrap();
     assert!(steered.data.to_string().contains("thank you"));
+    assert_eq!(steered.data["id"], taken["input_id"]);
 }
 
 #[tokio::test]
