@@ -181,6 +181,10 @@ fn of_runs() -> Described<Limited> {
     .description("During the run, after it, and after the server was started anew.")
     .header::<u64>("Last-Event-ID", LAST)
     .answers_events("The events of the run, as they come. The stream ends with the run.")
+    .or(
+        "204",
+        "The run has ended, and the record that `Last-Event-ID` names was its last.",
+    )
     .problems(&[&INVALID_LAST_EVENT_ID, &NO_SUCH_EVENT]);
     let cancel = of_run("cancel_run", "Ends a run.")
         .body_if_any::<runs::Cancel>(r#"{ "reason": "not needed any more" }"#)

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::log::Stats;
 use neuraxis::core::{
@@ -179,6 +179,10 @@ pub(crate) async fn events(
     let last = events::last_of(&headers)?;
     let run = caller.run(&orchestrator, id).await?;
     events::check_last(last, Seq(run.records))?;
+    if run.ended_at.is_some() && last == Seq(run.records) {
+        // The `EventSource` of a browser comes back after every other end, for ever.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let events = orchestrator.runs().attach(id, last).await?;
     Ok(streams.answer(id, events, last))
 }
