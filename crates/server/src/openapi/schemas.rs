@@ -71,11 +71,13 @@ impl Schemas {
                     "pattern": "^[0-9]+$",
                 },
                 "event": {
-                    "description": "The `type` of the record or live event.",
+                    "description": "The `type` of the record or live event; or `dropped`, after which the stream ends for a client that \
+                        took nothing for too long.",
                     "type": "string",
                 },
                 "data": {
-                    "description": "The record or live event, as JSON on one line.",
+                    "description": "The record or live event, as JSON on one line. Of `dropped` it is none, but an object with `type`, \
+                        `last_event_id` (what `Last-Event-ID` goes on from) and `detail` (a sentence for people).",
                     "type": "string",
                     "contentMediaType": "application/json",
                     "contentSchema": event,
