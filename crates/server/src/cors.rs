@@ -24,7 +24,7 @@ const MAX_AGE: Duration = Duration::from_secs(10 * 60);
 const METHODS: [Method; 3] = [Method::GET, Method::POST, Method::DELETE];
 
 /// What a page may read of an answer besides its content.
-const EXPOSED: [HeaderName; 6] = [
+const EXPOSED: [HeaderName; 7] = [
     header::RETRY_AFTER,
     header::LOCATION,
     request_id::HEADER,
@@ -33,6 +33,8 @@ const EXPOSED: [HeaderName; 6] = [
     SHOULD_RETRY,
     // Who cannot read it has no session to go on with.
     mcp::SESSION,
+    // What is left of a time such as `expires_at` is told by the server's clock alone.
+    header::DATE,
 ];
 
 /// Returns what answers preflights and tells browsers whose pages may read answers; `None` where no other origin is named.

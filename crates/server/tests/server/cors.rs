@@ -76,6 +76,7 @@ async fn a_page_of_an_origin_that_is_named_is_let_ask_by_its_browser_and_reads_t
         "retry-after",
         "x-should-retry",
         "mcp-session-id",
+        "date",
     ] {
         assert!(exposed.contains(name), "{name}: {exposed}");
     }
