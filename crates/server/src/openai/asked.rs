@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use neuraxis::core::{Message, RunId, ToolCallId, ToolChoice, ToolSpec};
 use neuraxis::engine::UuidV7;
-use neuraxis::ports::Ids;
+use neuraxis::ports::{Ids, RunSummary};
 use neuraxis::{
     AnswerSchema, Brought, Channel, FinishReason, Mode, Orchestrator, RunStatus, SessionId,
     UserRequest,
@@ -14,7 +14,8 @@ use serde::Deserialize;
 
 use super::models;
 use super::responses::ID;
-use super::run::began_without_budget;
+use super::run::{began_without_budget, ended_by_repeats, gave_up_on_the_form};
+use crate::api::stands;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
@@ -169,19 +170,28 @@ async fn since(
     let Some(runs) = orchestrator.sessions().runs(&summary.session).await? else {
         return Ok(None);
     };
-    let mut later = runs.iter().rev().take_while(|later| later.run_id != run);
-    let answered = later.find(|later| {
-        let used = &later.metrics().usage;
-        let had_no_budget = began_without_budget(later.finish_reason.as_ref(), used);
-        later.status == RunStatus::Done && !had_no_budget
-    });
-    Ok(Some(match answered {
-        Some(last) => Since::Answer(last.run_id),
-        None => Since::NoAnswer {
-            ended: summary.finish_reason.clone(),
-            session: summary.session,
-        },
+    for later in runs.iter().rev().take_while(|later| later.run_id != run) {
+        if has_an_answer(orchestrator, later).await? {
+            return Ok(Some(Since::Answer(later.run_id)));
+        }
+    }
+    Ok(Some(Since::NoAnswer {
+        ended: summary.finish_reason.clone(),
+        session: summary.session,
     }))
+}
+
+/// Tells whether a run has an answer, as its client was told.
+async fn has_an_answer(orchestrator: &Orchestrator, run: &RunSummary) -> Result<bool, Problem> {
+    let why = run.finish_reason.as_ref();
+    if run.status != RunStatus::Done || began_without_budget(why, &run.metrics().usage) {
+        return Ok(false);
+    }
+    if !ended_by_repeats(why) {
+        return Ok(true);
+    }
+    let result = stands(orchestrator, run).await?;
+    Ok(!result.is_some_and(|result| gave_up_on_the_form(&result)))
 }
 
 /// Tells whether a session holds anything of a conversation. There may be no such session yet, or no more.

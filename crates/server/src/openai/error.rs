@@ -8,13 +8,13 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use neuraxis::OrchestratorResult;
 use neuraxis::core::RunId;
+use neuraxis::{FinishReason, OrchestratorResult};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run::{Ended, Held, RunRef, is_out_of_budget};
+use super::run::{Ended, Held, RunRef, gave_up_on_the_form, is_out_of_budget};
 use crate::problem::{Details, Problem};
 
 /// Tells OpenAI's own clients whether a request may be sent again, whatever the status: one whose run began may not, since its
@@ -113,6 +113,9 @@ pub(super) fn unanswered(held: &Held, ended: Ended) -> Response {
 pub(super) fn error_code(result: &OrchestratorResult) -> String {
     if is_out_of_budget(result) {
         return OUT_OF_BUDGET.to_owned();
+    }
+    if gave_up_on_the_form(result) {
+        return FinishReason::InvalidAnswer(String::new()).name().to_owned();
     }
     let reason = serde_json::to_value(&result.finish_reason).unwrap_or_default();
     let name = match &reason {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use neuraxis::core::{Message, Record, RecordBody, RunId, RunUsage, ToolCall, run_messages};
+use neuraxis::core::{
+    BudgetKind, Message, Record, RecordBody, RunId, RunUsage, ToolCall, run_messages,
+};
 use neuraxis::engine::{PendingCall, RequestError, asked_beside};
 use neuraxis::{
     Event, Events, FinishReason, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
@@ -154,7 +156,16 @@ impl Drop for Held {
 
 impl Ended {
     /// Puts together what a run with these records came to.
-    pub(super) fn new(result: OrchestratorResult, records: &[Arc<Record>]) -> Self {
+    pub(super) fn new(mut result: OrchestratorResult, records: &[Arc<Record>]) -> Self {
+        if gave_up_on_the_form(&result)
+            && let Some(fault) = &result.answer_fault
+        {
+            let why = format!("This is not the answer that was asked for: {fault}");
+            if !result.reply.is_empty() {
+                result.reply.push_str(BREAK);
+            }
+            result.reply.push_str(&why);
+        }
         let (calls, asked) = match result.finish_reason {
             Some(FinishReason::ClientTools) => (handed_over(records), asked_beside(records)),
             _ => (Vec::new(), Vec::new()),
@@ -169,7 +180,7 @@ impl Ended {
     /// Tells whether there is anything to tell the client, be it a sentence that says why there is no answer.
     pub(super) fn is_answered(&self) -> bool {
         let is_done = matches!(self.result.status, RunStatus::Done | RunStatus::Waiting);
-        is_done && !is_out_of_budget(&self.result)
+        is_done && !is_out_of_budget(&self.result) && !gave_up_on_the_form(&self.result)
     }
 
     /// Returns what a client is told that asked for an answer of a form. What the model said beside calls is no answer, and is
@@ -218,7 +229,18 @@ pub(super) fn began_without_budget(why: Option<&FinishReason>, used: &RunUsage) 
     matches!(why, Some(FinishReason::Budget(_))) && used.roles.is_empty()
 }
 
-/// Tells whether an event ends a run in that way: what it says is told as the error, and not as the answer.
+/// Tells whether a run ended without the answer of a form that was asked for since its model did the same again and again, such
+/// as giving the same wrong one. Nothing was cut off: clients would be told to ask for more tokens.
+pub(super) fn gave_up_on_the_form(result: &OrchestratorResult) -> bool {
+    result.answer_fault.is_some() && ended_by_repeats(result.finish_reason.as_ref())
+}
+
+/// Tells whether a run ended since its model made the same call again and again.
+pub(super) fn ended_by_repeats(why: Option<&FinishReason>) -> bool {
+    matches!(why, Some(FinishReason::Budget(BudgetKind::RepeatedCalls)))
+}
+
+/// Tells whether an event ends a run without anything left of a budget: what it says is told as the error, and not as the answer.
 pub(super) fn ends_without_budget(event: &Event) -> bool {
     let Event::Record(record) = event else {
         return false;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis::core::PlanName;
-use neuraxis_testkit::{ScriptedModel, reply};
+use neuraxis::ports::Tool;
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
 use super::{builder, parsed, post, request, stream, user};
@@ -68,4 +69,49 @@ async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off
     assert_eq!(again["output"], json!([]));
     assert_eq!(again["incomplete_details"], Value::Null);
     assert_eq!(model.requests().len(), 1, "no model is asked");
+}
+
+#[tokio::test]
+async fn a_wrong_answer_that_is_given_again_and_again_is_an_error_and_none_that_was_cut_off() {
+    let wrong = reply::calls([("final_answer", r#"{"no":1}"#)]);
+    let model = Arc::new(ScriptedModel::always(wrong));
+    model.push(reply::text("Noted."));
+    let clock = Arc::new(ScriptedTool::echoing(spec("clock").read_only()));
+    let builder = builder(&model, "channels.chat.tools = ['clock']\n");
+    let builder = builder.tool(clock as Arc<dyn Tool>);
+    let server = InProcess::serve(builder.build().unwrap()).await;
+    let client = server.client();
+    let (_, first) = post(&client, "/v1/responses", &json!({"input": "hi"})).await;
+    let schema = json!({
+        "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false
+    });
+    let format = json!({"type": "json_schema", "name": "R", "schema": schema});
+    let response =
+        json!({"input": "A?", "previous_response_id": first["id"], "text": {"format": format}});
+    // What failed may be sent again.
+    for _ in 0..2 {
+        let (status, told) = post(&client, "/v1/responses", &response).await;
+        let error = &told["error"];
+        let expected = (500, &json!("invalid_answer"));
+        assert_eq!((status, &error["code"]), expected, "{told}");
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains(r#""a" is a required property"#),
+            "{message}"
+        );
+        let id = format!("resp_{}", error["neuraxis"]["run_id"].as_str().unwrap());
+        let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+        assert_eq!(again["status"], "failed", "{again}");
+        assert_eq!(again["output"], json!([]));
+    }
+    let format = json!({"type": "json_schema", "json_schema": {"name": "R", "schema": schema}});
+    let chat = json!({"messages": [user("A?")], "response_format": format, "stream": true});
+    let chunks = parsed(&stream(&client, "/v1/chat/completions", &chat).await);
+    let last = chunks.last().unwrap();
+    assert_eq!(last["error"]["code"], "invalid_answer", "{last}");
+    let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+    let said: String = deltas
+        .filter_map(|delta| delta["content"].as_str())
+        .collect();
+    assert_eq!(said, "");
 }
