@@ -11,12 +11,11 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::name_role;
 use neuraxis_core::{
-    ClientTools, ContentHash, Decision, JsonText, Message, Role, RunSpec, Taint, ToolChoice,
-    ToolKind, ToolName, ToolSpec, UnboundedSchema,
+    ClientTools, ContentHash, Decision, FIND_TOOLS, JsonText, Message, READ_OUTPUT, Role, RunSpec,
+    Taint, ToolChoice, ToolKind, ToolName, ToolSpec, UnboundedSchema,
 };
 use serde::Serialize;
 
-use crate::catalog::RESERVED_TOOL_NAMES;
 use crate::request::{RequestError, UserRequest};
 
 /// The most tools of a client: OpenAI's API takes no more of a request
@@ -85,7 +84,7 @@ pub enum BroughtError {
     /// Two tools have the same name.
     #[error("two tools have the name {0}")]
     ToolTwice(ToolName),
-    /// The loop itself has a tool of that name.
+    /// The loop itself has a tool of that name: `find_tools`, `read_output` and, where the answer has a form, `final_answer`.
     #[error("the name {0} is that of a tool of the loop: choose another")]
     ReservedTool(ToolName),
     /// The parameters of a tool are no JSON Schema of an object.
@@ -221,7 +220,8 @@ impl Brought {
             if before.into_iter().any(|other| other.name == tool.name) {
                 return Err(BroughtError::ToolTwice(name()));
             }
-            if RESERVED_TOOL_NAMES.contains(&tool.name.as_str()) {
+            // `final_answer` is one only of a run that gives its answer by it, which shows as it is described.
+            if matches!(tool.name.as_str(), FIND_TOOLS | READ_OUTPUT) {
                 return Err(BroughtError::ReservedTool(name()));
             }
             parameters::check(tool)?;
@@ -330,9 +330,13 @@ impl UserRequest {
     ///
     /// # Errors
     ///
-    /// [`BroughtError::NoSuchTool`] and [`BroughtError::Withheld`].
+    /// [`BroughtError::ReservedTool`], [`BroughtError::NoSuchTool`] and [`BroughtError::Withheld`].
     pub(crate) fn join(&self, spec: &mut RunSpec) -> Result<Vec<Arc<Message>>, BroughtError> {
         if let Some(brought) = &self.brought {
+            let delivers = |tool: &&ToolSpec| spec.root.is_delivered_by(tool.name.as_str());
+            if let Some(tool) = brought.tools.iter().find(delivers) {
+                return Err(BroughtError::ReservedTool(tool.name.clone()));
+            }
             if let Some(ToolChoice::Named(tool)) = &brought.tool_choice
                 && !spec.root.tools.iter().any(|it| it.name == *tool)
             {

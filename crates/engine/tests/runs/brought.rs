@@ -9,8 +9,8 @@ use neuraxis_core::{
     ToolKind, ToolOutcome, ToolOutput, ToolSignal, ToolSpec, UnboundedSchema,
 };
 use neuraxis_engine::{
-    Answer, Brought, BroughtError, Orchestrator, OrchestratorBuilder, OrchestratorResult,
-    RequestError, RequestPart, UserRequest, replay,
+    Answer, AnswerSchema, Brought, BroughtError, Orchestrator, OrchestratorBuilder,
+    OrchestratorResult, RequestError, RequestPart, UserRequest, replay,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::Tool;
@@ -306,7 +306,7 @@ async fn what_a_clients_tool_says_to_a_run_that_waits_for_it_is_a_strangers_text
 async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
     let orchestrator = builder(ScriptedModel::new()).build().unwrap();
     let two = || Brought::default().tools([weather(), weather()]);
-    let reserved = ToolSpec::new("final_answer".parse().unwrap(), "Mine.");
+    let reserved = ToolSpec::new("find_tools".parse().unwrap(), "Mine.");
     let list = weather().parameters(JsonText::from_text("[]"));
     let reference = r#"{"properties":{"city":{"$ref":"https://example.org/city.json"}}}"#;
     let elsewhere = weather().parameters(JsonText::from_text(reference));
@@ -321,7 +321,7 @@ async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
         (two(), BroughtError::ToolTwice("weather".parse().unwrap())),
         (
             Brought::default().tools([reserved]),
-            BroughtError::ReservedTool("final_answer".parse().unwrap()),
+            BroughtError::ReservedTool("find_tools".parse().unwrap()),
         ),
         (
             Brought::default().tools([list]),
@@ -362,6 +362,24 @@ async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
     assert!(
         matches!(nothing, Err(RequestError::EmptyMessage)),
         "{nothing:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_tool_may_be_called_as_the_one_that_delivers_answers_where_no_form_is_asked_for() {
+    let calls = reply::calls([("final_answer", r#"{"answer":"Mild."}"#)]);
+    let orchestrator = builder(ScriptedModel::new().then(calls)).build().unwrap();
+    let mine = || ToolSpec::new("final_answer".parse().unwrap(), "Mine.");
+    let asked = || request("Go.").bring(Brought::default().tools([mine()]).hand_over());
+    let result = orchestrator.handle(asked()).await.unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::ClientTools));
+    let mut formed = asked();
+    formed.answer = Some(AnswerSchema::from_json(r#"{"type":"object"}"#).unwrap());
+    let refused = orchestrator.handle(formed).await.unwrap_err();
+    let expected = BroughtError::ReservedTool("final_answer".parse().unwrap());
+    assert!(
+        matches!(&refused, RequestError::Brought(error) if *error == expected),
+        "{refused:?}"
     );
 }
 

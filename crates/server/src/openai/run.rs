@@ -240,7 +240,8 @@ pub(super) fn ended_by_repeats(why: Option<&FinishReason>) -> bool {
     matches!(why, Some(FinishReason::Budget(BudgetKind::RepeatedCalls)))
 }
 
-/// Tells whether an event ends a run without anything left of a budget: what it says is told as the error, and not as the answer.
+/// Tells whether an event ends a run without anything left of a budget: what it says is told as the error, and not as the
+/// answer.
 pub(super) fn ends_without_budget(event: &Event) -> bool {
     let Event::Record(record) = event else {
         return false;

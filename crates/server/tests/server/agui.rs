@@ -252,7 +252,7 @@ async fn what_cannot_be_read_is_refused_by_name_before_the_stream() {
             Some("tools[0].name"),
         ),
         (
-            run("tools", json!([{"name": "final_answer"}])),
+            run("tools", json!([{"name": "find_tools"}])),
             400,
             invalid,
             Some("tools"),

@@ -197,7 +197,7 @@ async fn tools_that_cannot_be_offered_are_refused_by_name() {
         json!(many),
         json!([weather(), weather()]),
         json!([{"name": "no spaces"}]),
-        json!([{"name": "final_answer"}]),
+        json!([{"name": "find_tools"}]),
         json!([{"description": "It has no name."}]),
         json!([{"name": "t", "parameters": []}]),
         json!([{"name": "t", "parameters": {"type": 7}}]),
