@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::name_role;
 use neuraxis_core::{
-    ClientTools, ContentHash, Decision, FIND_TOOLS, JsonText, Message, READ_OUTPUT, Role, RunSpec,
-    Taint, ToolChoice, ToolKind, ToolName, ToolSpec, UnboundedSchema,
+    ClientTools, ContentHash, Decision, FIND_TOOLS, JsonText, Message, Profile, READ_OUTPUT,
+    ResultRule, Role, RunSpec, Taint, ToolChoice, ToolKind, ToolName, ToolSpec, UnboundedSchema,
 };
 use serde::Serialize;
 
@@ -60,7 +60,8 @@ pub struct Brought {
     pub tools: Vec<ToolSpec>,
     /// Whether the run waits for their results, or ends with the calls: [`FinishReason::ClientTools`](neuraxis_core::FinishReason::ClientTools).
     pub client_tools: ClientTools,
-    /// Whether the first turn must call a tool, or none may.
+    /// Whether the first turn must call a tool, or none may. Where calls of the client's tools are handed over, it is one of
+    /// these that must be called: after one of the engine's own, which gave a result, the next turn must call one again.
     pub tool_choice: Option<ToolChoice>,
     /// The sampling temperature, in place of the agent's.
     pub temperature: Option<f32>,
@@ -240,8 +241,13 @@ impl Brought {
         }
         if !self.tools.is_empty() {
             let is_own = |tool: &&ToolSpec| !self.tools.iter().any(|it| it.name == tool.name);
-            let own = root.tools.iter().filter(is_own);
-            root.tools = own.chain(&self.tools).cloned().collect();
+            let own: Vec<&ToolSpec> = root.tools.iter().filter(is_own).collect();
+            let is_required = self.tool_choice == Some(ToolChoice::Required);
+            if is_required && self.client_tools == ClientTools::HandOver {
+                let names = own.iter().map(|tool| tool.name.clone());
+                require_again(&mut root.profile, names.chain([ToolName::find_tools()]));
+            }
+            root.tools = own.into_iter().chain(&self.tools).cloned().collect();
             spec.agents
                 .retain(|tool, _| !self.tools.iter().any(|it| it.name == *tool));
             spec.client_tools = self.client_tools;
@@ -360,6 +366,19 @@ impl UserRequest {
     pub(crate) fn join_terms(&self, spec: &mut RunSpec) {
         if let Some(brought) = &self.brought {
             brought.join(spec);
+        }
+    }
+}
+
+/// Lets the turn after a result of one of these tools call a tool, too, whichever it is.
+fn require_again(profile: &mut Profile, tools: impl IntoIterator<Item = ToolName>) {
+    for tool in tools {
+        if let Some(rule) = profile.results.iter_mut().find(|rule| rule.tool == tool) {
+            rule.then.get_or_insert(ToolChoice::Required);
+        } else {
+            let mut rule = ResultRule::new(tool);
+            rule.then = Some(ToolChoice::Required);
+            profile.results.push(rule);
         }
     }
 }

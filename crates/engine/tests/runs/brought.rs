@@ -366,6 +366,26 @@ async fn what_cannot_be_taken_is_refused_before_a_run_exists() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_required_is_one_of_the_client_s_tools_after_those_of_the_engine() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::calls([("weather", "{}")]));
+    let model = Arc::new(model);
+    let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
+    let orchestrator = of(&model).tool(look as Arc<dyn Tool>).build().unwrap();
+    let brought = Brought::default()
+        .tools([weather()])
+        .hand_over()
+        .tool_choice(ToolChoice::Required);
+    let result = orchestrator.handle(request("Go.").bring(brought)).await;
+    let result = result.unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::ClientTools));
+    let requests = model.requests();
+    let choices: Vec<&ToolChoice> = requests.iter().map(|sent| &sent.tool_choice).collect();
+    assert_eq!(choices, [&ToolChoice::Required, &ToolChoice::Required]);
+}
+
+#[tokio::test]
 async fn a_tool_may_be_called_as_the_one_that_delivers_answers_where_no_form_is_asked_for() {
     let calls = reply::calls([("final_answer", r#"{"answer":"Mild."}"#)]);
     let orchestrator = builder(ScriptedModel::new().then(calls)).build().unwrap();
