@@ -48,8 +48,8 @@ const FULL: &str = "as many runs are at work as this server takes: try again in 
 /// What a call is told whose state cannot be opened. Its client knows no run to look for.
 const NOT_OPENED: &str = "nothing was decided: requestState is not one that this server gave for this tool, or the server was \
     started anew since, or the client may not approve any more. A run that waits for an approval goes on waiting: a person \
-    finds it with `neuraxis approvals`, or on the page of neuraxis-server, and decides there. Calling the tool again begins \
-    another run";
+    finds it with `neuraxis approvals`, with the configuration of this server, or on the page of neuraxis-server, and decides \
+    there. Calling the tool again begins another run";
 
 /// A call that is being answered.
 pub(crate) struct Call<'a> {

@@ -106,7 +106,8 @@ fn waiting(result: &OrchestratorResult, open: &[WaitingApproval]) -> String {
             let run = result.run_id;
             format!(
                 "The run waits for a person to approve {calls}, and goes on then; nobody at this client is asked: \
-                 `neuraxis approvals show {run}` shows what would run, and the page of neuraxis-server, too."
+                 `neuraxis approvals show {run}`, with the configuration of this server, shows what would run, and the page of \
+                 neuraxis-server, too."
             )
         }
     }

@@ -39,7 +39,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// Says that a decision needs the token, or that there is none to be shown.
 pub(crate) fn needed(token: Option<DecisionToken>) -> Problem {
     if token.is_none() {
-        let detail = "this server takes no decisions: use `neuraxis approvals` on its machine";
+        let detail = "this server takes no decisions: use `neuraxis approvals` on its machine, with its configuration";
         return Problem::new(&NO_DECISIONS, detail);
     }
     // No word may follow "Bearer ": it would be hidden as if it were a token.

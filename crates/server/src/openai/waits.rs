@@ -1,6 +1,7 @@
 //! What a client of this API is told of a run that waits: it has no words for that, so that the answer says it in a sentence.
 //!
-//! Nothing is decided here: whoever may decide does it at the server's own API, on its page or on the command line.
+//! Nothing is decided here: whoever may decide does it at the server's own API or on its page. The command line, which may do so
+//! as well, is not named: there the run would go on with whatever configuration the command has, and not with the server's.
 
 use std::fmt::Write as _;
 
@@ -25,8 +26,7 @@ pub(super) fn notice(result: &OrchestratorResult) -> String {
         .any(|call| call.kind == PendingKind::Approval);
     if has_question {
         lines.push(format!(
-            "It is decided on the page of the server, at its /api/v1/runs/{run}/approvals/CALL, or with \
-             `neuraxis approvals show {run}`."
+            "It is decided on the page of the server, or at its /api/v1/runs/{run}/approvals/CALL."
         ));
     }
     lines.push(format!(

@@ -47,6 +47,7 @@ async fn assert_told(server: &InProcess, tool: &ScriptedTool, text: &str, place:
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
+    assert!(!text.contains("neuraxis approvals"), "{text}");
     assert_eq!(place["status"], "waiting", "{place}");
     let waiting = &place["pending"][0];
     assert_eq!(
