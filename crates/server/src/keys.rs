@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::file_stamp::FileStamp;
 use crate::problem::{KEY_NEEDED, Problem, TOO_MANY_REQUESTS};
-use crate::rate::Rate;
+use crate::rate::{Rate, in_seconds};
 
 /// How long is known what the file holds.
 const GOOD_FOR: Duration = Duration::from_secs(1);
@@ -137,7 +137,8 @@ impl Keys {
             }
             Err(seconds) => {
                 let detail = format!(
-                    "too many requests came with a key that is not taken; try again in {seconds} seconds"
+                    "too many requests came with a key that is not taken; try again {}",
+                    in_seconds(seconds)
                 );
                 Err(Problem::new(&TOO_MANY_REQUESTS, detail).retry_after(seconds))
             }
@@ -186,7 +187,8 @@ impl Key {
         rate.count().map_err(|seconds| {
             let most = self.said.requests_per_minute.map_or(0, NonZeroU32::get);
             let detail = format!(
-                "this key may be used {most} times a minute; try again in {seconds} seconds"
+                "this key may be used {most} times a minute; try again {}",
+                in_seconds(seconds)
             );
             Problem::new(&TOO_MANY_REQUESTS, detail).retry_after(seconds)
         })

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,9 +13,11 @@ use neuraxis::mcp_server::Place;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::problem::{Problem, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS};
+use crate::problem::{Kind, Problem, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS};
+use crate::rate::in_seconds;
 
-/// After how many seconds a client that found no room tries again.
+/// After how many seconds at most a client that found no room tries again. Each is told another number up to it in turn: told the
+/// same, all of them would come for the same room.
 const RETRY_AFTER: u32 = 5;
 
 /// How long the store may take to keep the beginning of a run before it is said to lag: a thousand times what it usually takes.
@@ -29,6 +32,8 @@ pub(crate) struct Slots {
     all: Arc<Semaphore>,
     owners: Arc<Mutex<HashMap<Arc<str>, u32>>>,
     beginnings: Arc<Mutex<Beginnings>>,
+    /// How many were refused.
+    refused: Arc<AtomicU32>,
 }
 
 /// The runs of which the store has not kept the beginning yet, the oldest first.
@@ -74,6 +79,7 @@ impl Slots {
             all: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             owners: Arc::default(),
             beginnings: Arc::default(),
+            refused: Arc::default(),
         }
     }
 
@@ -84,10 +90,7 @@ impl Slots {
 
     /// Takes a slot, also of the owner where there is a limit for that one.
     pub(crate) fn take(&self, owner: Option<(&str, NonZeroU32)>) -> Result<RunSlot, Problem> {
-        let again = |detail: &str| {
-            let detail = format!("{detail}; try again in {RETRY_AFTER} seconds");
-            Problem::new(&TOO_MANY_RUNS, detail).retry_after(RETRY_AFTER)
-        };
+        let again = |detail: &str| self.again(&TOO_MANY_RUNS, detail);
         let of_owner = owner.map(|(owner, most)| self.of_owner(owner, most));
         let of_owner = of_owner.transpose()?;
         let beginning = self
@@ -124,13 +127,19 @@ impl Slots {
         let taken = owners.get(owner).copied().unwrap_or_default();
         if taken >= most.get() {
             drop(owners);
-            let detail = format!(
-                "as many turns of this owner are at work as may be at a time, {most}; try again in {RETRY_AFTER} seconds"
-            );
-            let problem = Problem::new(&TOO_MANY_OWN_RUNS, detail);
-            return Err(problem.with("allowed", most.get()).retry_after(RETRY_AFTER));
+            let detail =
+                format!("as many turns of this owner are at work as may be at a time, {most}");
+            let problem = self.again(&TOO_MANY_OWN_RUNS, &detail);
+            return Err(problem.with("allowed", most.get()));
         }
         Ok(self.count(owner, owners))
+    }
+
+    /// Refuses somebody who may come again.
+    fn again(&self, kind: &'static Kind, detail: &str) -> Problem {
+        let seconds = self.refused.fetch_add(1, Ordering::Relaxed) % RETRY_AFTER + 1;
+        let detail = format!("{detail}; try again {}", in_seconds(seconds));
+        Problem::new(kind, detail).retry_after(seconds)
     }
 
     /// Counts one more slot of an owner.
@@ -191,6 +200,9 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+    use axum::response::IntoResponse;
+
     use super::*;
 
     fn number(most: u32) -> NonZeroU32 {
@@ -212,6 +224,22 @@ mod tests {
         drop(others);
         assert!(locked(&slots.owners).is_empty(), "nothing is left of them");
         assert_eq!(slots.all.available_permits(), 10);
+    }
+
+    #[tokio::test]
+    async fn those_that_find_no_room_are_told_to_come_again_at_different_times() {
+        let slots = Slots::new(number(10));
+        let one = Some(("ada", number(1)));
+        let held = slots.take(one).unwrap();
+        let told: Vec<String> = (0..6)
+            .map(|_| {
+                let refused = slots.take(one).unwrap_err().into_response();
+                let seconds = &refused.headers()[header::RETRY_AFTER];
+                seconds.to_str().unwrap().to_owned()
+            })
+            .collect();
+        assert_eq!(told, ["1", "2", "3", "4", "5", "1"]);
+        drop(held);
     }
 
     #[tokio::test]
