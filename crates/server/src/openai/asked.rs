@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use neuraxis::core::{Message, RunId, ToolCallId, ToolChoice, ToolSpec};
+use neuraxis::core::{Message, RunId, ToolCall, ToolCallId, ToolChoice, ToolSpec};
 use neuraxis::engine::UuidV7;
 use neuraxis::ports::{Ids, RunSummary};
 use neuraxis::{
@@ -14,11 +14,14 @@ use serde::Deserialize;
 
 use super::models;
 use super::responses::ID;
-use super::run::{began_without_budget, ended_by_repeats, gave_up_on_the_form};
+use super::run::{began_without_budget, ended_by_repeats, gave_up_on_the_form, handed_over};
 use crate::api::stands;
 use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
+
+/// The most characters with which calls are named whose results are missing.
+const MAX_NAMED_CHARS: usize = 1000;
 
 /// What a client may say beside the fields of OpenAI's API, in the field `neuraxis` of its request.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -60,14 +63,24 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Makes the engine's request of it.
+    /// Makes the engine's request of it. `said_in` is the field of the conversation.
     pub(super) async fn into_request(
         self,
         limited: &Limited,
         caller: &Caller,
+        said_in: &'static str,
     ) -> Result<UserRequest, Problem> {
         let orchestrator = limited.orchestrator();
         let session = self.session(orchestrator, caller).await?;
+        let mut missing = missing_results(&self.messages);
+        if let Some(session) = &session
+            && missing.is_empty()
+        {
+            missing = self.missing_in(session, orchestrator, caller).await?;
+        }
+        if !missing.is_empty() {
+            return Err(Problem::invalid(said_in, incomplete(&missing)));
+        }
         if let (Some(named), Some(found)) = (&self.own.session, &session)
             && named != found
         {
@@ -103,6 +116,36 @@ impl Asked {
             None => (request, brought),
         };
         Ok(request.bring(brought))
+    }
+
+    /// As [`missing_results`], where the calls themselves are left out, since the session holds them.
+    async fn missing_in(
+        &self,
+        session: &SessionId,
+        orchestrator: &Orchestrator,
+        caller: &Caller,
+    ) -> Result<Vec<ToolCallId>, Problem> {
+        let Some(run) = answered_run(&self.messages) else {
+            return Ok(Vec::new());
+        };
+        // Whoever sends the calls may have left out some of them with their results.
+        if self.previous.is_none() && has_its_calls(&self.messages) {
+            return Ok(Vec::new());
+        }
+        let summary = caller.find_run(orchestrator, run).await?;
+        let is_of_session = summary.is_some_and(|summary| {
+            summary.session == *session && summary.finish_reason == Some(FinishReason::ClientTools)
+        });
+        if !is_of_session {
+            return Ok(Vec::new());
+        }
+        let records = orchestrator.sessions().records(run).await?;
+        let calls = handed_over(&records);
+        Ok(without_results(
+            calls.iter(),
+            &self.messages,
+            &self.messages,
+        ))
     }
 
     /// Returns the session that goes on: the one that is named, that of the run that is named, or the one whose calls the last
@@ -219,6 +262,51 @@ fn has_its_calls(messages: &[Message]) -> bool {
         Message::Tool(result) => called.contains(&result.tool_call_id),
         _ => true,
     })
+}
+
+/// Returns the calls of the last answer that have no result, where others of that answer have one: the model would be told that
+/// theirs are lost, and they could not be brought later. Where none has a result, the user has said something else instead.
+fn missing_results(messages: &[Message]) -> Vec<ToolCallId> {
+    let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
+    let Some(last) = messages.iter().rposition(is_answer) else {
+        return Vec::new();
+    };
+    let (said, since) = messages.split_at(last.saturating_add(1));
+    let calls = said.last().into_iter().flat_map(Message::tool_calls);
+    without_results(calls, since, messages)
+}
+
+/// Returns those of the calls that have no result among the messages, if any other has one among those since.
+fn without_results<'a>(
+    calls: impl Iterator<Item = &'a ToolCall>,
+    since: &[Message],
+    messages: &[Message],
+) -> Vec<ToolCallId> {
+    let (given, new) = (results(messages), results(since));
+    let calls: Vec<&ToolCall> = calls.collect();
+    if !calls.iter().any(|call| new.contains(&call.id)) {
+        return Vec::new();
+    }
+    let missing = calls.iter().filter(|call| !given.contains(&call.id));
+    missing.map(|call| call.id.clone()).collect()
+}
+
+/// Returns the calls whose results are among the messages.
+fn results(messages: &[Message]) -> BTreeSet<&ToolCallId> {
+    let results = messages.iter().filter_map(|message| match message {
+        Message::Tool(result) => Some(&result.tool_call_id),
+        _ => None,
+    });
+    results.collect()
+}
+
+/// Says which results are to be sent with the others.
+fn incomplete(missing: &[ToolCallId]) -> String {
+    let missing: Vec<&str> = missing.iter().map(ToolCallId::as_str).collect();
+    let named: String = missing.join(", ").chars().take(MAX_NAMED_CHARS).collect();
+    format!(
+        "the results of all calls of an answer are taken together, and those of these are missing: {named}"
+    )
 }
 
 /// Returns the run whose calls the last messages answer, if they answer any of a run here.

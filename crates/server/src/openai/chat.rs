@@ -134,7 +134,7 @@ pub(super) async fn complete(
         .model
         .clone()
         .unwrap_or_else(|| models::DEFAULT.to_owned());
-    let request = asked.into_request(&limited, &caller).await?;
+    let request = asked.into_request(&limited, &caller, "messages").await?;
     let (held, events) = run::begin(&limited, &caller, request, "messages").await?;
     if is_stream {
         let chunks = stream::Chunks::new(&held, model, with_usage.unwrap_or_default());

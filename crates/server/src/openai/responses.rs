@@ -134,7 +134,7 @@ pub(super) async fn create(
         format: format.unwrap_or_default(),
         system: asked.system.clone(),
     };
-    let mut request = asked.into_request(&limited, &caller).await?;
+    let mut request = asked.into_request(&limited, &caller, "input").await?;
     let context = mem::take(&mut request.context).with_stored(&repeated);
     request.context = context.map_err(|error| internal(&with_causes(&error)))?;
     let (held, events) = run::begin(&limited, &caller, request, "input").await?;

@@ -253,7 +253,7 @@ pub(super) fn ends_without_budget(event: &Event) -> bool {
 }
 
 /// Returns the calls at the end of a run that have no result.
-fn handed_over(records: &[Arc<Record>]) -> Vec<ToolCall> {
+pub(super) fn handed_over(records: &[Arc<Record>]) -> Vec<ToolCall> {
     let messages = run_messages(records);
     let is_answer = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
     let Some(last) = messages.iter().rposition(is_answer) else {

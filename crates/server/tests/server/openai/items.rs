@@ -79,6 +79,52 @@ async fn results_that_stand_behind_their_calls_are_all_taken() {
 }
 
 #[tokio::test]
+async fn results_of_some_calls_of_an_answer_are_refused_and_name_those_that_are_missing() {
+    let (server, model) = calling().await;
+    let client = server.client();
+    let body = json!({"input": [user("Coat?")], "tools": tools()});
+    let (_, first) = post(&client, "/v1/responses", &body).await;
+    let [weather, degrees, news, sunny] = answered(&first);
+    for (input, previous) in [
+        (json!([degrees]), &first["id"]),
+        (json!([weather, degrees, user("And?")]), &first["id"]),
+        (json!([degrees]), &Value::Null),
+        (json!([user("Coat?"), weather, news, degrees]), &Value::Null),
+    ] {
+        let body = json!({"input": input, "previous_response_id": previous, "tools": tools()});
+        let (status, told) = post(&client, "/v1/responses", &body).await;
+        let error = &told["error"];
+        assert_eq!((status, &error["param"]), (400, &json!("input")), "{told}");
+        let message = error["message"].as_str().unwrap();
+        let missing = news["call_id"].as_str().unwrap();
+        assert!(message.ends_with(&format!(": {missing}")), "{message}");
+    }
+    assert_eq!(model.requests().len(), 1);
+    let body = json!({"input": [sunny, degrees], "previous_response_id": first["id"]});
+    let (status, told) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 200, "{told}");
+}
+
+#[tokio::test]
+async fn who_gives_no_result_of_an_answer_or_of_an_earlier_one_too_few_is_answered() {
+    let model = ScriptedModel::always(reply::text("Yes."));
+    let server = InProcess::of(model).await;
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let called = json!({"role": "assistant", "tool_calls": [call("a"), call("b")]});
+    let result = json!({"role": "tool", "tool_call_id": "a", "content": "3"});
+    let answer = json!({"role": "assistant", "content": "Three."});
+    for messages in [
+        json!([user("hi"), called, user("Never mind.")]),
+        json!([user("hi"), called, result, answer, user("And?")]),
+        json!([user("hi"), called, result, answer, called, user("Stop.")]),
+    ] {
+        let body = json!({"messages": messages});
+        let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
+        assert_eq!(status, 200, "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_conversation_that_comes_whole_is_told_as_it_comes_where_its_session_holds_hashes() {
     for (kept_out, goes_on) in [
         ("text", false),
