@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply};
+use neuraxis_core::{LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{
     ChatClient, Endpoint, EndpointConfig, ErrorRule, KeyHeader, Meaning, Route, Secret, models,
 };
 
 use crate::config::{Api, OpenAiConfig, OpenAiError};
-use crate::dialect::{PROVIDER, chat_dialect_for, media_types, responses_dialect_for, thinks};
+use crate::dialect::{PROVIDER, chat_dialect_for, responses_dialect_for, sent_media_types, thinks};
 use crate::model::context_tokens;
 use crate::responses::ResponsesClient;
 
@@ -112,7 +112,7 @@ impl OpenAiClient {
         let mut info = ModelInfo::new(ModelRef::new(PROVIDER, config.model.as_str()));
         let known = || context_tokens(&config.model).filter(|_| config.is_first_hand());
         info.context_tokens = config.context_tokens.or_else(known);
-        info.media = media_types(&config);
+        info.media = sent_media_types(&config);
         info.loads_within = Some(config.timeouts.loading);
         let thinks = thinks(&config);
         let is_first_hand = config.is_first_hand();
@@ -247,7 +247,9 @@ impl LlmClient for OpenAiClient {
 
     fn info(&self) -> ModelInfo {
         let mut info = self.info.clone();
-        if let Protocol::Chat(client) = &self.protocol {
+        if let Protocol::Chat(client) = &self.protocol
+            && client.media() != MediaTypes::Unknown
+        {
             info.media = client.media();
         }
         info

@@ -7,12 +7,25 @@ use neuraxis_wire::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::config::OpenAiConfig;
+use crate::config::{Api, OpenAiConfig};
 use crate::model::ModelTraits;
 use crate::responses::{EncryptedReasoning, ResponsesDialect, Store};
 
 /// The provider's name in records and messages, whichever server it is.
 pub(crate) const PROVIDER: &str = "openai";
+
+/// What Chat Completions has a form for that all servers may know.
+const SENT_OVER_CHAT: &[&str] = &[
+    "image/*",
+    "audio/wav",
+    "audio/x-wav",
+    "audio/wave",
+    "audio/mpeg",
+    "audio/mp3",
+];
+
+/// What the Responses API has a form for.
+const SENT_OVER_RESPONSES: &[&str] = &["image/*", "application/pdf"];
 
 /// The most bytes of the id of a call that Chat Completions takes.
 const LONGEST_CHAT_CALL_ID: usize = 40;
@@ -75,6 +88,15 @@ pub(crate) fn media_types(config: &OpenAiConfig) -> MediaTypes {
     match config.is_first_hand() {
         true => crate::model::media_types(&config.model),
         false => MediaTypes::Unknown,
+    }
+}
+
+/// Returns which media a model may be sent: where nobody knows what it takes, all that its protocol has a form for.
+pub(crate) fn sent_media_types(config: &OpenAiConfig) -> MediaTypes {
+    match (media_types(config), config.api) {
+        (MediaTypes::Unknown, Api::Chat) => MediaTypes::Only(SENT_OVER_CHAT),
+        (MediaTypes::Unknown, Api::Responses) => MediaTypes::Only(SENT_OVER_RESPONSES),
+        (known, _) => known,
     }
 }
 

@@ -87,15 +87,18 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
 }
 
 #[test]
-fn a_file_that_has_no_form_at_the_model_is_named_and_not_blamed_on_the_configuration() {
+fn a_file_that_has_no_form_at_the_model_is_refused_by_name_before_a_run_begins() {
     let model = Scripted::start([]);
     let machine = model.machine().with_file("paper.pdf", "%PDF-1.7\n");
     let done = run(&machine, ["ask", "--attach", "paper.pdf", "What is it?"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(done.code, Some(2), "{done:?}");
     assert_eq!(model.asked(), 0);
-    let said = "what is attached (application/pdf) may be nothing that this model can be sent";
-    assert!(done.stderr.contains(said), "{done:?}");
-    assert!(!done.stderr.contains("base_url"), "{done:?}");
+    for said in [
+        "attachment 1 (application/pdf, 9 bytes) cannot be sent: ",
+        " takes text, image/*, audio/wav",
+    ] {
+        assert!(done.stderr.contains(said), "{done:?}");
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub enum MediaTypes {
     /// Nobody knows: whatever there is a form for is sent, and the server may refuse it.
     #[default]
     Unknown,
-    /// These, such as `image/png`, and no others.
+    /// These, such as `image/png`, or `image/*` for all of a kind, and no others.
     Only(&'static [&'static str]),
 }
 
@@ -65,14 +65,18 @@ impl MediaTypes {
     pub fn refuses(self, media_type: &str) -> bool {
         match self {
             Self::Unknown => false,
-            Self::Only(types) => !types.contains(&media_type),
+            Self::Only(_) => !self.takes(media_type),
         }
     }
 
     /// Tells whether a model is known to take media of a type.
     #[must_use]
     pub fn takes(self, media_type: &str) -> bool {
-        matches!(self, Self::Only(types) if types.contains(&media_type))
+        let is_it = |known: &&str| match known.strip_suffix('*') {
+            Some(kind) => media_type.starts_with(kind),
+            None => *known == media_type,
+        };
+        matches!(self, Self::Only(types) if types.iter().any(is_it))
     }
 }
 
@@ -123,6 +127,8 @@ mod tests {
         assert!(images.refuses("audio/wav"));
         assert!(images.takes("image/png") && !MediaTypes::Unknown.takes("image/png"));
         assert_eq!(images.to_string(), "text, image/png");
+        let all_images = MediaTypes::Only(&["image/*"]);
+        assert!(all_images.takes("image/avif") && all_images.refuses("audio/wav"));
     }
 
     #[test]
