@@ -23,7 +23,7 @@ use neuraxis::Orchestrator;
 use neuraxis::core::{RunId, with_causes};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::asked::{Asked, Own};
 use super::run::{self, Ended, Held};
@@ -75,6 +75,9 @@ pub(super) struct ResponseRequest {
     max_output_tokens: Option<u32>,
     /// Whether the response is to come in pieces.
     stream: Option<bool>,
+    /// What the client wants to have beside the response: the answer repeats it, and nothing keeps it.
+    #[serde(default)]
+    metadata: Value,
     /// `false`: responses are not made in the background.
     background: Option<bool>,
     /// `null`: a conversation goes on by `previous_response_id`, or by `session` in `neuraxis`.
@@ -107,6 +110,10 @@ pub(super) async fn create(
     drop(bytes);
     let is_stream = said.stream.unwrap_or_default();
     let previous = said.previous_response_id.clone();
+    let metadata = match mem::take(&mut said.metadata) {
+        Value::Object(own) => own,
+        _ => Map::new(),
+    };
     let mut answered_by = BTreeSet::new();
     if let Some(Input::Items(items)) = &mut said.input {
         let goes_on = previous.as_deref().and_then(run_of);
@@ -141,6 +148,7 @@ pub(super) async fn create(
     let handle = held.handle();
     let session = handle.session_id().clone();
     let begun = ResponseOut::begun(session, handle.run_id(), held.created(), repeated);
+    let begun = begun.with_metadata(metadata);
     if is_stream {
         let told = ResponseEvents::to_client(begun, &handle.records());
         return Ok(answer_as_it_comes(&streams, held, events, told));

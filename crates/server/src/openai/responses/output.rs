@@ -4,6 +4,7 @@ use neuraxis::core::{RunId, ToolCall, Usage};
 use neuraxis::{FinishReason, OrchestratorResult, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::ID;
 use super::repeated::{FormatOut, Repeated};
@@ -48,12 +49,15 @@ struct Failure {
     message: String,
 }
 
-/// Where the conversation and the run are found on the server's own API, for clients that know no other fields.
+/// Where the conversation and the run are found on the server's own API, for clients that know no other fields; beside it what
+/// the request had here.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiMetadata")]
 struct Metadata {
     session_id: SessionId,
     run_id: RunId,
+    #[serde(flatten)]
+    own: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -213,9 +217,17 @@ impl ResponseOut {
             metadata: Metadata {
                 session_id: session,
                 run_id: run,
+                own: Map::new(),
             },
             usage: None,
         }
+    }
+
+    /// Repeats what its request had as `metadata`; the places of the conversation and the run stay.
+    pub(super) fn with_metadata(mut self, mut own: Map<String, Value>) -> Self {
+        own.retain(|name, _| name != "session_id" && name != "run_id");
+        self.metadata.own = own;
+        self
     }
 
     /// Adds what it came to.

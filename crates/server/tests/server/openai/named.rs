@@ -61,6 +61,21 @@ async fn a_response_says_which_form_was_asked_for_whole_streamed_and_asked_for_a
 }
 
 #[tokio::test]
+async fn the_answer_to_a_request_repeats_its_metadata_beside_where_the_run_is() {
+    let server = server().await;
+    let client = server.client();
+    let mut body = json!({"input": "hi", "metadata": {"nb": "x", "run_id": "mine"}});
+    let (_, whole) = post(&client, "/v1/responses", &body).await;
+    body["stream"] = json!(true);
+    let events = parsed(&stream(&client, "/v1/responses", &body).await);
+    for response in [&whole, &events.last().unwrap()["response"]] {
+        let metadata = &response["metadata"];
+        assert_eq!(metadata["nb"], "x", "{response}");
+        assert_eq!(metadata["run_id"], response["neuraxis"]["run_id"]);
+    }
+}
+
+#[tokio::test]
 async fn a_response_and_a_session_that_are_both_named_have_to_belong_together() {
     let server = server().await;
     let client = server.client();
