@@ -8,8 +8,8 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use neuraxis::FinishReason;
 use neuraxis::core::RunId;
-use neuraxis::{FinishReason, OrchestratorResult};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -99,7 +99,7 @@ fn chosen_by(field: &str) -> Option<&'static str> {
 
 /// Answers that a run came to no answer.
 pub(super) fn unanswered(held: &Held, ended: Ended) -> Response {
-    let code = error_code(&ended.result);
+    let code = error_code(&ended);
     let status = match code.as_str() {
         OUT_OF_BUDGET => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
@@ -110,7 +110,11 @@ pub(super) fn unanswered(held: &Held, ended: Ended) -> Response {
 }
 
 /// Returns a word for why there is no answer.
-pub(super) fn error_code(result: &OrchestratorResult) -> String {
+pub(super) fn error_code(ended: &Ended) -> String {
+    let result = &ended.result;
+    if let Some(failure) = ended.model_failure {
+        return failure.to_owned();
+    }
     if is_out_of_budget(result) {
         return OUT_OF_BUDGET.to_owned();
     }

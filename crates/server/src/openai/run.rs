@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis::core::{
-    BudgetKind, Message, Record, RecordBody, RunId, RunUsage, ToolCall, run_messages,
+    AgentId, BudgetKind, LlmErrorKind, Message, Record, RecordBody, RunId, RunUsage, ToolCall,
+    run_messages,
 };
 use neuraxis::engine::{PendingCall, RequestError, asked_beside};
 use neuraxis::{
@@ -39,6 +40,8 @@ pub(super) struct Ended {
     pub(super) calls: Vec<ToolCall>,
     /// What the user is asked beside them.
     asked: Option<String>,
+    /// What OpenAI's API calls the failure of a model with which it ended.
+    pub(super) model_failure: Option<&'static str>,
 }
 
 /// Begins a run, also where the client leaves in the middle. `said_in` is the field of the conversation.
@@ -166,6 +169,7 @@ impl Ended {
             }
             result.reply.push_str(&why);
         }
+        let model_failure = model_failure(&result, records);
         let (calls, asked) = match result.finish_reason {
             Some(FinishReason::ClientTools) => (handed_over(records), asked_beside(records)),
             _ => (Vec::new(), Vec::new()),
@@ -174,6 +178,7 @@ impl Ended {
             result,
             calls,
             asked: (!asked.is_empty()).then(|| asked.join(BREAK)),
+            model_failure,
         }
     }
 
@@ -249,6 +254,25 @@ pub(super) fn ends_without_budget(event: &Event) -> bool {
     match &record.body {
         RecordBody::Final(end) => began_without_budget(Some(&end.finish_reason), &end.usage),
         _ => false,
+    }
+}
+
+/// Returns what OpenAI's API calls the failure of a model that ended a run, where it is one that clients act on.
+fn model_failure(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option<&'static str> {
+    let Some(FinishReason::Failed(why)) = &result.finish_reason else {
+        return None;
+    };
+    let of_root = records.iter().rev();
+    let of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
+    let mut failures = of_root.filter_map(|record| match &record.body {
+        RecordBody::LlmFailed(failed) => Some(&failed.error),
+        _ => None,
+    });
+    let last = failures.next().filter(|error| error.to_string() == *why)?;
+    match last.kind {
+        LlmErrorKind::ContextOverflow { .. } => Some("context_length_exceeded"),
+        LlmErrorKind::RateLimited { .. } => Some("rate_limit_exceeded"),
+        _ => None,
     }
 }
 

@@ -173,7 +173,7 @@ impl Writer for Chunks {
         let Ended { result, calls, .. } = ended;
         if !ended.is_answered() {
             let run = self.run.clone().ended(ended);
-            let code = error_code(result);
+            let code = error_code(ended);
             let body = ErrorBody::of_run(result.reply.clone(), &code, Some(run));
             return self.fail(&body, piece);
         }

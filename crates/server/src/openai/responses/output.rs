@@ -243,7 +243,7 @@ impl ResponseOut {
         self.output = items;
         if !ended.is_answered() {
             self.error = Some(Failure {
-                code: error_code(result),
+                code: error_code(ended),
                 message: result.reply.clone(),
             });
         }

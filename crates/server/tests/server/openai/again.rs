@@ -86,6 +86,27 @@ async fn the_error_of_a_run_that_somebody_cancels_says_so_and_why() {
 }
 
 #[tokio::test]
+async fn a_model_without_room_for_a_conversation_is_told_by_openais_own_code() {
+    let overflow = LlmErrorKind::ContextOverflow {
+        limit: None,
+        needed: None,
+    };
+    let server = InProcess::of(ScriptedModel::always(LlmError::new(overflow, "too long"))).await;
+    let client = server.client();
+    let body = json!({"messages": [user("hi")]});
+    let (status, told) = post(&client, "/v1/chat/completions", &body).await;
+    let expected = json!("context_length_exceeded");
+    assert_eq!((status, &told["error"]["code"]), (500, &expected), "{told}");
+    let body = json!({"input": "hi", "stream": true});
+    let events = parsed(&stream(&client, "/v1/responses", &body).await);
+    let last = &events.last().unwrap()["response"];
+    assert_eq!(last["error"]["code"], expected, "{last}");
+    let id = last["id"].as_str().unwrap();
+    let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
+    assert_eq!(again["error"]["code"], expected, "{again}");
+}
+
+#[tokio::test]
 async fn a_response_that_failed_is_asked_for_again_after_the_one_before_it() {
     let model = ScriptedModel::new()
         .then(reply::text("Hello, Bo."))
