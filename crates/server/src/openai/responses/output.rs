@@ -1,6 +1,6 @@
 //! A response as an object, and its items.
 
-use neuraxis::core::{RunId, ToolCall, Usage};
+use neuraxis::core::{CountLabel, RunId, TokenCount, ToolCall, Usage};
 use neuraxis::{FinishReason, OrchestratorResult, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -248,7 +248,10 @@ impl ResponseOut {
             });
         }
         self.neuraxis = self.neuraxis.ended(ended);
-        self.usage = Some(UsageOut::new(&result.usage.total));
+        let used = &result.usage.total;
+        let is_known = [used.prompt, used.completion].iter().any(is_counted);
+        // That nobody said what a run used that was broken off does not mean that it used nothing.
+        self.usage = (is_known || ended.is_answered()).then(|| UsageOut::new(used));
         self
     }
 
@@ -273,6 +276,11 @@ impl ResponseOut {
             _ => "response.failed",
         }
     }
+}
+
+/// Tells whether a count is one: a lower bound of nothing is none.
+fn is_counted(count: &TokenCount) -> bool {
+    count.tokens > 0 || count.label != CountLabel::Unknown
 }
 
 fn incomplete(result: &OrchestratorResult) -> Option<&'static str> {

@@ -182,7 +182,8 @@ async fn a_response_whose_client_left_is_asked_for_again_after_the_one_before_it
         .then(reply::text("Hello, Bo."))
         .then(Script::hanging())
         .then(reply::text("Bo."));
-    let server = InProcess::of(model).await;
+    let model = Arc::new(model);
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
     let client = server.client();
     let first = json!({"input": "I am Bo."});
     let (_, first) = post(&client, "/v1/responses", &first).await;
@@ -191,10 +192,24 @@ async fn a_response_whose_client_left_is_asked_for_again_after_the_one_before_it
     let asking = request(&client, "/v1/responses", &body).send();
     let response = asking.await.unwrap();
     assert_eq!(newest(&client).await, "running");
+    while model.requests().len() < 2 {
+        tokio::task::yield_now().await;
+    }
     drop(response);
     while newest(&client).await == "running" {
         tokio::task::yield_now().await;
     }
+    let (_, runs) = answer(client.get("/api/v1/runs?limit=1")).await;
+    let left = format!(
+        "/v1/responses/resp_{}",
+        runs["runs"][0]["run_id"].as_str().unwrap()
+    );
+    let (_, left) = answer(client.get(&left)).await;
+    assert_eq!(
+        (&left["status"], &left["usage"]),
+        (&json!("failed"), &Value::Null),
+        "{left}"
+    );
     body["stream"] = json!(false);
     let (status, second) = post(&client, "/v1/responses", &body).await;
     assert_eq!(status, 200, "{second}");
