@@ -148,7 +148,7 @@ impl Connection {
                 (service, Some(process))
             }
             Reach::Http(address) => {
-                let transport = http::transport(address)?;
+                let transport = http::transport(address, Arc::clone(&handler.changed))?;
                 (handler.serve_with_lifecycle(transport, mode).await, None)
             }
         };

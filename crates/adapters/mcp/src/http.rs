@@ -3,13 +3,18 @@
 //! Nothing is sent anywhere but to the address that is configured: redirects are not followed, and what a server names is
 //! not fetched.
 
+mod client;
+
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::sync::Notify;
 
+use self::client::Client;
 use crate::config::{ConfigFault, HttpConfig, is_loopback};
 use crate::error::ConnectError;
 
@@ -19,10 +24,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many requests may wait for an answer at once, those of all sessions together; more wait until one has come.
 const MAX_REQUESTS: usize = 256;
 
-/// Prepares the way to a server. Nothing is sent yet.
+/// Prepares the way to a server; `changed` is told when its tools may have changed. Nothing is sent yet.
 pub(crate) fn transport(
     config: &HttpConfig,
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, ConnectError> {
+    changed: Arc<Notify>,
+) -> Result<StreamableHttpClientTransport<Client>, ConnectError> {
     let url = config.parsed()?;
     let mut client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -59,6 +65,7 @@ pub(crate) fn transport(
         .custom_headers(headers)
         .max_concurrent_requests(MAX_REQUESTS);
     Ok(StreamableHttpClientTransport::with_client(
-        client, transport,
+        Client::new(client, changed),
+        transport,
     ))
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::service::{Reply, answer, serve, serve_at, usual};
 use crate::support::{call, names, notices, ready, start, until};
 
-fn method(asked: &Value) -> &str {
+pub(crate) fn method(asked: &Value) -> &str {
     asked["method"].as_str().unwrap_or_default()
 }
 

@@ -15,6 +15,7 @@ mod messages;
 mod pins;
 mod questions;
 mod real;
+mod renewal;
 mod secrets;
 mod service;
 mod support;

@@ -1,0 +1,79 @@
+//! Services over HTTP that are deployed anew while they are used, and what they answer then.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::hostile_http::method;
+use crate::service::{Reply, answer, serve, usual};
+use crate::support::{call, names, ready, start, until};
+
+/// How a service refuses a request without saying which.
+fn refusal(message: &str) -> Reply {
+    let error = json!({"code": -32000, "message": message});
+    let body = json!({"jsonrpc": "2.0", "id": null, "error": error});
+    Reply::of("400 Bad Request", "application/json", body)
+}
+
+#[tokio::test]
+async fn an_error_that_names_no_request_answers_the_one_that_it_came_for() {
+    for refused in ["tools/list", "tools/call"] {
+        let service = serve(move |asked| match method(asked) == refused {
+            true => refusal("no tenant is named"),
+            false => usual(asked),
+        })
+        .await;
+        let server = start(service.config());
+        let failing = async {
+            match server.ready().await {
+                Ok(()) => {
+                    let refused = call(&server, "shop__look", "{}").await;
+                    refused.unwrap_err().message
+                }
+                Err(why) => why,
+            }
+        };
+        let why = tokio::time::timeout(Duration::from_secs(20), failing).await;
+        let why = why.expect("nobody ends the request");
+        assert!(why.contains("no tenant is named (code -32000)"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_known_any_more_is_made_anew_and_its_tools_are_asked_for() {
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let (loses, sessions) = (Arc::clone(&is_lost), AtomicUsize::new(0));
+    let service = serve(move |asked: &Value| match method(asked) {
+        "server/discover" => usual(asked),
+        "initialize" => {
+            loses.store(false, Ordering::Relaxed);
+            sessions.fetch_add(1, Ordering::Relaxed);
+            Reply {
+                // Behind the content type stands the header that names a session of the protocol.
+                content_type: "application/json\r\nmcp-session-id: one",
+                ..usual(asked)
+            }
+        }
+        _ if loses.load(Ordering::Relaxed) => refusal("Bad Request: No valid session ID provided"),
+        "tools/list" if sessions.load(Ordering::Relaxed) > 1 => {
+            let schema = json!({"type": "object"});
+            let tools = ["look", "more"].map(|it| json!({"name": it, "inputSchema": schema}));
+            answer(asked, &json!({"tools": tools}))
+        }
+        _ => usual(asked),
+    })
+    .await;
+    let server = ready(service.config()).await;
+    assert_eq!(names(&server), ["shop__look"]);
+    is_lost.store(true, Ordering::Relaxed);
+    let called = call(&server, "shop__look", "{}");
+    let called = tokio::time::timeout(Duration::from_secs(20), called).await;
+    let output = called.expect("nobody ends the call").unwrap();
+    assert_eq!(output.value.as_text(), "fine");
+    until("the new tools are asked for", || {
+        names(&server).contains(&"shop__more".to_owned())
+    })
+    .await;
+}
