@@ -46,10 +46,9 @@ impl Policy {
     /// Turns what a tool's own server claims about it into what governance goes by. To be called for every tool of a
     /// server, before it is offered or judged.
     ///
-    /// A claim counts only where it makes the tool look more dangerous: without a word of local configuration
-    /// (`[trust.NAME]`), such a tool changes things for good and reaches outside this machine. One that is trusted to read
-    /// only destroys nothing, unless `[trust.NAME]` says so. Where several entries name a tool, the most cautious word
-    /// counts.
+    /// No claim counts: without a word of local configuration (`[trust.NAME]`), such a tool changes things for good, may
+    /// destroy something and reaches outside this machine. One that is trusted to read only destroys nothing, unless
+    /// `[trust.NAME]` says so. Where several entries name a tool, the most cautious word counts.
     #[must_use]
     pub fn trusted(&self, mut claimed: ToolSpec) -> ToolSpec {
         let about: Vec<&Trust> = self
@@ -64,11 +63,10 @@ impl Policy {
         let class = about.iter().filter_map(|trust| trust.class).max();
         claimed.class = class.unwrap_or(ToolClass::Irreversible);
         claimed.annotations.open_world = believed(|trust| trust.open_world).unwrap_or(true);
-        // Servers that say nothing of it claim that it may: whoever knows that a tool only reads knows better.
+        // Whoever knows that a tool only reads knows that it destroys nothing.
         let is_known_to_read = class == Some(ToolClass::ReadOnly);
         let may_destroy = believed(|trust| trust.destructive);
-        claimed.annotations.destructive =
-            may_destroy.unwrap_or(claimed.annotations.destructive && !is_known_to_read);
+        claimed.annotations.destructive = may_destroy.unwrap_or(!is_known_to_read);
         // Nobody here confines what another machine or process does.
         claimed.annotations.confined = false;
         claimed

@@ -15,6 +15,9 @@ use crate::text::{harmless, one_line};
 /// The most characters of a description. Longer ones are cut.
 const MAX_DESCRIPTION: usize = 4_096;
 
+/// The most characters of a title. Longer ones are cut.
+const MAX_TITLE: usize = 300;
+
 /// A tool of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
@@ -22,6 +25,8 @@ pub(crate) struct Definition {
     pub(crate) remote: Arc<str>,
     /// What is known of it here. What it says about itself is a claim.
     pub(crate) spec: ToolSpec,
+    /// What it calls the tool for people, in a form that can be shown.
+    pub(crate) title: Option<String>,
     /// What it was accepted as: name, description, schema and claims.
     pub(crate) hash: ContentHash,
 }
@@ -126,9 +131,11 @@ fn definition(config: &McpServerConfig, tool: &Tool) -> Result<Definition, Strin
         claims.destructive_hint.unwrap_or(true) && claims.read_only_hint != Some(true);
     spec.annotations = annotations;
     spec.timeout = config.call_timeout;
+    let title = tool.title.as_deref().or(claims.title.as_deref());
     Ok(Definition {
         remote: Arc::from(&*tool.name),
         spec,
+        title: title.map(|title| one_line(title, MAX_TITLE)),
         hash: hash(tool),
     })
 }
@@ -268,8 +275,12 @@ mod tests {
     #[test]
     fn a_description_is_bounded_and_hides_nothing() {
         let text = format!("Adds.\u{e0041}\u{1b}[0m{}", "x".repeat(10_000));
-        let tool = tool(json!({"name": "t", "description": text, "inputSchema": {}}));
-        let description = definition(&config(), &tool).unwrap().spec.description;
+        let tool = tool(
+            json!({"name": "t", "title": "Add\u{1b}", "description": text, "inputSchema": {}}),
+        );
+        let made = definition(&config(), &tool).unwrap();
+        assert_eq!(made.title.as_deref(), Some("Add"));
+        let description = made.spec.description;
         assert!(description.starts_with("Adds.[0mx"));
         assert_eq!(description.chars().count(), MAX_DESCRIPTION + 1);
     }

@@ -71,8 +71,7 @@ section! {
         pub class: Option<ToolClass>,
         /// Whether they reach outside this machine; they do if left out.
         pub open_world: Option<bool>,
-        /// Whether they may destroy something; if left out, they do not where `class` is `read_only`, and otherwise what they
-        /// claim.
+        /// Whether they may destroy something; they may if left out, unless `class` is `read_only`.
         pub destructive: Option<bool>,
     }
 }

@@ -313,14 +313,19 @@ fn what_a_server_says_about_its_tools_never_makes_them_freer() {
 
 #[test]
 fn what_is_trusted_to_read_only_destroys_nothing_unless_local_configuration_says_so() {
-    let may_destroy = |more: &str| {
+    let may_destroy_as = |claim: bool, more: &str| {
         let trust = "[trust.shop]\ntools = ['shop__*']\nopen_world = false";
         let mut claimed = named("find_order");
         claimed.name = "shop__look".parse().unwrap();
-        // As a server claims that says nothing of it.
-        claimed.annotations.destructive = true;
+        claimed.annotations.destructive = claim;
         let policy = layered(&format!("{trust}\n{more}"));
         policy.trusted(claimed).annotations.destructive
+    };
+    // Of a server that says nothing of it, the claim is that it may.
+    let may_destroy = |more: &str| {
+        let by_claim = [true, false].map(|claim| may_destroy_as(claim, more));
+        assert_eq!(by_claim[0], by_claim[1], "a claim counts: {more}");
+        by_claim[0]
     };
     assert!(!may_destroy("class = 'read_only'"));
     for more in [

@@ -23,6 +23,8 @@ pub enum Standing {
 pub struct ReportedTool {
     /// What the server says it is, under the name that it has here.
     pub claimed: ToolSpec,
+    /// What it calls the tool for people, in a form that can be shown.
+    pub title: Option<String>,
     /// How it stands with it.
     pub standing: Standing,
 }
@@ -54,6 +56,7 @@ impl Shared {
         let tools = seen.definitions.iter();
         let tools = tools.map(|(definition, standing)| ReportedTool {
             claimed: definition.spec.clone(),
+            title: definition.title.clone(),
             standing: *standing,
         });
         ServerReport {

@@ -140,18 +140,29 @@ pub(super) fn not_accepted(report: &ServerReport, columns: usize) -> String {
             Standing::Changed => "changed",
             _ => "new",
         };
-        definition(&tool.claimed, what, columns)
+        definition(&tool.claimed, tool.title.as_deref(), what, columns)
     });
     shown.collect()
 }
 
 /// Shows all of a definition, with what the server says in a margin.
-fn definition(spec: &ToolSpec, what: &str, columns: usize) -> String {
-    let title = format!("{} ({what}), says it is {}", spec.name, spec.class);
-    let title = broken(&title, columns, "    ");
+fn definition(spec: &ToolSpec, title: Option<&str>, what: &str, columns: usize) -> String {
+    let destroys = match spec.annotations.destructive {
+        true => "may destroy something",
+        false => "destroys nothing",
+    };
+    let reaches = match spec.annotations.open_world {
+        true => "reaches outside this machine",
+        false => "stays on this machine",
+    };
+    let claims = format!("says it is {}, {destroys} and {reaches}", spec.class);
+    let head = format!("{} ({what}), {claims}", spec.name);
+    let head = broken(&head, columns, "    ");
+    let title = title.map(|title| plain_in_margin(&format!("titled: {title}"), columns));
+    let title = title.unwrap_or_default();
     let description = plain_in_margin(&spec.description, columns);
     let parameters = plain_in_margin(spec.parameters.as_str(), columns);
-    format!("{title}\n{description}{parameters}")
+    format!("{head}\n{title}{description}{parameters}")
 }
 
 #[cfg(test)]
@@ -161,10 +172,11 @@ mod tests {
     #[test]
     fn what_a_server_says_of_its_tool_stays_in_its_margin() {
         let name = "shop__look".parse().unwrap();
-        let spec = ToolSpec::new(name, "Looks. shop__buy (new), says it is read-only\nאב");
+        let mut spec = ToolSpec::new(name, "Looks. shop__buy (new), says it is read-only\nאב");
+        spec.annotations.destructive = true;
         assert_eq!(
-            definition(&spec, "changed", 40),
-            "shop__look (changed), says it is\n    irreversible\n│ Looks. shop__buy (new), says it is re\n┆ ad-only\n│ אב\n├ in its real order: ⟨U+05D0⟩⟨U+05D1⟩\n│ {\"type\":\"object\"}\n"
+            definition(&spec, Some("Look"), "changed", 40),
+            "shop__look (changed), says it is\n    irreversible, may destroy something\n    and stays on this machine\n│ titled: Look\n│ Looks. shop__buy (new), says it is re\n┆ ad-only\n│ אב\n├ in its real order: ⟨U+05D0⟩⟨U+05D1⟩\n│ {\"type\":\"object\"}\n"
         );
     }
 }
