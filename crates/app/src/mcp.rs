@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use neuraxis_engine::OrchestratorBuilder;
 use neuraxis_mcp::{McpServer, MemoryPins, Pins};
+use neuraxis_ports::{Tool, ToolSource};
 
 use crate::config::{Config, McpFault};
 use crate::environment::Environment;
@@ -17,6 +18,8 @@ use crate::trust::PinFile;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct McpServers {
     servers: Vec<Started>,
+    /// Those that were not even started.
+    absent: Vec<Arc<NotStarted>>,
     /// What a user should know of those that were not even started.
     notices: Vec<String>,
 }
@@ -27,6 +30,24 @@ struct Started {
     name: String,
     /// How long is waited for it.
     patience: Duration,
+}
+
+/// A server that cannot be started as it is configured: a call of its that waits for a person still does.
+#[derive(Debug)]
+struct NotStarted(String);
+
+impl ToolSource for NotStarted {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn version(&self) -> u64 {
+        0
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        Vec::new()
+    }
 }
 
 /// Returns where accepted definitions are remembered; for as long as the process lives, for a user without a data folder.
@@ -80,6 +101,7 @@ impl McpServers {
                     patience: section.start_timeout,
                 }),
                 Some(Err(fault)) => {
+                    all.absent.push(Arc::new(NotStarted(name.clone())));
                     let at = config.mcp_origin(name);
                     all.notices
                         .push(format!("{at}: MCP server {name} is not started: {fault}"));
@@ -93,8 +115,12 @@ impl McpServers {
     /// Lets an engine offer their tools.
     pub(crate) fn offered_by(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
         let servers = self.servers.iter();
-        servers.fold(builder, |builder, it| {
+        let builder = servers.fold(builder, |builder, it| {
             builder.tool_source(Arc::clone(&it.server) as Arc<_>)
+        });
+        let absent = self.absent.iter();
+        absent.fold(builder, |builder, it| {
+            builder.tool_source(Arc::clone(it) as Arc<_>)
         })
     }
 

@@ -72,6 +72,16 @@ impl Catalogs {
         }
         Arc::clone(&current.catalog)
     }
+
+    /// Names the source that a tool is of, if that one has no tools now.
+    pub(crate) fn source_without_tools(&self, tool: &str) -> Option<&str> {
+        let is_of = |source: &&Arc<dyn ToolSource>| {
+            let rest = tool.strip_prefix(source.name());
+            rest.is_some_and(|rest| rest.starts_with("__"))
+        };
+        let source = self.sources.iter().find(is_of)?;
+        source.tools().is_empty().then(|| source.name())
+    }
 }
 
 /// Adds the tools of a source. One that cannot be added is left out and told of: it is no fault of the run that starts.

@@ -69,6 +69,7 @@ kinds! {
         Self::NotAsked(_) => "not_asked",
         Self::NotADecision(_) => "no_decision",
         Self::Arguments { .. } => "invalid_arguments",
+        Self::ServerAway { .. } => "server_away",
         Self::Expired { .. } => "expired",
         Self::NothingToDo => "nothing_to_do",
         Self::Elsewhere { .. } => "other_folder",

@@ -134,6 +134,7 @@ impl From<ResumeError> for Problem {
             ResumeError::NoFolder(_)
             | ResumeError::Imported(_)
             | ResumeError::Closed { .. }
+            | ResumeError::ServerAway { .. }
             | ResumeError::NothingToDo => Self::new(&CANNOT_GO_ON, text),
             other => internal(&with_causes(&other)),
         }

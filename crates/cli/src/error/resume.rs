@@ -35,6 +35,12 @@ impl From<ResumeError> for CommandError {
                     "`neuraxis runs resume {run}` shows its open calls and asks you"
                 ))
             }
+            ResumeError::ServerAway { ref server, .. } => {
+                let why = format!(
+                    "`neuraxis mcp test {server}` says how it stands with it; decide again then"
+                );
+                Self::failed(error).hint(why)
+            }
             ResumeError::Restore(_) => {
                 Self::failed(error).hint("`neuraxis runs replay` says where its records differ")
             }

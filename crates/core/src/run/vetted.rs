@@ -270,7 +270,7 @@ impl Call {
         let tools = offered.iter();
         if tools.clone().any(|tool| tool.name.as_str() == &*self.name) {
             return format!(
-                "the tool {} is not here any more, or not as it was when it was offered",
+                "the tool {} is not here now, or not as it was when it was offered",
                 self.name
             );
         }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::works_on_files;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    Decision, Limits, Message, OpenCall as Open, Record, RunId, RunSpec, RunTree, Seq, SessionId,
-    ToolClass, ToolKind, ToolName, Verdict,
+    ApprovalDecision, ApprovalRequested, Decision, Limits, Message, OpenCall as Open, Record,
+    RunId, RunSpec, RunTree, Seq, SessionId, ToolClass, ToolKind, ToolName, Verdict,
 };
 use neuraxis_ports::StoreError;
 use serde::Serialize;
@@ -209,6 +209,23 @@ impl Runs {
                 Err(ResumeError::NoFolder(run))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Refuses to allow a call of a server that has no tools now: what a person allowed would be used up for nothing.
+    pub(crate) fn check_server(
+        &self,
+        asked: &ApprovalRequested,
+        decision: &ApprovalDecision,
+    ) -> Result<(), ResumeError> {
+        let is_allowed = matches!(decision, ApprovalDecision::Approve { .. });
+        let away = self.parts.engine.catalogs.source_without_tools(&asked.name);
+        match away.filter(|_| is_allowed) {
+            Some(server) => Err(ResumeError::ServerAway {
+                call: asked.tool_call_id.clone(),
+                server: server.into(),
+            }),
+            None => Ok(()),
         }
     }
 

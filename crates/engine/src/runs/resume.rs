@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    ApprovalDecided, Decision, InputError, Record, RestoreError, RunId, Seq, SessionId, ToolCallId,
-    ToolOutcome, Transcript, jiff::Timestamp,
+    ApprovalDecided, ApprovalRequested, Decision, InputError, Record, RecordBody, RestoreError,
+    RunId, Seq, SessionId, ToolCallId, ToolOutcome, Transcript, jiff::Timestamp,
 };
 use neuraxis_ports::{RequestContext, RunSummary, StoreError};
 
@@ -62,6 +62,16 @@ pub enum ResumeError {
         call: ToolCallId,
         /// What is wrong with them.
         why: ToolCallError,
+    },
+    /// The call is of a server that has no tools here now. The call still waits.
+    #[error(
+        "server {server} has no tools here now, as where it is not connected: call {call} still waits"
+    )]
+    ServerAway {
+        /// The call.
+        call: ToolCallId,
+        /// The server.
+        server: Arc<str>,
     },
     /// The time for deciding about a call is over: it is not run, and the run goes on without it.
     #[error(
@@ -380,6 +390,13 @@ impl Runs {
         let limits = run.in_force.limits.as_deref();
         let brought = (answers.as_slice(), posted.as_slice());
         let restored = RestoredRun::read(&run.history, &records, brought, limits, run.released)?;
+        for answer in &answers {
+            if let Answer::Approval(decided) = answer
+                && let Some(asked) = asked_about(&decided.tool_call_id, &records)
+            {
+                self.check_server(asked, &decided.decision)?;
+            }
+        }
         let scope = RunScope {
             run_id,
             session_id: Some(run.session),
@@ -408,4 +425,13 @@ impl Runs {
         });
         tasks.spawn(resumed);
     }
+}
+
+/// Returns what a person was asked last about a call.
+fn asked_about<'a>(call: &ToolCallId, records: &'a [Arc<Record>]) -> Option<&'a ApprovalRequested> {
+    let mut newest = records.iter().rev();
+    newest.find_map(|record| match &record.body {
+        RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *call => Some(&**asked),
+        _ => None,
+    })
 }

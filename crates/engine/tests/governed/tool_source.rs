@@ -3,14 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use neuraxis_core::{JsonText, Mode, ToolFailure, ToolOutput, ToolSpec};
+use neuraxis_core::{ApprovalDecision, JsonText, Mode, ToolFailure, ToolOutput, ToolSpec};
+use neuraxis_engine::{DecideError, ResumeError};
 use neuraxis_ports::{
     Approver as _, Field, FieldKind, Question, QuestionReply, Tool, ToolContext, ToolError,
     ToolSource, async_trait,
 };
 use neuraxis_testkit::{ScriptedApprover, spec};
 
-use crate::support::{World, echoing, nobody};
+use crate::support::{World, echoing, later, nobody};
 
 const TRUST: &str = "[trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nopen_world = false";
 
@@ -129,4 +130,26 @@ async fn a_tool_can_ask_the_person_who_approves_and_is_declined_where_there_is_n
     );
     let question = Question::new("shop", "Really?");
     assert_eq!(nobody().answer(&question).await, QuestionReply::Declined);
+}
+
+#[tokio::test]
+async fn what_a_person_allows_is_not_used_up_while_the_server_is_away() {
+    let (shop, buy) = (Arc::new(Shop::default()), echoing(spec("shop__buy")));
+    shop.sells([buy.clone() as Arc<dyn Tool>]);
+    let source = Arc::clone(&shop);
+    let world = World::with("", later(1), |it| it.tool_source(source));
+    world.calls(Mode::MODERATE, &[("shop__buy", "{}")]).await;
+    let approvals = world.orchestrator.approvals();
+    let waiting = approvals.list().await.unwrap();
+    shop.sells([]);
+    let approve = ApprovalDecision::APPROVE;
+    let refused = approvals.decide_and_resume(&waiting[0], approve, None);
+    let refused = refused.await;
+    let Err(DecideError::Resume(ResumeError::ServerAway { server, .. })) = &refused else {
+        unreachable!("{refused:?}");
+    };
+    assert_eq!(&**server, "shop");
+    shop.sells([buy.clone() as Arc<dyn Tool>]);
+    world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
+    assert_eq!(buy.count(), 1);
 }

@@ -328,7 +328,8 @@ fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
         DecideError::Resume(
             error @ (ResumeError::Elsewhere { .. }
             | ResumeError::Imported(_)
-            | ResumeError::NoFolder(_)),
+            | ResumeError::NoFolder(_)
+            | ResumeError::ServerAway { .. }),
         ) => error.into(),
         DecideError::Resume(ResumeError::NotAsked(_)) => {
             let run = waiting.run_id;

@@ -24,7 +24,7 @@ fn an_unknown_tool_gets_an_error_that_names_the_known_ones() {
 fn a_tool_that_was_offered_and_is_gone_is_not_named_as_one_there_is() {
     let mut run = Script::start(spec());
     run.reply(calls_to(&[READ])).vet([Vetting::Unknown]);
-    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"the tool read_file is not here any more, or not as it was when it was offered"}"#);
+    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"the tool read_file is not here now, or not as it was when it was offered"}"#);
     assert_eq!(run.result(0).failure, Some(ToolFailure::UnknownTool));
 }
 
