@@ -192,6 +192,14 @@ pub(crate) fn is_away(error: &ServiceError) -> bool {
     )
 }
 
+/// Tells whether a service does not know who asks, or not any more.
+pub(crate) fn is_refused(error: &ServiceError) -> bool {
+    matches!(
+        transport_fault(error),
+        Some(TransportFault::Unauthorized | TransportFault::Refused(_))
+    )
+}
+
 /// Tells whether a request was sent, and its answer was lost on the way.
 pub(crate) fn broke_off(error: &ServiceError) -> bool {
     matches!(transport_fault(error), Some(TransportFault::BrokeOff(_)))

@@ -248,6 +248,11 @@ impl Shared {
         self.lost.send_replace(Some(why.into()));
     }
 
+    /// Has the tools be asked for again: a connection that is no use any more ends then.
+    pub(crate) fn look_again(&self) {
+        self.changed.notify_one();
+    }
+
     fn accept(self: &Arc<Self>) -> Result<(), String> {
         let mut seen = lock(&self.seen);
         let definitions = seen.definitions.iter();

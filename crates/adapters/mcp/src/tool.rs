@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::config::Reach;
 use crate::definition::Definition;
-use crate::error::{broke_off, is_away, is_unread, of_service};
+use crate::error::{broke_off, is_away, is_refused, is_unread, of_service};
 use crate::handler;
 use crate::result;
 use crate::server::Shared;
@@ -158,6 +158,10 @@ impl McpTool {
             return ToolError::temporary(format!(
                 "MCP server {server} is gone ({why}): the call did not reach it. Try again later or go on without it"
             ));
+        }
+        // Such as a token that expired: of one tool alone, nothing else is lost.
+        if is_refused(error) {
+            self.shared.look_again();
         }
         if broke_off(error) {
             return ToolError::new(format!(

@@ -195,8 +195,8 @@ async fn attend(
     why
 }
 
-/// Asks for the tools anew whenever they or what was accepted of them changed, until nobody is there, and says why. Any other
-/// failure ends nothing, since calls may be under way: the list is asked for again.
+/// Asks for the tools anew whenever they or what was accepted of them changed, until nobody is there or who asks is not known
+/// any more, and says why. Any other failure ends nothing, since calls may be under way: the list is asked for again.
 async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
     let mut pauses = Pauses::new();
     loop {
@@ -211,7 +211,11 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
             }
             // That was told already.
             Ok(Ok(Compared::No)) => None,
-            Ok(Err(error @ ConnectError::Away(_))) => return error.to_string(),
+            Ok(Err(
+                error @ (ConnectError::Away(_)
+                | ConnectError::Unauthorized
+                | ConnectError::Refused(_)),
+            )) => return error.to_string(),
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer came within {LIST_TIMEOUT:?}")),
         };
