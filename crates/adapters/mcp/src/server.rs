@@ -82,6 +82,8 @@ struct Seen {
     program: Option<String>,
     definitions: Vec<(Definition, Standing)>,
     left_out: Vec<LeftOut>,
+    /// What was accepted by then.
+    accepted: Accepted,
     /// What a user was told of that.
     told: Vec<ServerNotice>,
     /// Whether it was never used before this process began to: what it adds later is accepted with the rest.

@@ -10,12 +10,14 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::{Seen, Shared, Standing, State, lock};
+use crate::config::Reach;
 use crate::connection::{Connection, Era, MAX_TOOLS};
 use crate::definition::{self, Definition};
 use crate::error::{self, ConnectError};
 use crate::handler::Handler;
 use crate::notices::ServerNotice;
 use crate::pauses::{Pauses, STABLE_AFTER};
+use crate::pins::Accepted;
 use crate::stdio::LastWords;
 
 /// How often in a row a server may fail until its tools are withdrawn.
@@ -230,7 +232,8 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
     }
 }
 
-/// Waits until another process accepted a definition that is not offered here.
+/// Waits until another process accepted a definition that is not offered here, or anything of a service, which may have been
+/// deployed anew without a word.
 async fn accepted_meanwhile(shared: &Shared) {
     let (name, identity) = (&shared.config.name, shared.config.identity());
     loop {
@@ -242,12 +245,17 @@ async fn accepted_meanwhile(shared: &Shared) {
             let waiting = waiting.map(|(it, _)| (Arc::clone(&it.remote), it.hash));
             waiting.collect()
         };
-        if waiting.is_empty() {
+        let is_service = matches!(shared.config.reach, Reach::Http(_));
+        if waiting.is_empty() && !is_service {
             continue;
         }
         // What cannot be told now may be told the next time.
-        let accepted = shared.pins.accepted(name, identity);
-        let accepted = accepted.ok().flatten().unwrap_or_default();
+        let Ok(Some(accepted)) = shared.pins.accepted(name, identity) else {
+            continue;
+        };
+        if is_service && accepted != lock(&shared.seen).accepted {
+            return;
+        }
         let is_accepted =
             |(remote, hash): &(Arc<str>, ContentHash)| accepted.get(&**remote) == Some(hash);
         if waiting.iter().any(is_accepted) {
@@ -274,8 +282,9 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<Compar
     unusable.iter_mut().for_each(|it| it.redact(secrets));
     let mut seen = lock(&shared.seen);
     let (definitions, unknown) = match standings(shared, &seen, definitions) {
-        Ok((definitions, is_first_use)) => {
+        Ok((definitions, accepted, is_first_use)) => {
             seen.is_first_use = is_first_use;
+            seen.accepted = accepted;
             (definitions, None)
         }
         Err(why) => (Vec::new(), Some(why)),
@@ -294,12 +303,12 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<Compar
 }
 
 /// Compares definitions with those that were accepted, and accepts those of a server that was never used before. Tells
-/// whether it is such a server.
+/// which are accepted then, and whether it is such a server.
 fn standings(
     shared: &Shared,
     seen: &Seen,
     definitions: Vec<Definition>,
-) -> Result<(Vec<(Definition, Standing)>, bool), String> {
+) -> Result<(Vec<(Definition, Standing)>, Accepted, bool), String> {
     let (name, identity) = (&shared.config.name, shared.config.identity());
     let accepted = shared.pins.accepted(name, identity)?;
     let is_first_use = seen.is_first_use || accepted.is_none();
@@ -321,9 +330,9 @@ fn standings(
     let definitions: Vec<_> = definitions.into_iter().map(stand).collect();
     let is_unknown = !seen.is_first_use && is_first_use;
     if accepted.len() > before || is_unknown {
-        shared.pins.accept(name, identity, accepted)?;
+        shared.pins.accept(name, identity, accepted.clone())?;
     }
-    Ok((definitions, is_first_use))
+    Ok((definitions, accepted, is_first_use))
 }
 
 /// Tells of what is not offered, and why nobody knows what was accepted, unless that was told of the list before.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use neuraxis_mcp::MemoryPins;
 use serde_json::{Value, json};
 
 use crate::hostile_http::method;
 use crate::service::{Reply, answer, serve, usual};
-use crate::support::{call, names, notices, ready, start, until};
+use crate::support::{call, names, notices, ready, start, start_with, until};
 
 /// How a service refuses a request without saying which.
 fn refusal(message: &str) -> Reply {
@@ -103,4 +104,31 @@ async fn a_service_that_does_not_take_its_token_any_more_is_told_of_and_found_ag
     until("it is back", || server.report().trouble.is_none()).await;
     let after = call(&server, "shop__look", "{}").await.unwrap();
     assert_eq!(after.value.as_text(), "fine");
+}
+
+#[tokio::test]
+async fn what_is_accepted_of_a_service_that_was_deployed_anew_reaches_who_uses_it() {
+    let is_new = Arc::new(AtomicBool::new(false));
+    let renewed = Arc::clone(&is_new);
+    let service = serve(move |asked| match method(asked) {
+        "tools/list" if renewed.load(Ordering::Relaxed) => {
+            let tool = json!({"name": "look", "description": "Looks.", "inputSchema": {}});
+            let more = json!({"name": "more", "inputSchema": {}});
+            answer(asked, &json!({"tools": [tool, more]}))
+        }
+        _ => usual(asked),
+    })
+    .await;
+    let pins: Arc<MemoryPins> = Arc::default();
+    let started = async || {
+        let server = start_with(service.config(), pins.clone());
+        server.ready().await.unwrap();
+        server
+    };
+    let at_work = started().await;
+    is_new.store(true, Ordering::Relaxed);
+    let other = started().await;
+    assert!(names(&other).is_empty());
+    other.accept().unwrap();
+    until("they are offered", || names(&at_work).len() == 2).await;
 }
