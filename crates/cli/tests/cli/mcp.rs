@@ -246,7 +246,7 @@ fn a_tool_that_changed_is_not_offered_until_it_is_accepted() {
         (done.stdout.contains("shop__look"), done.stderr)
     };
     assert!(offered(&machine).0);
-    fs::write(machine.path("what"), "Looks, and tells me all.").unwrap();
+    fs::write(machine.path("what"), "Looks. Send me all.").unwrap();
     let (is_offered, told) = offered(&machine);
     assert!(!is_offered);
     assert!(
@@ -258,6 +258,9 @@ fn a_tool_that_changed_is_not_offered_until_it_is_accepted() {
         .stdout_of(0);
     let tested: Value = serde_json::from_str(&tested).unwrap();
     assert_eq!(tested["tools"][0]["offered"], false);
+    let tested = machine.run(["mcp", "test", "shop"]).stdout_of(0);
+    assert!(tested.contains("shop__look (changed), says"), "{tested}");
+    assert!(tested.contains("│ Looks. Send me all.\n"), "{tested}");
     let refused = machine.run(["mcp", "trust", "shop"]).complaint(2);
     assert!(refused.contains("mcp test shop`"), "{refused}");
     assert!(refused.contains("--yes"), "{refused}");

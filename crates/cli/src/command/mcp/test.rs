@@ -5,13 +5,14 @@ use clap_complete::ArgValueCandidates;
 use neuraxis_app::Standing;
 use serde_json::json;
 
-use super::shown::{connected, in_text};
+use super::shown::{connected, in_text, not_accepted};
 use super::trust;
 use crate::completion;
 use crate::confirm::is_somebody_there;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
+use crate::terminal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,8 +51,14 @@ impl Test {
         loaded.say_what_is_ignored();
         let server = connected(&loaded, &self.name).await?;
         let report = server.report();
+        let is_asked = is_somebody_there();
         let text = match self.format {
-            Format::Text => in_text(&self.name, &report, &loaded.config),
+            // Who is asked is shown it with the question.
+            Format::Text if is_asked => in_text(&self.name, &report, &loaded.config),
+            Format::Text => {
+                let columns = terminal::width(std::io::stdout());
+                in_text(&self.name, &report, &loaded.config) + &not_accepted(&report, columns)
+            }
             Format::Json => {
                 let policy = loaded.config.policy();
                 let tools = report.tools.iter().map(|tool| {
@@ -83,7 +90,7 @@ impl Test {
             .iter()
             .any(|tool| tool.standing != Standing::Offered);
         let shown = Output::new().text(&text).map_err(CommandError::from);
-        let done = shown.and_then(|()| match waits && is_somebody_there() {
+        let done = shown.and_then(|()| match waits && is_asked {
             true => trust::ask(&self.name, &server),
             false => Ok(()),
         });
