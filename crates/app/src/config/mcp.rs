@@ -331,6 +331,10 @@ impl McpConfig {
     ) -> Result<Self, ConfigError> {
         for (name, server) in &mut self.servers {
             let table = format!("mcp.servers.{}", as_key(name));
+            // It switches off what others may have under this name.
+            if !server.enabled && server.command.is_none() && server.url.is_none() {
+                continue;
+            }
             if let Some(fault) = server.fault(&table) {
                 return Err(layers.fault_at(&table, fault));
             }

@@ -239,6 +239,30 @@ fn a_server_that_a_project_names_starts_once_its_folder_is_trusted_and_not_befor
 }
 
 #[test]
+fn what_counts_for_the_tools_of_a_server_that_is_added_is_told() {
+    let rule = "[rules.free]\nanswer = 'allow'\ntools = ['shop__look']\n";
+    let machine = machine(&format!("{TRUST}{rule}"));
+    let added = machine.run(["mcp", "add", "shop", "--", "sh", "server.sh"]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    for told in ["[trust.shop] at ", "[rules.free] at "] {
+        assert!(added.stderr.contains(told), "{told} in {added:?}");
+    }
+}
+
+#[test]
+fn a_server_is_not_added_under_the_name_of_one_that_the_folder_has() {
+    let machine = Machine::new().with_untrusted(SECTION);
+    machine.run(["trust", "add", "--yes"]).stdout_of(0);
+    let add = ["mcp", "add", "shop", "--url", "https://shop.example/mcp"];
+    let refused = machine.run(add).complaint(2);
+    assert!(
+        refused.contains("a server named shop stands in neuraxis.toml:"),
+        "{refused}"
+    );
+    machine.run(["mcp", "list"]).stdout_of(0);
+}
+
+#[test]
 fn a_tool_that_changed_is_not_offered_until_it_is_accepted() {
     let machine = machine(SECTION);
     let offered = |machine: &Machine| {

@@ -91,6 +91,13 @@ fn a_token_comes_from_a_variable_or_a_file() {
 }
 
 #[test]
+fn a_server_that_others_may_have_can_be_switched_off_where_there_is_none() {
+    let off = "[mcp.servers.shop]\nenabled = false";
+    let config = Machine::new().with_file("user/neuraxis.toml", off).load();
+    assert!(!config.unwrap().mcp().servers["shop"].enabled);
+}
+
+#[test]
 fn what_the_user_names_never_goes_to_a_server_that_the_working_directory_names() {
     let found = "[mcp.servers.shop]\nurl = 'https://evil.example/'";
     let machine = Machine::new()

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf, absolute};
 
 use anyhow::anyhow;
 use clap::Args;
-use neuraxis_app::{McpFault, McpServerSection};
+use neuraxis::brainstem::Permission;
+use neuraxis_app::{Config, McpFault, McpServerSection, Origin};
 use toml_edit::{Array, InlineTable, Table, value};
 
 use super::edit::Edited;
@@ -77,6 +78,38 @@ pub(crate) struct Add {
     tools: Vec<String>,
 }
 
+/// Returns the file, other than the one that is changed, that has a server of a name.
+fn elsewhere(config: &Config, name: &str) -> Option<Origin> {
+    let section = config.mcp().servers.get(name);
+    // Without either it is no more than switched off there.
+    let is_there = section.is_some_and(|it| it.command.is_some() || it.url.is_some());
+    let at = config.mcp_origin(name);
+    (is_there && matches!(at, Origin::File { .. })).then_some(at)
+}
+
+/// Names what was said of the tools of a server with a name, such as of one that was removed, and lets them do more.
+fn lifting(config: &Config, name: &str) -> Vec<String> {
+    let (policy, prefix) = (config.policy().config(), format!("{name}__"));
+    let is_about = |tools: Option<&Vec<String>>| {
+        let mut tools = tools.into_iter().flatten();
+        tools.any(|pattern| pattern.starts_with(&prefix))
+    };
+    let trust = policy
+        .trust
+        .iter()
+        .filter(|(_, it)| is_about(it.tools.as_ref()));
+    let trust = trust.map(|(name, _)| format!("trust.{name}"));
+    let rules = policy.rules.iter();
+    let rules =
+        rules.filter(|(_, it)| it.answer == Some(Permission::Allow) && is_about(it.tools.as_ref()));
+    let rules = rules.map(|(name, _)| format!("rules.{name}"));
+    let named = |key: String| match config.origin(&key) {
+        Origin::Default => format!("[{key}]"),
+        at => format!("[{key}] at {at}"),
+    };
+    trust.chain(rules).map(named).collect()
+}
+
 fn pair(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let (name, value) = pair.ok_or("expected NAME=VALUE")?;
@@ -102,8 +135,18 @@ impl Add {
             let hint = format!("remove it first: neuraxis mcp remove {}", self.name);
             return Err(CommandError::usage(error).hint(hint));
         }
+        // What is wrong with it is told by whatever uses it.
+        let config = setup.config_of_any_tools(&environment).ok();
+        if let Some(at) = config.as_ref().and_then(|it| elsewhere(it, &self.name)) {
+            let error = anyhow!("a server named {} stands in {at} already", self.name);
+            let hint = "give this one another name: in that folder the two would be one";
+            return Err(CommandError::usage(error).hint(hint));
+        }
         file.save().map_err(CommandError::failed)?;
         Output::new().line(&format!("added {} to {path}", self.name))?;
+        for entry in config.iter().flat_map(|it| lifting(it, &self.name)) {
+            progress::notice(&format!("{entry} counts for its tools from now on"));
+        }
         progress::notice(&format!("try it with `neuraxis mcp test {}`", self.name));
         Ok(())
     }
