@@ -108,7 +108,9 @@ impl Calls {
     fn least_asked(&self) -> Option<AskingAs<'_>> {
         let mut calls = self.lock();
         let (session, owner) = calls.first().map(|call| (&call.session, &call.owner))?;
-        let is_same = |call: &Call| call.session == *session && call.owner == *owner;
+        // Without owners, who is behind another conversation is not known.
+        let is_same =
+            |call: &Call| call.owner == *owner && (owner.is_some() || call.session == *session);
         if !calls.iter().all(is_same) {
             return None;
         }
@@ -177,7 +179,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use neuraxis_core::{AskApproval, JsonText};
-    use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
+    use neuraxis_ports::{Approver, ApproverReply, RequestContext, TurnContext, async_trait};
     use neuraxis_testkit::tool_context;
     use rmcp::model::NumberOrString;
     use tokio::sync::oneshot;
@@ -252,6 +254,29 @@ mod tests {
         assert!(polled(&mut asked).is_none());
         drop((first, answers));
         assert_eq!(asked.await, Some(QuestionReply::Cancelled));
+    }
+
+    #[tokio::test]
+    async fn calls_of_one_owner_are_of_one_person_and_without_owners_those_of_one_session() {
+        let question = Question::new("shop", "Which size?");
+        for (first, second, is_asked) in [
+            ((Some("ada"), "a"), (Some("ada"), "b"), true),
+            ((Some("ada"), "a"), (Some("eve"), "a"), false),
+            ((Some("ada"), "a"), (None, "a"), false),
+            ((None, "a"), (None, "a"), true),
+            ((None, "a"), (None, "b"), false),
+        ] {
+            let calls = Arc::new(Calls::default());
+            let open = |number: i64, (owner, session): (Option<&str>, &str)| {
+                let mut ctx = tool_context();
+                ctx.turn.session_id = Some(session.parse().unwrap());
+                ctx.turn.request = RequestContext::default().owned_by(owner.map(str::to_owned));
+                calls.open(ProgressToken(NumberOrString::Number(number)), &ctx)
+            };
+            let _open = (open(1, first), open(2, second));
+            let asked = calls.ask(&question).await;
+            assert_eq!(asked.is_some(), is_asked, "{first:?} {second:?}");
+        }
     }
 
     /// Lets a future go on as far as it can.

@@ -130,7 +130,11 @@ pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> 
         Asked::Person(person) => person.ask(&question).await,
         Asked::UnderWay(calls) => match calls.ask(&question).await {
             Some(reply) => reply,
-            None => return refused("it asks a question, and it is not known whom"),
+            None => {
+                notices.misbehaves("it asks a question, and it is not known whom: nobody is asked");
+                // Nobody said no.
+                return ElicitResult::new(ElicitationAction::Cancel);
+            }
         },
     };
     match reply {

@@ -196,7 +196,7 @@ async fn a_person_is_never_sent_to_an_address() {
 }
 
 #[tokio::test]
-async fn a_question_outside_of_any_call_is_declined() {
+async fn a_question_outside_of_any_call_is_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let unasked = r#"list() { answer '{"tools":[]}'
         printf '{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Your password?","requestedSchema":{"type":"object","properties":{}}}}\n'; }
@@ -204,5 +204,5 @@ async fn a_question_outside_of_any_call_is_declined() {
     let _server = ready(crate::support::script_in(folder.path(), unasked)).await;
     let heard = || std::fs::read_to_string(folder.path().join("heard")).unwrap_or_default();
     crate::support::until("it is answered", || heard().contains(r#""id":"q1""#)).await;
-    assert!(heard().contains("decline"), "{}", heard());
+    assert!(heard().contains("cancel"), "{}", heard());
 }

@@ -46,7 +46,7 @@ impl Trust {
             .any(|tool| tool.standing != Standing::Offered);
         let accepted = match (waits, self.yes) {
             (false, _) => Output::new()
-                .line("all of its tools are accepted as they are")
+                .line("all tools that it has when it is connected to are accepted as they are")
                 .map_err(CommandError::from),
             (true, true) => accept(&self.name, &server),
             (true, false) => {
