@@ -122,9 +122,10 @@ pub(crate) fn failed(text: impl Into<String>) -> CallToolResult {
 pub(crate) fn refusal(error: &RequestError) -> String {
     let text = with_causes(error);
     match error {
-        RequestError::Busy { .. } => {
-            format!("{text}: wait until it has ended, or leave `session` out to begin another")
-        }
+        RequestError::Busy { run, .. } => format!(
+            "{text}: wait until it has ended, or leave `session` out to begin another; `neuraxis approvals show {run}` \
+             says whether it waits for a person, and for what"
+        ),
         _ => text,
     }
 }
