@@ -102,6 +102,11 @@ impl StreamableHttpClient for Client {
                 }
                 answer => Ok(StreamableHttpPostResponse::Json(answer, session)),
             },
+            // Without a session there is no other way on which the answer could come.
+            (Ok(StreamableHttpPostResponse::Accepted), Some(_)) if !is_in_session => {
+                let nothing = "nothing at all".into();
+                Err(StreamableHttpError::UnexpectedServerResponse(nothing))
+            }
             (answered, _) => answered,
         };
         // A list that is asked for again in the new session is up to date as it is.

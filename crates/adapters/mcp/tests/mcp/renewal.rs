@@ -43,6 +43,24 @@ async fn an_error_that_names_no_request_answers_the_one_that_it_came_for() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_taken_and_never_answered_ends_at_once() {
+    let service = serve(|asked| match method(asked) {
+        "tools/call" => Reply::of("202 Accepted", "text/plain", ""),
+        _ => usual(asked),
+    })
+    .await;
+    let server = ready(service.config()).await;
+    let called = call(&server, "shop__look", "{}");
+    let called = tokio::time::timeout(Duration::from_secs(20), called).await;
+    let error = called.expect("nobody ends the call").unwrap_err();
+    let told = &error.message;
+    assert!(
+        told.ends_with("whether it took effect is not known"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
 async fn a_session_that_is_not_known_any_more_is_made_anew_and_its_tools_are_asked_for() {
     let is_lost = Arc::new(AtomicBool::new(false));
     let (loses, sessions) = (Arc::clone(&is_lost), AtomicUsize::new(0));
