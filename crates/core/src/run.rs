@@ -50,6 +50,7 @@ use crate::json::is_default;
 use crate::record::Record;
 use crate::spec::RunSpec;
 use agent::{Agent, OfferedTools, PlannedCall};
+use budget::BudgetRules;
 use last_answer::Limit;
 use turn::{AgentTurn, Counters, StepBuilder, place};
 
@@ -100,6 +101,9 @@ struct RunState {
     /// How many bytes its records weigh.
     log_bytes: u64,
     warned_of_log: bool,
+    /// By which rules its budgets are kept.
+    #[serde(default, skip_serializing_if = "is_default")]
+    budget_rules: BudgetRules,
     /// How often in a row it was taken up without anything coming of it.
     #[serde(default, skip_serializing_if = "is_default")]
     taken_up: u32,

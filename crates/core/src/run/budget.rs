@@ -44,6 +44,15 @@ impl Spent {
     }
 }
 
+/// By which rules the budgets of a run are kept: its log has to lead to the same run whichever version recorded it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) enum BudgetRules {
+    #[default]
+    Current,
+    /// Those of earlier versions: an agent asked for a last answer even where it began with nothing left.
+    Former,
+}
+
 /// What agents that work at the same time share of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resource {
@@ -161,6 +170,19 @@ impl Budgets<'_> {
     pub(super) fn short_of(&self, calls: u64) -> Option<BudgetKind> {
         self.path()
             .find_map(|above| self.would_break_into(above, calls))
+    }
+
+    /// Tells whether what those above the agent have left does not even pay for the agent's last answer and its retry, beside
+    /// those of all others at work.
+    pub(super) fn is_short_above(&self) -> bool {
+        let mut above = self.path().skip(1);
+        let is_beyond_part = |resource| {
+            let part = self.part(self.agent, resource);
+            part.is_some_and(|part| self.reserve(self.agent, resource) > part)
+        };
+        above.any(|above| self.would_break_into(above, 0).is_some())
+            || is_beyond_part(Resource::Tokens)
+            || is_beyond_part(Resource::Cost)
     }
 
     fn would_break_into(&self, above: &Agent, calls: u64) -> Option<BudgetKind> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Next;
 use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
+use super::budget::BudgetRules;
 use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
@@ -84,10 +85,11 @@ impl Limit {
 
 impl AgentTurn<'_> {
     /// Brings an agent to its end because of a limit: records the limit and asks for a last answer, unless the profile
-    /// wants none.
+    /// wants none or nothing was left for the agent to begin with.
     pub(super) fn ask_last_answer(&mut self, limit: Limit) -> Next {
         self.agent.closing = Some(limit);
-        let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer;
+        let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer
+            && !self.began_with_nothing_left();
         let prompt = asks.then(|| limit.prompt());
         if let Some(prompt) = &prompt {
             self.agent.conversation.tell(prompt);
@@ -111,6 +113,14 @@ impl AgentTurn<'_> {
         } else {
             Next::FinishWithoutAnswer
         }
+    }
+
+    /// Tells whether the agent asked no model yet, and those that it works for have not even its last answer left: that would
+    /// cost more than they have, and nothing was found out that it could tell.
+    fn began_with_nothing_left(&self) -> bool {
+        self.state.budget_rules == BudgetRules::Current
+            && self.agent.model_calls == 0
+            && self.budgets().is_short_above()
     }
 
     pub(super) fn record_limit(&mut self, limit: LimitKind, prompt: Option<String>) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::budget::BudgetRules;
 use crate::effect::Effect;
 use crate::error::RestoreError;
 use crate::ids::Seq;
@@ -39,8 +40,35 @@ impl RunTree {
         records: &[Arc<Record>],
         mut seen: impl FnMut(&Self, &Record, &[Effect]),
     ) -> Result<(Self, Vec<Effect>), RestoreError> {
+        let mut last = Seq::default();
+        let mut see_once = |run: &Self, record: &Record, effects: &[Effect]| {
+            if record.seq > last {
+                last = record.seq;
+                seen(run, record, effects);
+            }
+        };
+        let current = BudgetRules::Current;
+        let restored = Self::restore_by(current, history.clone(), records, &mut see_once);
+        match restored {
+            Err(error @ RestoreError::Diverged { .. }) => {
+                // An earlier version may have recorded it. If not, the place where it diverges now is what there is to say.
+                let former = BudgetRules::Former;
+                Self::restore_by(former, history, records, &mut see_once).map_err(|_| error)
+            }
+            restored => restored,
+        }
+    }
+
+    fn restore_by(
+        rules: BudgetRules,
+        history: Transcript,
+        records: &[Arc<Record>],
+        seen: &mut impl FnMut(&Self, &Record, &[Effect]),
+    ) -> Result<(Self, Vec<Effect>), RestoreError> {
         let (spec, stamp) = start_of(&history, records)?;
         let (mut run, step) = Self::start(spec, history, stamp);
+        // The start of a run is the same by both: no agent has begun that works for another, and no model has replied.
+        run.state.budget_rules = rules;
         let mut rest = matching(records, &step)?;
         if let Some(first) = records.first() {
             seen(&run, first, &step.effects);
@@ -151,5 +179,109 @@ fn diverged(seq: Seq, expected: Option<&Arc<Record>>, found: Option<&Arc<Record>
         seq,
         expected: json(expected),
         found: json(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::effect::CallModel;
+    use crate::ids::{AgentId, Attempt, Role, RunId};
+    use crate::input::{Input, ModelReplied, Vetted, Vetting};
+    use crate::json::JsonText;
+    use crate::limits::MicroUsd;
+    use crate::message::{Message, ModelRef};
+    use crate::profile::Profile;
+    use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
+    use crate::spec::AgentSpec;
+    use crate::tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+    use crate::usage::{CountLabel, Usage};
+
+    /// A run that may cost 5, with an agent that another one may start.
+    fn spec() -> RunSpec {
+        let tool = ToolSpec {
+            name: "research".parse().unwrap(),
+            description: "for tests".into(),
+            parameters: JsonText::from_text(r#"{"type":"object"}"#),
+            class: ToolClass::ReadOnly,
+            annotations: ToolAnnotations::default(),
+            kind: ToolKind::Agent,
+            non_iterative: false,
+            timeout: None,
+        };
+        let mut root = AgentSpec::new(Profile::main_thread(), Role::REASONING);
+        root.limits.max_cost = Some(MicroUsd(5));
+        let researcher = AgentSpec::new(Profile::researcher(), Role::REASONING);
+        let name = tool.name.clone();
+        root.tools = vec![tool].into();
+        let mut spec = RunSpec::new(RunId(Uuid::nil()), [Message::user("Go.")], root);
+        spec.agents.insert(name, researcher);
+        spec
+    }
+
+    /// The reply that starts the other agent and costs all there is.
+    fn reply_to(call: &CallModel) -> Input {
+        let research = RequestedCall {
+            provider_id: None,
+            name: "research".into(),
+            arguments: JsonText::from_text(r#"{"task":"a"}"#),
+            state: None,
+        };
+        Input::ModelReplied(ModelReplied {
+            effect_id: call.effect_id,
+            attempt: Attempt(1),
+            reply: Arc::new(Reply {
+                parts: vec![ReplyPart::ToolCall(research)],
+                finish: ReplyFinish::ToolCalls,
+                usage: Usage::default(),
+                model: ModelRef::new("test", "m"),
+                advice: None,
+            }),
+            served_by: Role::REASONING,
+            downgraded: None,
+            cost: Some(MicroUsd(5)),
+            cost_label: CountLabel::Measured,
+            duration: Duration::ZERO,
+            first_delta: None,
+        })
+    }
+
+    #[test]
+    fn a_log_leads_to_the_run_that_it_was_whichever_rules_it_was_recorded_by() {
+        let stamp = Stamp::new(Timestamp::UNIX_EPOCH, Duration::ZERO);
+        let asked_by = [
+            (BudgetRules::Current, AgentId::ROOT),
+            (BudgetRules::Former, AgentId(1)),
+        ];
+        for (rules, asks) in asked_by {
+            let (mut run, step) = RunTree::start(spec(), Transcript::default(), stamp);
+            run.state.budget_rules = rules;
+            let mut records = step.records;
+            let [Effect::CallModel(call)] = step.effects.as_slice() else {
+                panic!("{:?}", step.effects)
+            };
+            let step = run.advance(stamp, reply_to(call)).unwrap();
+            records.extend(step.records);
+            let [Effect::Vet(vet)] = step.effects.as_slice() else {
+                panic!("{:?}", step.effects)
+            };
+            let verdicts = vec![Vetting::run(ToolClass::ReadOnly)];
+            let vetted = Input::Vetted(Vetted::new(vet.effect_id, verdicts));
+            let step = run.advance(stamp, vetted).unwrap();
+            records.extend(step.records);
+            let [Effect::CallModel(call)] = step.effects.as_slice() else {
+                panic!("{:?}", step.effects)
+            };
+            assert_eq!(call.agent, asks);
+            let mut seen = Vec::new();
+            let see = |_: &RunTree, record: &Record, _: &[Effect]| seen.push(record.seq);
+            let restored = RunTree::restore_seeing(Transcript::default(), &records, see).unwrap();
+            assert!(restored == (run, step.effects), "{rules:?}");
+            let causes = records.iter().filter(|record| record.active_ms.is_some());
+            assert!(causes.map(|record| record.seq).eq(seen), "{rules:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
+use super::budget::BudgetRules;
 use super::governed::{GovernedRun, ReplyAtOnce};
 use super::model_replied::CAME_TOO_LATE;
 use super::turn::{AgentTurn, Counters, StepBuilder};
@@ -70,6 +71,7 @@ impl RunTree {
                 downgraded: BTreeMap::new(),
                 log_bytes: 0,
                 warned_of_log: false,
+                budget_rules: BudgetRules::Current,
                 taken_up: 0,
             },
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use neuraxis_core::{
     Attempt, BudgetKind, CountLabel, FinishReason, Input, LimitKind, LlmError, LlmErrorKind,
     MicroUsd, ModelFailed, NextAttempt, Purpose, RecordBody, Reply, RunSpec, ToolFailure,
+    Transcript,
 };
 
 use crate::support::*;
@@ -161,6 +162,44 @@ fn tokens_and_money_are_divided_as_calls_are() {
         run.allow_as(1).finish_as(1, 0, done("1"));
         assert_eq!(run.call_of(1).purpose, purpose, "{cost}");
         assert_eq!(run.call_of(2).purpose, Purpose::Turn);
+    }
+}
+
+#[test]
+fn agents_that_begin_with_nothing_left_end_at_once_and_ask_no_model() {
+    let mut run = Script::start(measured(|spec| {
+        spec.root.limits.max_cost = Some(MicroUsd(5));
+    }));
+    reply_for(&mut run, 0, research(&["a", "b"]), 10);
+    run.allow();
+    for agent in [1, 2] {
+        let answer = run.answer_of(agent);
+        assert_eq!(answer.finish_reason, FinishReason::Budget(BudgetKind::Cost));
+        assert_eq!(
+            answer.content,
+            "I reached the limit on cost before I could give an answer."
+        );
+    }
+    assert_eq!(run.just_asking(), [0]);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+}
+
+#[test]
+fn agents_whose_last_answers_do_not_fit_what_is_left_leave_it_to_the_others() {
+    // What both keep back for their last answers, beside what their parent said and keeps back.
+    let (agent, parent) = (1 + 4 + DEFINITIONS + 50, 12 + 50);
+    let both = 12 + 2 * parent + 2 * 2 * agent;
+    for (tokens, asks, purpose) in [
+        (both - 1, 1, Purpose::LastAnswer),
+        (both - 2, 2, Purpose::Turn),
+    ] {
+        let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));
+        run.reply(research(&["a", "b"])).allow();
+        assert_eq!(run.just_asking(), [asks], "{tokens} tokens");
+        assert_eq!(run.call_of(asks).purpose, purpose, "{tokens} tokens");
+        let reason = FinishReason::Budget(BudgetKind::Tokens);
+        assert_eq!(run.answer_of(3 - asks).finish_reason, reason);
     }
 }
 
