@@ -101,6 +101,9 @@ struct RunState {
     /// How many bytes its records weigh.
     log_bytes: u64,
     warned_of_log: bool,
+    /// Whether it was said that a reply came without counts of tokens.
+    #[serde(default, skip_serializing_if = "is_default")]
+    warned_of_counts: bool,
     /// By which rules its budgets are kept.
     #[serde(default, skip_serializing_if = "is_default")]
     budget_rules: BudgetRules,

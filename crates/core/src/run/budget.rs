@@ -4,13 +4,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::agent::Agent;
+use super::context::Gauge;
 use super::last_answer::Limit;
 use super::shares::part_of;
 use super::turn::{AgentTurn, place};
+use crate::effect::Purpose;
 use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Role};
 use crate::limits::Limits;
 use crate::metrics::Cost;
+use crate::reply::Reply;
 use crate::spec::{AgentSpec, RunSpec};
 use crate::usage::{CountLabel, Usage};
 
@@ -35,8 +38,12 @@ pub(super) struct Spent {
 
 impl Spent {
     fn charge(&mut self, usage: &Usage, cost: Cost) {
-        self.tokens = self.tokens.saturating_add(used(usage));
+        self.charge_tokens(used(usage));
         self.cost = self.cost.saturating_add(cost.amount.0);
+    }
+
+    const fn charge_tokens(&mut self, tokens: u64) {
+        self.tokens = self.tokens.saturating_add(tokens);
     }
 
     const fn count_tool_call(&mut self) {
@@ -49,7 +56,8 @@ impl Spent {
 pub(super) enum BudgetRules {
     #[default]
     Current,
-    /// Those of earlier versions: an agent asked for a last answer even where it began with nothing left.
+    /// Those of earlier versions: an agent asked for a last answer even where it began with nothing left, and a reply that nobody
+    /// counted used nothing.
     Former,
 }
 
@@ -104,6 +112,32 @@ impl AgentTurn<'_> {
         });
     }
 
+    /// Has limits on tokens count a reply of which nobody says what it used as it is estimated, and says so once in a run where
+    /// tokens or money are limited. What was used stays unknown in every sum (loop rule 12).
+    pub(super) fn charge_uncounted(&mut self, purpose: Purpose, reply: &Reply) {
+        let is_counted = reply.usage.total.label != CountLabel::Unknown || used(&reply.usage) > 0;
+        // A choice of role is short and not sent the conversation; a refusal is the program's own.
+        let is_exempt = purpose == Purpose::Routing || reply.is_refusal();
+        let is_former = self.state.budget_rules == BudgetRules::Former;
+        if is_counted || is_exempt || is_former || !self.budgets().are_limited() {
+            return;
+        }
+        let sent = self.agent.size();
+        let definitions = self.agent.definitions(self.spec);
+        let arguments = reply.calls().map(|call| call.arguments.as_str().len());
+        let said = reply.text().len() + reply.reasoning().len() + arguments.sum::<usize>();
+        let tokens = sent
+            .saturating_add(definitions)
+            .saturating_add(Gauge::tokens_of_new(said));
+        self.agent.spent.charge_tokens(tokens);
+        self.each_above(|agent| agent.spent.charge_tokens(tokens));
+        if !std::mem::replace(&mut self.state.warned_of_counts, true) {
+            let message = "a reply came without counts of tokens: limits on tokens go by estimates in this run, and limits on \
+                           money and the budgets of sessions and days count such replies as nothing";
+            self.warn("uncounted", message.to_owned());
+        }
+    }
+
     /// Counts a tool call for the agent and those above it (loop rule 7), unless a limit of one of them is reached.
     pub(super) fn admit_tool_call(&mut self) -> bool {
         if self.budgets().is_out_of_tool_calls() {
@@ -154,6 +188,14 @@ impl Budgets<'_> {
         } else {
             None
         }
+    }
+
+    /// Tells whether tokens or money are limited, by the agent's own limits or those of one above it.
+    fn are_limited(&self) -> bool {
+        self.path().any(|agent| {
+            let limits = agent.spec(self.run).limits;
+            limits.max_tokens.is_some() || limits.max_cost.is_some()
+        })
     }
 
     fn is_out_of_tool_calls(&self) -> bool {

@@ -43,6 +43,7 @@ impl AgentTurn<'_> {
             _ => Usage::UNKNOWN,
         };
         self.note_call(&call, replied)?;
+        self.charge_uncounted(call.planned.purpose, &reply);
         if reply.is_refusal() {
             let told = reply.text();
             self.agent.conversation.say(&told);

@@ -71,6 +71,7 @@ impl RunTree {
                 downgraded: BTreeMap::new(),
                 log_bytes: 0,
                 warned_of_log: false,
+                warned_of_counts: false,
                 budget_rules: BudgetRules::Current,
                 taken_up: 0,
             },

@@ -5,7 +5,7 @@ use std::time::Duration;
 use neuraxis_core::{
     Attempt, BudgetKind, CountLabel, FinishReason, Input, LimitKind, LlmError, LlmErrorKind,
     MicroUsd, ModelFailed, NextAttempt, Purpose, RecordBody, Reply, RunSpec, ToolFailure,
-    Transcript,
+    Transcript, Usage,
 };
 
 use crate::support::*;
@@ -266,6 +266,41 @@ fn tokens_of_sub_agents_count_for_those_above() {
     run.reply_as(1, reply);
     assert_eq!(run.call_of(0).purpose, Purpose::LastAnswer);
     assert_eq!(limit_of(&run), LimitKind::Tokens);
+}
+
+/// Tells how often a run said that a reply came without counts.
+fn warned(run: &Script) -> usize {
+    let warnings = run.records.iter().filter(
+        |record| matches!(&record.body, RecordBody::Warning(said) if said.code == "uncounted"),
+    );
+    warnings.count()
+}
+
+#[test]
+fn a_reply_that_nobody_counted_uses_up_tokens_as_estimated_and_that_is_said_once() {
+    let uncounted = |turn| Reply {
+        usage: Usage::UNKNOWN,
+        ..another_call_to(READ, turn)
+    };
+    let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(950)));
+    for turn in 1..=2 {
+        assert_eq!(run.model_call().purpose, Purpose::Turn);
+        run.reply(uncounted(turn)).allow().finish(0, done("1"));
+    }
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert_eq!(limit_of(&run), LimitKind::Tokens);
+    assert_eq!(warned(&run), 1);
+    run.reply(says("Enough."));
+    let used = run.outcome().usage.total.total;
+    assert_eq!((used.tokens, used.label), (12, CountLabel::Unknown));
+    assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+
+    let money = Some(MicroUsd(100));
+    for (limit, warnings) in [(money, 1), (None, 0)] {
+        let mut run = Script::start(measured(|spec| spec.root.limits.max_cost = limit));
+        run.reply(uncounted(1));
+        assert_eq!(warned(&run), warnings, "{limit:?}");
+    }
 }
 
 #[test]
