@@ -197,6 +197,7 @@ fn llm_failed(failed: &LlmFailed, content: bool) -> Map<String, Value> {
             "duration_ms",
             json!(u64::try_from(failed.duration.as_millis()).unwrap_or(u64::MAX)),
         ),
+        ("usage", json!(failed.error.usage)),
         ("cost_micro_usd", json!(failed.cost)),
     ])
 }

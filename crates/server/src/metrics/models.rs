@@ -71,7 +71,7 @@ impl ModelMetrics {
             tokens: counted(
                 registry,
                 "tokens",
-                "Tokens of replies and of what was sent for them; cached ones are part of the prompt and reasoning is part of the completion",
+                "Tokens of replies and of what was sent for them; cached ones and those written to the cache are part of the prompt, and reasoning is part of the completion",
             ),
             cost: counted(
                 registry,
@@ -137,6 +137,7 @@ impl ModelMetrics {
             ("completion", usage.completion),
             ("reasoning", usage.reasoning),
             ("cached", usage.cached),
+            ("cache_written", usage.cache_written.unwrap_or_default()),
         ] {
             let Of { role } = of(role);
             let tokens = self.tokens.get_or_create_owned(&Spent { role, kind });

@@ -22,7 +22,7 @@ pub(super) fn identity(
     attributes
 }
 
-/// Says who answered, how and with how many tokens.
+/// Says who answered and how.
 pub(super) fn of_reply(call: &LlmCall, attributes: &mut Vec<KeyValue>) {
     let reply = &call.reply;
     let model = &reply.model;
@@ -35,7 +35,6 @@ pub(super) fn of_reply(call: &LlmCall, attributes: &mut Vec<KeyValue>) {
         attributes.push(KeyValue::new(names::STREAM, true));
         attributes.push(KeyValue::new(names::FIRST_CHUNK, first.as_secs_f64()));
     }
-    of_usage(&reply.usage, attributes);
 }
 
 /// Says how many tokens were used and how that is known. Counts that nobody gave are left out.

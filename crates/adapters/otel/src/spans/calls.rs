@@ -6,7 +6,7 @@ use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, Attempt, Cost, LlmCall,
     LlmFailed, Message, ModelRef, NextAttempt, Purpose, Record, Role, ToolCallFailed, ToolCallId,
-    ToolCallStarted, ToolResult,
+    ToolCallStarted, ToolResult, Usage,
 };
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Event, SpanKind, Status};
@@ -21,7 +21,9 @@ use crate::names;
 #[derive(Debug)]
 pub(super) struct OpenModelCall {
     began: Timestamp,
-    /// What the attempts that failed cost.
+    /// What the attempts that failed used, where it was said of any.
+    usage: Option<Usage>,
+    /// What they cost.
     cost: Option<Cost>,
     failures: Vec<Event>,
 }
@@ -45,6 +47,17 @@ pub(super) struct OpenQuestion {
     began: Timestamp,
 }
 
+impl OpenModelCall {
+    const fn of(began: Timestamp) -> Self {
+        Self {
+            began,
+            usage: None,
+            cost: None,
+            failures: Vec::new(),
+        }
+    }
+}
+
 impl RunSpans {
     pub(super) fn model_replied(
         &mut self,
@@ -53,18 +66,20 @@ impl RunSpans {
         sent: Option<&[Arc<Message>]>,
     ) -> SpanData {
         let open = self.models.remove(&call.effect_id);
-        let (began, failures, cost) = match open {
-            Some(open) => (open.began, open.failures, open.cost),
-            None => (before(record.at, call.duration), Vec::new(), None),
-        };
+        let open = open.unwrap_or_else(|| OpenModelCall::of(before(record.at, call.duration)));
+        let mut used = call.reply.usage;
+        if let Some(failed) = open.usage {
+            used += failed;
+        }
         let mut attributes = self.of_model_call(record, call.attempt, call.purpose);
         let role = &call.served_by;
         let model = self.endpoints.asked(role, None, Some(&call.reply.model));
         let name = self.of_asked(role, call.purpose, model, &mut attributes);
         of_reply(call, &mut attributes);
+        of_usage(&used, &mut attributes);
         let label = call.cost_label;
         let paid = call.cost.map(|amount| Cost { amount, label });
-        of_cost(sum(paid, cost), &mut attributes);
+        of_cost(sum(paid, open.cost), &mut attributes);
         if let Some(sent) = sent {
             let (system, said) = content::input(sent);
             if let Some(agent) = self.agents.get_mut(&record.agent)
@@ -78,12 +93,12 @@ impl RunSpans {
             let answer = content::output(&call.reply);
             attributes.push(KeyValue::new(names::OUTPUT_MESSAGES, answer));
         }
-        let times = (time(began), time(record.at));
+        let times = (time(open.began), time(record.at));
         let parent = record.agent.span_id(self.run);
         let mut span = self.span(call.effect_id.span_id(), parent, name, times);
         span.span_kind = SpanKind::Client;
         span.attributes = attributes;
-        span.events = events(failures);
+        span.events = events(open.failures);
         span
     }
 
@@ -91,11 +106,11 @@ impl RunSpans {
         let reason = word(&failed.error.kind);
         let shows_content = self.view.is_some();
         let open = self.models.entry(failed.effect_id);
-        let open = open.or_insert_with(|| OpenModelCall {
-            began: before(record.at, failed.duration),
-            cost: None,
-            failures: Vec::new(),
-        });
+        let began = before(record.at, failed.duration);
+        let open = open.or_insert_with(|| OpenModelCall::of(began));
+        if let Some(usage) = failed.error.usage.as_deref() {
+            *open.usage.get_or_insert_default() += *usage;
+        }
         let label = failed.cost_label;
         let paid = failed.cost.map(|amount| Cost { amount, label });
         open.cost = sum(open.cost, paid);
@@ -111,7 +126,7 @@ impl RunSpans {
         let role = &failed.served_by;
         let model = self.endpoints.asked(role, failed.model.as_deref(), None);
         let name = self.of_asked(role, failed.purpose, model, &mut attributes);
-        if let Some(usage) = &failed.error.usage {
+        if let Some(usage) = &open.usage {
             of_usage(usage, &mut attributes);
         }
         of_cost(open.cost, &mut attributes);
@@ -333,11 +348,14 @@ fn as_written(number: f32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use neuraxis_core::{
-        CallIndex, EffectId, JsonText, RecordBody, RunId, ToolFailure, ToolOutcome,
+        CallIndex, CountLabel, EffectId, JsonText, LlmError, LlmErrorKind, MicroUsd, RecordBody,
+        RunId, ToolFailure, ToolOutcome,
     };
     use neuraxis_ports::Ids as _;
-    use neuraxis_testkit::{CountingIds, RunLog};
+    use neuraxis_testkit::{CountingIds, RunLog, reply};
     use opentelemetry::InstrumentationScope;
 
     use super::*;
@@ -361,6 +379,47 @@ mod tests {
         };
         assert!(is_told(Purpose::Turn) && is_told(Purpose::SelfCheck));
         assert!(!is_told(Purpose::Compaction) && !is_told(Purpose::Routing));
+    }
+
+    #[test]
+    fn what_attempts_that_failed_used_is_in_the_span_of_their_call_as_what_they_cost_is() {
+        let run = CountingIds::nth_run(1);
+        let mut log = RunLog::new(run, "s".parse().unwrap());
+        let mut replied =
+            Arc::unwrap_or_clone(log.replied(reply::using(reply::text("Hi."), 10, 2)));
+        let RecordBody::LlmCall(call) = &mut replied.body else {
+            panic!("a reply")
+        };
+        (call.attempt, call.cost) = (Attempt(2), Some(MicroUsd(12)));
+        let cut = LlmError::new(LlmErrorKind::Incomplete, "cut off");
+        let used = reply::using(reply::empty(), 7, 1).usage;
+        let failed = log.record(RecordBody::LlmFailed(Box::new(LlmFailed {
+            effect_id: call.effect_id,
+            attempt: Attempt(1),
+            purpose: Purpose::Turn,
+            role: Role::REASONING,
+            served_by: Role::REASONING,
+            downgraded: None,
+            degraded: None,
+            error: cut.with_usage(used),
+            next: NextAttempt::Follows,
+            cost: Some(MicroUsd(8)),
+            cost_label: CountLabel::Measured,
+            model: None,
+            duration: Duration::ZERO,
+        })));
+        let scope = InstrumentationScope::builder("test").build();
+        let mut spans = RunSpans::new(scope, run, None, Arc::default());
+        assert!(spans.record(&failed).is_empty());
+        let ended = spans.record(&Arc::new(replied));
+        let told = |name: &str| {
+            let mut attributes = ended[0].attributes.iter();
+            let attribute = attributes.find(|it| it.key.as_str() == name);
+            attribute.map(|it| it.value.as_str().into_owned())
+        };
+        assert_eq!(told(names::INPUT_TOKENS).as_deref(), Some("17"));
+        assert_eq!(told(names::OUTPUT_TOKENS).as_deref(), Some("3"));
+        assert_eq!(told(names::COST).as_deref(), Some("20"));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
             asked.or(forked)
         }
         RecordBody::LlmCall(call) => Some(model_call(call, Cost::of(body))),
-        RecordBody::LlmFailed(failed) => Some(model_failed(failed)),
+        RecordBody::LlmFailed(failed) => Some(model_failed(failed, Cost::of(body))),
         RecordBody::ToolFailed(failed) => Some(tool_failed(failed)),
         RecordBody::Verdict(vetted) => verdicts(vetted),
         RecordBody::Plan(_) => Some(format!("{NAME}plan{NAME:#}")),
@@ -188,7 +188,7 @@ fn used(usage: &Usage) -> String {
     )
 }
 
-fn model_failed(failed: &LlmFailed) -> String {
+fn model_failed(failed: &LlmFailed, cost: Option<Cost>) -> String {
     let role = cut(failed.served_by.as_str());
     let (took, error) = (brief(failed.duration), failed.error.to_string());
     let attempt = match failed.attempt.0 {
@@ -200,7 +200,14 @@ fn model_failed(failed: &LlmFailed) -> String {
         NextAttempt::Follows => " · again",
         NextAttempt::None => "",
     };
-    format!("{NAME}{role}{NAME:#}{attempt} · {took} · {BAD}failed{BAD:#}: {error}{again}")
+    // Of most nothing is known.
+    let tokens = failed.error.usage.as_deref();
+    let tokens = tokens.map_or_else(String::new, |usage| format!(" · {}", used(usage)));
+    let cost = cost.and_then(money);
+    let cost = cost.map_or_else(String::new, |cost| format!(" · {cost}"));
+    format!(
+        "{NAME}{role}{NAME:#}{attempt} · {took}{tokens}{cost} · {BAD}failed{BAD:#}: {error}{again}"
+    )
 }
 
 fn approval(decided: &ApprovalDecided) -> String {
@@ -243,7 +250,47 @@ fn cut(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use neuraxis::core::uuid::Uuid;
+    use neuraxis::core::{
+        Attempt, CountLabel, EffectId, LlmError, LlmErrorKind, MicroUsd, Purpose, Role, RunId,
+        TokenCount,
+    };
+
     use super::*;
+
+    #[test]
+    fn an_attempt_that_failed_says_what_it_used_where_somebody_said_so() {
+        let run = RunId(Uuid::nil());
+        let mut failed = LlmFailed {
+            effect_id: EffectId { run, number: 1 },
+            attempt: Attempt(1),
+            purpose: Purpose::Turn,
+            role: Role::CODING,
+            served_by: Role::CODING,
+            downgraded: None,
+            degraded: None,
+            error: LlmError::new(LlmErrorKind::Incomplete, "cut off"),
+            next: NextAttempt::Follows,
+            cost: None,
+            cost_label: CountLabel::Measured,
+            model: None,
+            duration: Duration::from_secs(2),
+        };
+        let line = model_failed(&failed, None);
+        assert!(!line.contains("tokens") && !line.contains('$'), "{line}");
+        let usage = Usage {
+            prompt: TokenCount::measured(10),
+            completion: TokenCount::measured(5),
+            ..Usage::default()
+        };
+        failed.error = failed.error.with_usage(usage);
+        failed.cost = Some(MicroUsd(20_000));
+        let cost = Cost::of(&RecordBody::LlmFailed(Box::new(failed.clone())));
+        let line = model_failed(&failed, cost);
+        assert!(line.contains(" · 10 + 5 tokens · $0.02"), "{line}");
+    }
 
     #[test]
     fn what_strangers_say_is_cut_and_harmless() {
