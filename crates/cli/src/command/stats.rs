@@ -44,6 +44,10 @@ pub(crate) struct Stats {
     #[arg(long, value_name = "WHEN", default_value = USUAL, value_parser = since)]
     since: Since,
 
+    /// Only runs of this owner
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+
     /// What to print: tables for people, or one JSON object
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -76,6 +80,7 @@ impl Stats {
         let since = self.since.timestamp();
         let mut filter = StatsFilter::default();
         filter.since = since;
+        filter.owner.clone_from(&self.owner);
         filter.zone = Some(TimeZone::system());
         let open = setup.load()?.store().await?;
         let figures = with_store(open, async |sessions| sessions.stats(&filter).await).await?;
@@ -88,7 +93,10 @@ impl Stats {
             return Ok(output.line(&format!("{value:#}"))?);
         }
         if figures.total().runs == 0 {
-            progress::notice("there are no runs in that time: --since all shows all there are");
+            let of_owner = self.owner.as_ref().map_or("", |_| " of that owner");
+            progress::notice(&format!(
+                "there are no runs{of_owner} in that time: --since all shows all there are"
+            ));
             return Ok(());
         }
         let columns = output.columns();

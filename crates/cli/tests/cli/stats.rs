@@ -39,6 +39,7 @@ fn figures_are_those_of_the_runs_that_are_listed() {
         stats(&machine, &["--since", "2999-01-01"])["total"]["runs"],
         0
     );
+    assert_eq!(stats(&machine, &["--owner", "nobody"])["total"]["runs"], 0);
 }
 
 #[test]

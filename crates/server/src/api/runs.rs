@@ -103,6 +103,9 @@ pub(crate) async fn list(
 pub(crate) struct Counted {
     /// Only those that began at this time or later; all if left out.
     since: Option<Timestamp>,
+    /// Only those of this owner.
+    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    owner: Option<String>,
 }
 
 /// `GET /api/v1/stats`
@@ -113,7 +116,7 @@ pub(crate) async fn stats(
 ) -> Result<Json<Stats>, Problem> {
     let counted = said::query(counted)?;
     let mut filter = StatsFilter::default();
-    filter.owner = caller.seen_owner();
+    filter.owner = caller.seen_of(counted.owner)?;
     filter.since = counted.since;
     Ok(Json(orchestrator.sessions().stats(&filter).await?))
 }

@@ -204,6 +204,12 @@ async fn lists_show_an_owner_s_own_and_an_admin_everything() {
         let (_, later) = answer(client.get("/api/v1/stats?since=2999-01-01T00:00:00Z")).await;
         assert_eq!(later["total"]["runs"], 0);
     }
+    for client in [&world.ada, &world.admin] {
+        let (_, stats) = answer(client.get("/api/v1/stats?owner=ada")).await;
+        assert_eq!(stats["total"]["runs"], 1, "{stats}");
+    }
+    let (status, _) = answer(world.bob.get("/api/v1/stats?owner=ada")).await;
+    assert_eq!(status, 400, "another owner's are not told");
     let (status, problem) = answer(world.ada.get("/api/v1/stats?since=yesterday")).await;
     assert_eq!(
         (status, &problem["type"]),
