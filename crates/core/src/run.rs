@@ -110,6 +110,10 @@ struct RunState {
     /// How often in a row it was taken up without anything coming of it.
     #[serde(default, skip_serializing_if = "is_default")]
     taken_up: u32,
+    /// Whether the log that is being restored left something out after an overflow at this point, as runs once did also where
+    /// what stayed could not fit.
+    #[serde(skip)]
+    trims_in_vain: bool,
 }
 
 /// What follows for an agent from what just happened to it.

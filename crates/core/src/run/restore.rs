@@ -76,12 +76,14 @@ impl RunTree {
         let mut effects = step.effects;
         while let Some(record) = rest.first() {
             let cause = record.cause().ok_or(RestoreError::NoCause(record.seq))?;
+            run.state.trims_in_vain = trims_at_once(rest);
             let step =
                 run.advance(stamp_of(record), cause)
                     .map_err(|source| RestoreError::Refused {
                         seq: record.seq,
                         source,
                     })?;
+            run.state.trims_in_vain = false;
             if step.records.is_empty() {
                 return Err(diverged(record.seq, None, Some(record)));
             }
@@ -146,6 +148,15 @@ fn stamp_of(record: &Record) -> Stamp {
         record.at,
         Duration::from_millis(record.active_ms.unwrap_or_default()),
     )
+}
+
+/// Tells whether the first thing that the first of these records led to was that something is left out.
+fn trims_at_once(records: &[Arc<Record>]) -> bool {
+    let aside =
+        |body: &RecordBody| matches!(body, RecordBody::RoleDowngraded(_) | RecordBody::Warning(_));
+    let mut led_to = records.iter().skip(1).map(|record| &record.body);
+    let first = led_to.find(|body| !aside(body));
+    matches!(first, Some(RecordBody::ContextTrimmed(_)))
 }
 
 /// Checks that the log goes on with the step's records and returns what follows them.

@@ -74,6 +74,7 @@ impl RunTree {
                 warned_of_counts: false,
                 budget_rules: BudgetRules::Current,
                 taken_up: 0,
+                trims_in_vain: false,
             },
         };
         if let Err(error) = run.follow(&mut step, AgentId::ROOT, first) {

@@ -8,8 +8,9 @@ use crate::spec::AgentSpec;
 
 impl AgentTurn<'_> {
     /// Makes room for a call that did not fit, as its provider says: with a shorter reply where that is enough and was not
-    /// tried yet, or else with the one trim, or with what is left for a reply. False if nothing of that helps. What it says
-    /// of its context holds for the role that served, which another may have done for the one that the call is for.
+    /// tried yet, or else with the one trim, or with what is left for a reply. False if nothing of that helps: what would not
+    /// fit either way stays whole, since what goes is gone for good. What it says of its context holds for the role that
+    /// served, which another may have done for the one that the call is for.
     pub(in crate::run) fn makes_room_after_overflow(
         &mut self,
         planned: &mut PlannedCall,
@@ -40,7 +41,16 @@ impl AgentTurn<'_> {
             planned.tried.shortened = true;
             return true;
         }
-        let Some(plan) = agent.plan_after_overflow(spec, limit, needed) else {
+        let is_in_vain = |plan: &TrimPlan| {
+            // What goes may be larger than it is estimated to be.
+            let goes = plan.tokens.saturating_add(plan.tokens / 4);
+            let left = needed.map(|needed| needed.saturating_sub(goes));
+            !is_least && left.zip(limit).is_some_and(|(left, limit)| left > limit)
+        };
+        let follows_log = self.state.trims_in_vain;
+        let plan = agent.plan_after_overflow(spec, limit, needed);
+        let plan = plan.filter(|plan| follows_log || !is_in_vain(plan));
+        let Some(plan) = plan else {
             let left = limit.zip(needed).zip(asked.map(u64::from));
             let left = left.map(|((limit, needed), asked)| match is_least {
                 // How much is left nobody knows.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     Advice, BudgetKind, Compaction, ContextTrimmed, Effect, FinishReason, Hook, Input, Keep,
-    LlmErrorKind, Message, NextAttempt, Purpose, RecordBody, Reply, Role, RunSpec, RunStatus, Span,
-    ToolChoice, Transcript, Usage, continued_history,
+    LlmErrorKind, Message, NextAttempt, Purpose, Record, RecordBody, Reply, Role, RunSpec,
+    RunStatus, RunTree, Span, ToolChoice, Transcript, Usage, continued_history,
 };
 
 use crate::support::*;
@@ -744,6 +744,37 @@ fn an_overflow_with_nothing_to_trim_ends_the_run() {
         needed: Some(9),
     });
     assert_eq!(run.just_recorded(), ["llm_failed", "run_failed"]);
+}
+
+#[test]
+fn nothing_goes_where_what_stays_does_not_fit_either() {
+    let history = exchanges(1);
+    let mut spec = small(|spec| {
+        spec.messages = vec![Arc::new(Message::user("q".repeat(8_000)))];
+    });
+    spec.root.context_tokens = None;
+    let mut run = Script::start_after(spec, history.clone());
+    run.fail_for(LlmErrorKind::ContextOverflow {
+        limit: Some(1_000),
+        needed: Some(10_000),
+    });
+    assert_eq!(run.just_recorded(), ["llm_failed", "run_failed"]);
+    assert_told(&run, &history);
+    assert_eq!(continued_history(&history, &run.records).len(), 3);
+
+    // As runs once went on, which is still read: 9,431 tokens of the 10,000 were no tools', and a byte is taken for one.
+    let mut cut = Record::clone(&run.records[2]);
+    cut.body = RecordBody::ContextTrimmed(Box::new(ContextTrimmed {
+        messages: 2,
+        tokens: 9_431 - 8_004,
+        removed: vec![Span { start: 0, end: 2 }],
+        shortened: Vec::new(),
+        summary: None,
+    }));
+    let mut former = run.records[..2].to_vec();
+    former.push(Arc::new(cut));
+    let (restored, open) = RunTree::restore(history, &former).unwrap();
+    assert_eq!((restored.messages().len(), open.len()), (1, 1));
 }
 
 #[test]
