@@ -182,6 +182,10 @@ pub struct AgentSpec {
     /// usable summary it stays as it is.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compact_first: bool,
+    /// Whether none of its models is sent again what was thought before the last user message, which then takes none of its
+    /// context (loop rule 13).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub drops_reasoning: bool,
 }
 
 impl AgentSpec {
@@ -205,6 +209,7 @@ impl AgentSpec {
             answer: None,
             fan_out: None,
             compact_first: false,
+            drops_reasoning: false,
         }
     }
 

@@ -209,6 +209,8 @@ impl Engine {
         // An agent may be given less than its models have, never more: the smallest has to hold what it says to all of them.
         let has = self.smallest_context(agent.turn_roles(), decision);
         agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
+        agent.drops_reasoning =
+            agent.context_tokens.is_some() && !self.resends_reasoning(agent.turn_roles(), decision);
         // There are servers that refuse a prompt beside which the longest reply does not fit.
         if let (Some(most), Some(largest)) = (
             agent.max_output_tokens,

@@ -146,6 +146,8 @@ pub struct ModelInfo {
     pub context_tokens: Option<u64>,
     /// Which images, sounds and files it takes in messages, where known.
     pub media: MediaTypes,
+    /// Whether it is sent again what it thought before the last user message. Not, if it says nothing.
+    pub resends_reasoning: bool,
     /// What a user should know before trusting its answers, such as "not a language model".
     pub notice: Option<String>,
     /// How long its server may take to load it before a call fails; as the engine has it if the model says nothing.
@@ -160,6 +162,7 @@ impl ModelInfo {
             model,
             context_tokens: None,
             media: MediaTypes::Unknown,
+            resends_reasoning: false,
             notice: None,
             loads_within: None,
         }

@@ -82,6 +82,7 @@ impl AnthropicClient {
         let encoder = Encoder::new(model.clone(), &config);
         let mut info = ModelInfo::new(model);
         info.loads_within = Some(config.timeouts.loading);
+        info.resends_reasoning = true;
         let context = Context::new(config.context_tokens());
         let endpoint = Endpoint::new(endpoint_of(config))?;
         Ok(Self {

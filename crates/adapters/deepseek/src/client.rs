@@ -7,7 +7,7 @@ use neuraxis_core::{LlmError, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{
     Arguments, ChatClient, Dialect, Endpoint, EndpointConfig, EndpointError, ErrorRule, LateSystem,
-    Meaning, MissingReasoning, TrailingAssistant,
+    Meaning, MissingReasoning, ReasoningEcho, TrailingAssistant,
 };
 
 use crate::config::DeepSeekConfig;
@@ -62,6 +62,7 @@ impl DeepSeekClient {
     pub fn new(config: DeepSeekConfig) -> Result<Self, EndpointError> {
         let shape = RequestShape::new(&config);
         let context_tokens = config.context_tokens();
+        let resends_reasoning = config.echo() == ReasoningEcho::Always;
         let loads_within = config.timeouts.loading;
         let dialect = dialect(&config);
         let mut endpoint = EndpointConfig::new(config.base_url);
@@ -77,6 +78,7 @@ impl DeepSeekClient {
         let mut info = ModelInfo::new(chat.model().clone());
         info.context_tokens = context_tokens;
         info.media = chat.media();
+        info.resends_reasoning = resends_reasoning;
         info.loads_within = Some(loads_within);
         Ok(Self {
             chat,

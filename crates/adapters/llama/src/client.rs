@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Reply, TokenCount};
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
-use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, EndpointError};
+use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, EndpointError, ReasoningEcho};
 use tokio::time::Instant;
 
 use crate::config::LlamaConfig;
@@ -70,6 +70,7 @@ impl LlamaClient {
         let chat = ChatClient::new(Arc::clone(&endpoint), route, model, dialect);
         let mut info = ModelInfo::new(chat.model().clone());
         info.context_tokens = config.context_tokens;
+        info.resends_reasoning = config.echo_reasoning == ReasoningEcho::Always;
         info.loads_within = Some(config.timeouts.loading);
         Ok(Self {
             chat,

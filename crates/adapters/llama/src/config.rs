@@ -39,8 +39,8 @@ pub struct LlamaConfig {
     /// The context size in tokens. What the server says, if nothing is said: it is asked before the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. `always`, so that what the
-    /// server has in its cache stays valid; its chat template decides what the model sees of it.
+    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. `same_turn`, that since the last
+    /// user message: that of earlier messages would fill a small context, and the chat templates of many models drop it.
     pub echo_reasoning: ReasoningEcho,
     /// What is sent for a system message that is not the first message: `system`, `user`, or `auto`, which is `system`
     /// until the server's chat template refuses that. `auto`.
@@ -76,7 +76,7 @@ impl Default for LlamaConfig {
             server: Server::LlamaServer,
             model: None,
             context_tokens: None,
-            echo_reasoning: ReasoningEcho::Always,
+            echo_reasoning: ReasoningEcho::SameTurn,
             late_system: LateSystem::Auto,
             reasoning_format: None,
             grammar: None,

@@ -7,7 +7,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use neuraxis_core::{LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{
-    ChatClient, Endpoint, EndpointConfig, ErrorRule, KeyHeader, Meaning, Route, Secret, models,
+    ChatClient, Endpoint, EndpointConfig, ErrorRule, KeyHeader, Meaning, ReasoningEcho, Route,
+    Secret, models,
 };
 
 use crate::config::{Api, OpenAiConfig, OpenAiError};
@@ -113,6 +114,7 @@ impl OpenAiClient {
         let known = || context_tokens(&config.model).filter(|_| config.is_first_hand());
         info.context_tokens = config.context_tokens.or_else(known);
         info.media = sent_media_types(&config);
+        info.resends_reasoning = config.echo_reasoning == Some(ReasoningEcho::Always);
         info.loads_within = Some(config.timeouts.loading);
         let thinks = thinks(&config);
         let is_first_hand = config.is_first_hand();

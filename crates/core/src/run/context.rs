@@ -186,17 +186,18 @@ impl Agent {
             to_save,
             ..TrimPlan::default()
         };
-        let messages = self.conversation.without_prompt();
-        let units = removable(messages, self.conversation.earlier());
+        let conversation = self.conversation.without_prompt();
+        let units = removable(conversation, self.conversation.earlier());
         for (place, unit) in units.iter().enumerate() {
             // A conversation does not go on with an answer whose question went.
             let enough = plan.tokens >= to_save && (unit.may_come_first || place == 0);
             if enough {
                 break;
             }
-            let messages = messages.get(unit.places()).unwrap_or_default();
+            let messages = conversation.get(unit.places()).unwrap_or_default();
             if messages.iter().all(|message| may_go(message)) {
-                plan.tokens = plan.tokens.saturating_add(self.gauge.tokens_of(messages));
+                let tokens = self.gauge.tokens_of_part(conversation, unit.places());
+                plan.tokens = plan.tokens.saturating_add(tokens);
                 unit.add_to(&mut plan.removed);
             }
         }

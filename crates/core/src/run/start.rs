@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
 use super::budget::BudgetRules;
+use super::context::Gauge;
 use super::governed::{GovernedRun, ReplyAtOnce};
 use super::model_replied::CAME_TOO_LATE;
 use super::turn::{AgentTurn, Counters, StepBuilder};
@@ -43,6 +44,7 @@ impl RunTree {
         };
         let (conversation, repairs) = Conversation::of_root(&spec, history);
         let mut root = Agent::new(AgentId::ROOT, conversation);
+        root.gauge = Gauge::of(&spec.root);
         root.forced.clone_from(&spec.root.tool_choice);
         root.offered = spec.root.first_offer(0, spec.agent_limits);
         root.sources.clone_from(&spec.sources);

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::agent::{Agent, Parent, Phase};
 use super::batch::{Begun, CallState};
+use super::context::Gauge;
 use super::schedule::NOT_IN_THIS_RUN;
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
@@ -242,6 +243,7 @@ impl Agent {
             offered: spec.first_offer(parent.depth, limits),
             parent: Some(parent),
             forced: spec.tool_choice.clone(),
+            gauge: Gauge::of(spec),
             // What it is told, its parent may have from strangers.
             taint: self.taint.clone(),
             phase: Phase::Queued,

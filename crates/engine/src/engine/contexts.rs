@@ -130,10 +130,22 @@ impl Engine {
         agent.context_tokens = smallest();
     }
 
-    /// Gives an agent no more context than the smallest model has that may come to serve it.
+    /// Gives an agent no more context than the smallest model has that may come to serve it, in which reasoning counts where any
+    /// of them is sent it again.
     pub(crate) fn fit_to_all(&self, agent: &mut AgentSpec, decision: &Decision) {
         let contexts = self.smallest_context(roles_besides(decision), Some(decision));
         agent.context_tokens = contexts.into_iter().chain(agent.context_tokens).min();
+        agent.drops_reasoning &= !self.resends_reasoning(roles_besides(decision), Some(decision));
+    }
+
+    /// Tells whether any model that serves these roles is sent again what it thought before the last user message.
+    pub(super) fn resends_reasoning<'a>(
+        &self,
+        roles: impl Iterator<Item = &'a Role>,
+        decision: Option<&Decision>,
+    ) -> bool {
+        let mut models = roles.filter_map(|role| self.model(role, decision));
+        models.any(|(_, model)| model.info().resends_reasoning)
     }
 
     /// Returns the roles that an agent names, and the agents that it may come to start.

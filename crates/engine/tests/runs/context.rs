@@ -123,6 +123,20 @@ async fn a_summary_takes_the_place_of_what_went_and_stays_in_the_session() {
     assert!(kept.len() < 16, "{}", kept.len());
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_was_thought_about_earlier_messages_takes_no_room_where_it_is_not_sent() {
+    let thinks = reply::reasoned("hm ".repeat(1_500), "Yes.");
+    let model = Arc::new(ScriptedModel::always(thinks).with_context(2_000));
+    let orchestrator = builder(model.clone()).build().unwrap();
+    for question in ["one", "two", "three", "four"] {
+        let heard = hear(&orchestrator, request(question)).await;
+        heard.assert_valid(RunStatus::Done);
+        assert!(sizes(&heard).is_empty());
+    }
+    let last = model.requests().pop().unwrap();
+    assert_eq!(last.messages.len(), 1 + 2 * 3 + 1);
+}
+
 #[tokio::test]
 async fn an_overflow_error_leads_to_one_trimmed_retry() {
     let overflow = || {

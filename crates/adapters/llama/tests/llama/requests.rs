@@ -1,7 +1,10 @@
 //! What is sent to each kind of server.
 
-use neuraxis_core::{JsonText, Message, ModelRequest, ReplyFormat, ToolChoice};
-use neuraxis_llama::{LlamaClient, LlamaConfig, ReasoningFormat, Server};
+use neuraxis_core::{
+    AssistantMessage, JsonText, Message, ModelRef, ModelRequest, Part, ReasoningPart, ReplyFormat,
+    ToolChoice,
+};
+use neuraxis_llama::{LlamaClient, LlamaConfig, ReasoningEcho, ReasoningFormat, Server};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{call_context, messages, request_of, spec};
 use serde_json::{Value, json};
@@ -159,6 +162,30 @@ async fn grammar_and_reasoning_format_go_to_a_llama_server_where_it_takes_them()
         let body = sent_with(server, &plain, set_up).await;
         assert_eq!(body.get("grammar"), None);
         assert_eq!(body.get("reasoning_format"), None);
+    }
+}
+
+#[tokio::test]
+async fn what_was_thought_before_the_last_message_goes_back_where_that_is_configured() {
+    let thought = Part::Reasoning(ReasoningPart {
+        text: "hm".to_owned(),
+        ..ReasoningPart::default()
+    });
+    let answer = Message::Assistant(AssistantMessage {
+        parts: vec![thought, Part::text("Hello.")],
+        model: Some(ModelRef::new("llama", "m")),
+    });
+    let request = request_of([Message::user("hi"), answer, Message::user("and?")]);
+    let always = |config: &mut LlamaConfig| config.echo_reasoning = ReasoningEcho::Always;
+    let body = sent(Server::LlamaServer, &request).await;
+    assert_eq!(body["messages"][1].get("reasoning_content"), None);
+    let body = sent_with(Server::LlamaServer, &request, always).await;
+    assert_eq!(body["messages"][1]["reasoning_content"], "hm");
+    let mut config = LlamaConfig::default();
+    for resends in [false, true] {
+        let client = LlamaClient::new(config.clone()).unwrap();
+        assert_eq!(client.info().resends_reasoning, resends);
+        always(&mut config);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is asked again is not read again: the server's own figures of its cache.
 
 use neuraxis_core::{Message, ToolChoice, Usage};
+use neuraxis_llama::{LlamaClient, ReasoningEcho};
 
 use crate::running::Running;
 use crate::{assembled, deltas, go_on, respond, with_tools};
@@ -25,7 +26,10 @@ fn assert_reused(before: &Usage, usage: &Usage) {
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn from_the_second_turn_on_the_prompt_is_in_the_cache_and_the_last_answer_finds_it_too() {
     let server = Running::start(&["-np", "1"]);
-    let client = server.client();
+    let mut config = server.config();
+    // What goes from the last turn with the user's next message is read again otherwise.
+    config.echo_reasoning = ReasoningEcho::Always;
+    let client = LlamaClient::new(config).unwrap();
     let system = "Be brief. ".repeat(LONG / 10);
     let user = "think about two calls, forever";
     let mut request = with_tools([Message::system(system), Message::user(user)]);

@@ -1,13 +1,15 @@
 //! How large a conversation is, and the definitions of tools beside it, in tokens: as measured by the provider, plus an
 //! estimate of what is new since.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::json::is_default;
 use crate::message::{Message, Part};
-use crate::transcript::Transcript;
+use crate::spec::AgentSpec;
+use crate::transcript::{Transcript, last_user_message};
 
 /// Bytes a token is taken to have before a provider said otherwise: English text in common tokenizers.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -38,9 +40,20 @@ pub(in crate::run) struct Gauge {
     /// So many tokens were so many images and files when it last counted some; nothing before it did.
     #[serde(default, skip_serializing_if = "is_default")]
     learned_media: (u64, u64),
+    /// Whether reasoning before the last user message is not sent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    drops_reasoning: bool,
 }
 
 impl Gauge {
+    /// Makes one that knows nothing yet but what the models of an agent are sent.
+    pub(in crate::run) fn of(spec: &AgentSpec) -> Self {
+        Self {
+            drops_reasoning: spec.drops_reasoning,
+            ..Self::default()
+        }
+    }
+
     /// Takes note of what a provider said about the conversation as it stands, and definitions of so many bytes beside it.
     pub(in crate::run) fn was_measured(
         &mut self,
@@ -78,8 +91,9 @@ impl Gauge {
 
     /// Estimates the tokens of the conversation as it stands, without the definitions of tools.
     pub(in crate::run) fn estimate(&self, transcript: &Transcript) -> u64 {
+        let new = self.messages..transcript.len();
         self.tokens
-            .saturating_add(self.tokens_of(transcript.since(self.messages)))
+            .saturating_add(self.tokens_of_part(transcript.messages(), new))
     }
 
     /// Estimates the tokens of definitions of so many bytes.
@@ -90,8 +104,16 @@ impl Gauge {
 
     /// Estimates the tokens of messages.
     pub(in crate::run) fn tokens_of(&self, messages: &[Arc<Message>]) -> u64 {
-        let tokens = messages.iter().map(|message| {
-            self.tokens_of_bytes(bytes(message))
+        self.tokens_of_part(messages, 0..messages.len())
+    }
+
+    /// Estimates the tokens of some messages of a conversation.
+    pub(super) fn tokens_of_part(&self, conversation: &[Arc<Message>], part: Range<usize>) -> u64 {
+        let Range { start, end } = part;
+        let messages = self.bytes_from(conversation, start);
+        let messages = messages.take(end.saturating_sub(start));
+        let tokens = messages.map(|(message, bytes)| {
+            self.tokens_of_bytes(bytes)
                 .saturating_add(TOKENS_PER_MESSAGE)
                 .saturating_add(self.tokens_of_media(media(message)))
         });
@@ -134,11 +156,31 @@ impl Gauge {
 
     /// Counts bytes, images and files of the messages that are new.
     fn count(&mut self, transcript: &Transcript) {
-        for message in transcript.since(self.messages) {
-            self.bytes = self.bytes.saturating_add(bytes(message));
+        for (message, bytes) in self.bytes_from(transcript.messages(), self.messages) {
+            self.bytes = self.bytes.saturating_add(bytes);
             self.media = self.media.saturating_add(media(message));
         }
         self.messages = transcript.len();
+    }
+
+    /// Returns the messages of a conversation from a place on, with the bytes of each that are sent.
+    fn bytes_from<'a>(
+        &self,
+        conversation: &'a [Arc<Message>],
+        start: usize,
+    ) -> impl Iterator<Item = (&'a Message, u64)> + use<'a> {
+        let dropped = match self.drops_reasoning {
+            true => last_user_message(conversation).unwrap_or(0),
+            false => 0,
+        };
+        let messages = conversation.iter().enumerate().skip(start);
+        messages.map(move |(place, message)| {
+            let unsent = match place < dropped {
+                true => reasoning_bytes(message),
+                false => 0,
+            };
+            (message.as_ref(), bytes(message).saturating_sub(unsent))
+        })
     }
 }
 
@@ -149,6 +191,15 @@ fn bytes(message: &Message) -> u64 {
         Message::Assistant(assistant) => assistant.parts.iter().map(part_bytes).sum(),
         Message::Tool(tool) => length(tool.content.as_str()),
     }
+}
+
+fn reasoning_bytes(message: &Message) -> u64 {
+    let Message::Assistant(assistant) = message else {
+        return 0;
+    };
+    let is_reasoning = |part: &&Part| matches!(part, Part::Reasoning(_));
+    let reasoning = assistant.parts.iter().filter(is_reasoning);
+    reasoning.map(part_bytes).sum()
 }
 
 fn part_bytes(part: &Part) -> u64 {

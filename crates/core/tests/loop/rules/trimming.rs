@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Advice, BudgetKind, Compaction, ContextTrimmed, Effect, FinishReason, Hook, Input, Keep,
-    LlmErrorKind, Message, NextAttempt, Purpose, Record, RecordBody, Reply, Role, RunSpec,
-    RunStatus, RunTree, Span, ToolChoice, Transcript, Usage, continued_history,
+    Advice, AssistantMessage, BudgetKind, Compaction, ContextTrimmed, Effect, FinishReason, Hook,
+    Input, Keep, LlmErrorKind, Message, NextAttempt, Part, Purpose, ReasoningPart, Record,
+    RecordBody, Reply, ReplyPart, Role, RunSpec, RunStatus, RunTree, Span, ToolChoice, Transcript,
+    Usage, continued_history,
 };
 
 use crate::support::*;
@@ -220,6 +221,47 @@ fn reasoning_is_not_sent_again_and_does_not_count() {
     reply.usage.reasoning = neuraxis_core::TokenCount::measured(390);
     run.reply(reply).allow().finish(0, done("1"));
     assert_eq!(trimmed(&run).len(), 0);
+}
+
+/// An exchange of 107 tokens, and 1,000 more that were thought on the way to its answer.
+fn thought_through() -> [Message; 2] {
+    let thought = Part::Reasoning(ReasoningPart {
+        text: "t".repeat(4_000),
+        ..ReasoningPart::default()
+    });
+    let answer = AssistantMessage {
+        parts: vec![thought, Part::text("y")],
+        model: None,
+    };
+    let text = "x".repeat(390);
+    [Message::user(text), Message::Assistant(answer)]
+}
+
+#[test]
+fn what_was_thought_before_the_last_message_counts_where_it_is_sent_again() {
+    let history: Transcript = [thought_through(), thought_through()]
+        .concat()
+        .into_iter()
+        .collect();
+    for drops in [true, false] {
+        let mut spec = small(|_| {});
+        spec.root.drops_reasoning = drops;
+        let mut run = Script::start_after(spec, history.clone());
+        assert_eq!(trimmed(&run).is_empty(), drops);
+        assert_told(&run, &history);
+        // What is thought from now on is sent with the results of its turn.
+        let mut reply = unmeasured(calls_to(&[READ]));
+        reply.parts.insert(
+            0,
+            ReplyPart::Reasoning(ReasoningPart {
+                text: "t".repeat(4_000),
+                ..ReasoningPart::default()
+            }),
+        );
+        run.reply(reply).allow().finish(0, done("1"));
+        assert_eq!(trimmed(&run).len(), usize::from(drops));
+        assert_told(&run, &history);
+    }
 }
 
 #[test]
