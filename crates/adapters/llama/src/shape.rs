@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::LlamaConfig;
 use crate::server::Server;
 
-/// Fewer tokens than these leave a model no room to think: what is thought counts toward them, and an answer about a role would
-/// never be reached.
-const ROOM_TO_THINK: u32 = 1_024;
+/// So many tokens, which a summary may have, or fewer leave a model no room to think: what is thought counts toward them, and
+/// the text or an answer about a role would never be reached.
+const NO_ROOM_TO_THINK: u32 = 1_024;
 
 /// What the chat templates of many models take for a word not to think; others do not look at it.
 const NOT_TO_THINK: &str = r#"{"enable_thinking":false}"#;
@@ -61,7 +61,7 @@ impl RequestShape {
     pub(crate) fn of<'a>(&self, request: &'a ModelRequest) -> (Cow<'a, ModelRequest>, ExtraFields) {
         let mut extra = self.always.clone();
         let most = request.max_output_tokens;
-        if self.is_llama_server && most.is_some_and(|most| most < ROOM_TO_THINK) {
+        if self.is_llama_server && most.is_some_and(|most| most <= NO_ROOM_TO_THINK) {
             let not_to = JsonText::from_text(NOT_TO_THINK);
             extra = extra.with_json("chat_template_kwargs", &not_to);
         }

@@ -195,7 +195,8 @@ async fn a_model_of_a_llama_server_is_not_to_think_where_its_reply_is_to_be_a_fe
     let not_to = json!({"enable_thinking": false});
     for (server, most, expected) in [
         (Server::LlamaServer, Some(16), Some(&not_to)),
-        (Server::LlamaServer, Some(1_024), None),
+        (Server::LlamaServer, Some(1_024), Some(&not_to)),
+        (Server::LlamaServer, Some(1_025), None),
         (Server::LlamaServer, None, None),
         (Server::Ollama, Some(16), None),
         // With the tokenizer of Mistral it refuses the field.

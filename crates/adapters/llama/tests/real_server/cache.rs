@@ -34,7 +34,7 @@ async fn from_the_second_turn_on_the_prompt_is_in_the_cache_and_the_last_answer_
     let user = "think about two calls, forever";
     let mut request = with_tools([Message::system(system), Message::user(user)]);
     // With fewer it is told not to think.
-    request.max_output_tokens = Some(1_024);
+    request.max_output_tokens = Some(1_025);
     let mut before: Option<Usage> = None;
     for turn in 0..4 {
         // Streamed and whole are one conversation to the cache.

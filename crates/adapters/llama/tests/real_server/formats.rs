@@ -20,7 +20,7 @@ async fn a_reply_fits_the_schema_whatever_the_model_would_say() {
     // What the model would write is ruled out: among the rest, chance decides unless it is frozen.
     without_tools.temperature = Some(0.0);
     // With fewer it is told not to think.
-    without_tools.max_output_tokens = Some(1_024);
+    without_tools.max_output_tokens = Some(1_025);
     let mut with_tools = without_tools.clone();
     with_tools.tools = crate::with_tools([]).tools;
     with_tools.tool_choice = ToolChoice::None;
