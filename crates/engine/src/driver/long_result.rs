@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{MAX_ERROR_CHARS, READ_OUTPUT, RunTool, ToolCallId, ToolOutcome, ToolSpec};
+use neuraxis_core::{
+    MAX_ERROR_CHARS, Message, READ_OUTPUT, RunTool, ToolCallId, ToolOutcome, ToolSpec,
+};
 use neuraxis_ports::{LongOutput, StoreError, Tool};
 
 use crate::driver::Driver;
@@ -52,12 +54,18 @@ impl Driver {
     }
 
     /// Returns how many bytes the result of a call may have.
-    fn room(&self, run: &RunTool) -> usize {
+    pub(super) fn room(&self, run: &RunTool) -> usize {
         let spec = self.tree.agent_spec(run.agent);
-        match spec.profile.stop_after.contains(&run.name) {
-            true => MAX_ANSWER_BYTES,
-            false => self.engine.result_bounds.for_context(spec.context_tokens),
+        if spec.profile.stop_after.contains(&run.name) {
+            return MAX_ANSWER_BYTES;
         }
+        // The reply that calls is the last one as long as its calls are under way, and the next request has all their results.
+        let said = self.tree.transcript_of(run.agent);
+        let mut latest_first = said.messages().iter().rev();
+        let reply = latest_first.find(|message| matches!(***message, Message::Assistant(_)));
+        let results = reply.map_or(1, |reply| reply.tool_calls().count());
+        let bounds = self.engine.result_bounds;
+        bounds.for_context(spec.context_tokens, results)
     }
 }
 

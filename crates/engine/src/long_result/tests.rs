@@ -153,11 +153,19 @@ fn a_marker_behind_what_is_not_kept_says_where_its_text_is_in_what_is() {
 #[test]
 fn a_small_context_gets_short_results() {
     let bounds = ResultBounds::default();
-    assert_eq!(bounds.for_context(None), 64 * 1024);
-    assert_eq!(bounds.for_context(Some(200_000)), 64 * 1024);
-    assert_eq!(bounds.for_context(Some(32_768)), 32_768);
-    assert_eq!(bounds.for_context(Some(2_048)), 2_048);
-    assert_eq!(bounds.for_context(Some(512)), LEAST_PIECE);
+    for (tokens, results, bytes) in [
+        (None, 9, 64 * 1024),
+        (Some(200_000), 1, 64 * 1024),
+        (Some(200_000), 3, 64 * 1024),
+        (Some(32_768), 1, 32_768),
+        (Some(2_048), 1, 2_048),
+        (Some(512), 1, LEAST_PIECE),
+        // Together they have what one has.
+        (Some(32_768), 4, 8_192),
+        (Some(2_048), 3, LEAST_PIECE),
+    ] {
+        assert_eq!(bounds.for_context(tokens, results), bytes, "{tokens:?}");
+    }
     assert_eq!(ResultBounds::new(0, 0), ResultBounds::new(MOST, MOST));
 }
 

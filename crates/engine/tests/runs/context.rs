@@ -190,7 +190,7 @@ async fn what_one_run_failed_on_makes_room_in_the_next() {
     let model = ScriptedModel::answering(|request| {
         let messages = request.messages.messages().iter();
         let bytes: usize = messages.map(|message| message.text().len()).sum();
-        if bytes > 16_000 {
+        if bytes > 3_000 {
             let overflow = LlmErrorKind::ContextOverflow {
                 limit: Some(5_000),
                 needed: Some(6_000),

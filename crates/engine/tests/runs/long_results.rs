@@ -306,6 +306,28 @@ async fn an_agent_with_a_small_context_gets_shorter_results() {
 }
 
 #[tokio::test]
+async fn results_of_one_reply_share_what_a_small_context_has_for_one() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([
+            ("big", "{}"),
+            ("big", r#"{"n":2}"#),
+            ("big", r#"{"n":3}"#),
+        ]))
+        .then(reply::calls([("big", r#"{"n":4}"#)]))
+        .then(reply::text("ok"))
+        .with_context(16_000);
+    let orchestrator = builder(model).tool(Arc::new(big())).build().unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let results = heard.results();
+    let lengths: Vec<usize> = results.iter().map(|it| it.value.as_str().len()).collect();
+    assert!(
+        lengths[..3].iter().all(|it| (3_500..=5_333).contains(it)),
+        "{lengths:?}"
+    );
+    assert!((12_000..=16_000).contains(&lengths[3]), "{lengths:?}");
+}
+
+#[tokio::test]
 async fn what_is_not_kept_is_said_with_the_reason() {
     let answers = || {
         ScriptedModel::new()
