@@ -184,9 +184,9 @@ fn query(arguments: &JsonText) -> Result<String, String> {
     Ok(query.query)
 }
 
-/// Finds the tools of an agent that suit a query best. Those that its requests hold already are among them: the model may have
-/// overlooked one.
-pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText) -> ToolOutcome {
+/// Finds the tools of an agent that suit a query best, as many as are told in so many bytes, and one at the least. Those that
+/// its requests hold already are among them: the model may have overlooked one.
+pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText, most: usize) -> ToolOutcome {
     let query = match query(arguments) {
         Ok(query) => query,
         Err(fault) => {
@@ -199,6 +199,21 @@ pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText) -> ToolOutcome {
     let tools: Vec<&ToolSpec> = agent.tools.iter().filter(is_found).collect();
     let mut found = rank_tools(&tools, &query);
     found.truncate(FOUND);
+    let mut value = told(&found);
+    while found.len() > 1 && value.as_str().len() > most {
+        found.pop();
+        value = told(&found);
+    }
+    let mut output = ToolOutput::new(value);
+    if !found.is_empty() {
+        let tools = found.iter().map(|tool| tool.name.clone()).collect();
+        output.signal = Some(ToolSignal::Found { tools });
+    }
+    ToolOutcome::done(output)
+}
+
+/// Returns what a model reads of what was found.
+fn told(found: &[&ToolSpec]) -> JsonText {
     let hint = match found.is_empty() {
         true => {
             "No tool has any of these words. Use other words for it, in English, and name the server."
@@ -214,14 +229,7 @@ pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText) -> ToolOutcome {
         hint,
     };
     // Names and texts: encoding them cannot fail.
-    let value =
-        JsonText::encode(&answer).unwrap_or_else(|error| JsonText::error(&error.to_string()));
-    let mut output = ToolOutput::new(value);
-    if !found.is_empty() {
-        let tools = found.iter().map(|tool| tool.name.clone()).collect();
-        output.signal = Some(ToolSignal::Found { tools });
-    }
-    ToolOutcome::done(output)
+    JsonText::encode(&answer).unwrap_or_else(|error| JsonText::error(&error.to_string()))
 }
 
 /// Returns the tools without which an agent cannot do what it is made for.

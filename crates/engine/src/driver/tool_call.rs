@@ -53,7 +53,8 @@ impl Driver {
             return Some(ToolOutcome::done(delivered));
         }
         let is_search = self.is_search(run.agent, run.name.as_str());
-        is_search.then(|| tool_search::find(self.tree.agent_spec(run.agent), &run.arguments))
+        let spec = self.tree.agent_spec(run.agent);
+        is_search.then(|| tool_search::find(spec, &run.arguments, self.room(run)))
     }
 
     pub(super) fn run_tool(&mut self, run: RunTool) {

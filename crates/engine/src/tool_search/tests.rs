@@ -133,7 +133,8 @@ fn a_conversation_goes_on_with_the_tools_that_it_had_and_those_that_it_called() 
 #[test]
 fn a_search_names_what_it_found_and_lets_it_join() {
     let agent = narrowed(7, "");
-    let outcome = find(&agent, &JsonText::from_text(r#"{"query":"create ticket"}"#));
+    let query = JsonText::from_text(r#"{"query":"create ticket"}"#);
+    let outcome = find(&agent, &query, usize::MAX);
     let Some(ToolSignal::Found { tools }) = outcome.output.signal else {
         panic!("nothing was found")
     };
@@ -145,9 +146,28 @@ fn a_search_names_what_it_found_and_lets_it_join() {
             .iter()
             .any(|tool| ["find_tools", "read_file"].contains(&tool.as_str()))
     );
-    let outcome = find(&agent, &JsonText::from_text(r#"{"query":"zzz"}"#));
+    let outcome = find(&agent, &JsonText::from_text(r#"{"query":"zzz"}"#), 0);
     assert_eq!(outcome.output.signal, None);
     assert!(outcome.output.value.as_str().contains("other words"));
+}
+
+#[test]
+fn a_search_finds_as_many_tools_as_a_result_may_tell_of_and_one_at_the_least() {
+    let agent = narrowed(7, "");
+    let query = JsonText::from_text(r#"{"query":"create or close a ticket"}"#);
+    let found = |most| {
+        let output = find(&agent, &query, most).output;
+        let Some(ToolSignal::Found { tools }) = output.signal else {
+            panic!("nothing was found")
+        };
+        (tools, output.value.as_str().len())
+    };
+    let (all, length) = found(usize::MAX);
+    assert!(all.len() > 1);
+    let (fewer, shorter) = found(length - 1);
+    assert!(shorter < length);
+    assert_eq!(fewer, all[..all.len() - 1]);
+    assert_eq!(found(0).0, all[..1]);
 }
 
 #[test]
