@@ -89,18 +89,23 @@ impl AgentSpec {
         }
     }
 
-    /// Leaves out tools that would not fit the context of the agent's model with its first request, where that helps. Tools
-    /// stay in the order in which they are offered, as many as fit; one that the profile gathers with stays anyway, and so
-    /// do one that finds others and one that delivers the answer. [`left_out`](Self::left_out) names those that do not fit,
-    /// unless they can be found.
+    /// Leaves out tools that would not fit the context of the agent's model with its first request. Tools stay in the order in
+    /// which they are offered, as many as fit; one that the profile gathers with stays anyway, and so do one that finds
+    /// others and one that delivers the answer. [`left_out`](Self::left_out) names those that do not fit, unless they can be
+    /// found.
     pub fn fit_tools(&mut self, messages: &[Arc<Message>]) {
         let Some(context) = self.context_tokens else {
             return;
         };
         let size = self.request_size(messages);
-        let room = self.room_in(context).saturating_mul(FULL) / 100;
+        let all = self.room_in(context);
         let taken = size.without_tools();
-        if taken.saturating_add(size.tools) <= room || taken > room {
+        // Messages that leave nothing for results may still have tools beside them.
+        let room = match all.saturating_mul(FULL) / 100 {
+            share if taken > share => all,
+            share => share,
+        };
+        if taken.saturating_add(size.tools) <= room {
             return;
         }
         let gathered = self.gather_tool().cloned();
@@ -237,10 +242,18 @@ mod tests {
     }
 
     #[test]
-    fn where_no_tool_is_the_trouble_none_is_left_out() {
-        let mut agent = agent(1_100, &[("a", 20)]);
-        agent.fit_tools(&message(2_000));
-        assert_eq!(names(&agent), (vec!["a"], vec![]));
+    fn beside_a_message_that_leaves_no_room_for_results_tools_stay_that_fit() {
+        // 100 tokens of instructions beside it, and 1,000 in all.
+        for (tokens, kept, left_out) in [
+            (800, vec!["a", "b"], vec![]),
+            (840, vec!["a"], vec!["b"]),
+            (2_000, vec![], vec!["a", "b"]),
+        ] {
+            let mut agent = agent(1_100, &[("a", 40), ("b", 60)]);
+            agent.fit_tools(&message(tokens));
+            assert_eq!(names(&agent), (kept, left_out), "{tokens}");
+        }
+        let agent = agent(1_100, &[]);
         assert!(agent.request_size(&message(2_000)).exceeds(1_100));
         assert!(!agent.request_size(&message(1_100)).exceeds(1_100));
     }
