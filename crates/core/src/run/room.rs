@@ -26,9 +26,9 @@ const TOO_LARGE_BY: u64 = 25;
 pub struct RequestSize {
     /// The instructions.
     pub instructions: u64,
-    /// The definitions of all tools.
+    /// The definitions of the tools that it holds.
     pub tools: u64,
-    /// How many tools there are.
+    /// How many these are.
     pub tool_count: usize,
     /// The messages.
     pub messages: u64,
@@ -80,11 +80,11 @@ impl AgentSpec {
     pub fn request_size(&self, messages: &[Arc<Message>]) -> RequestSize {
         let gauge = Gauge::default();
         let instructions = self.system_prompt.as_deref();
-        let left_out = self.left_out.iter();
+        let tools = self.first_tools();
         RequestSize {
             instructions: instructions.map_or(0, |text| gauge.tokens_of_user(text)),
-            tools: self.first_tools().iter().map(tool_tokens).sum(),
-            tool_count: self.first_tools().len() + left_out.len(),
+            tools: tools.iter().map(tool_tokens).sum(),
+            tool_count: tools.len(),
             messages: gauge.tokens_of(messages),
         }
     }
@@ -219,7 +219,7 @@ mod tests {
         let mut small = agent(1_100, &tools);
         small.fit_tools(&message(50));
         assert_eq!(names(&small), (vec!["a", "c", "d"], vec!["b"]));
-        assert_eq!(small.request_size(&message(50)).tool_count, 4);
+        assert_eq!(small.request_size(&message(50)).tool_count, 3);
         let mut large = agent(2_000, &tools);
         large.fit_tools(&message(50));
         assert_eq!(names(&large), (vec!["a", "b", "c", "d"], vec![]));

@@ -93,12 +93,12 @@ fn one_line(text: &str) -> String {
 fn room(records: &[Arc<Record>]) -> Option<String> {
     let spec = &unanswered(records)?.spec;
     let size = spec.root.request_size(&spec.messages);
-    let fewer = match size.tool_count {
-        0 => "",
-        _ => ": offer fewer tools",
+    let less = match size.tool_count {
+        0 => "send less",
+        _ => "offer fewer tools (channels.NAME.tools)",
     };
     Some(format!(
-        "Of the first request, {size}{fewer}. Where the server is your own, give the model more context, as with -c \
+        "Of the first request, {size}: {less}. Where the server is your own, give the model more context, as with -c \
          of a llama-server; where the provider limits the tokens of a minute to fewer, raise that limit."
     ))
 }
