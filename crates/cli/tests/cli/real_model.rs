@@ -150,16 +150,8 @@ fn two_calls_in_one_reply_run_as_one_batch() {
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 fn reasoning_is_streamed_apart_from_the_answer() {
     let server = LlamaServer::start();
-    let events = events(
-        &server,
-        &[
-            "--channel",
-            "code_task",
-            "--mode",
-            "conservative",
-            "Please think.",
-        ],
-    );
+    // In conservative mode it is told not to.
+    let events = events(&server, &["Please think."]);
     let thoughts: String = of_kind(&events, "reasoning_delta")
         .iter()
         .map(|delta| delta["text"].as_str().unwrap())
