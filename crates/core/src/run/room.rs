@@ -78,7 +78,7 @@ impl AgentSpec {
     /// Estimates what the agent's first request takes, with these messages.
     #[must_use]
     pub fn request_size(&self, messages: &[Arc<Message>]) -> RequestSize {
-        let gauge = Gauge::default();
+        let gauge = Gauge::of(self);
         let instructions = self.system_prompt.as_deref();
         let tools = self.first_tools();
         RequestSize {
