@@ -165,13 +165,18 @@ impl Loaded {
 
     /// Opens the store, for what needs no engine.
     pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
+        self.say_what_is_missed();
+        Ok(OpenStore::open(&self.config, &self.environment).await?)
+    }
+
+    /// Says what is missing in what the configured store shows, and why. Who shows the notices of an engine does not need it.
+    pub(crate) fn say_what_is_missed(&self) {
         self.say_what_is_ignored();
         let locked = locked_configuration(&self.environment);
         let nowhere = nowhere_to_keep(&self.config, &self.environment);
         for notice in locked.into_iter().chain(nowhere) {
             progress::notice(&notice);
         }
-        Ok(OpenStore::open(&self.config, &self.environment).await?)
     }
 
     /// Says what of the file of the working directory is ignored. Who shows the notices of an engine does not need it.

@@ -28,6 +28,9 @@ fn where_nothing_can_be_kept_it_answers_all_the_same_and_says_so() {
     assert!(done.stdout_of(0).contains("It is"));
     let doctor = machine.run(["doctor", "--offline"]);
     assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    let doctor = doctor.stdout;
+    assert!(doctor.contains("warning  store"), "{doctor}");
+    assert!(doctor.contains("sessions end with the program"), "{doctor}");
     let shown = machine.run(["config", "show"]).stdout_of(0);
     assert!(
         shown.contains("store.url = \"memory:\"  # default"),

@@ -541,7 +541,11 @@ fn old_sessions_are_pruned_when_somebody_says_yes() {
 #[test]
 fn a_data_folder_that_cannot_be_written_is_named_with_what_to_do() {
     let machine = Machine::new().with_file("file", "in the way");
-    for arguments in [&["ask", "What time is it?"][..], &["sessions", "list"]] {
+    for arguments in [
+        &["ask", "What time is it?"][..],
+        &["sessions", "list"],
+        &["approvals", "list"],
+    ] {
         let mut command = machine.command(arguments);
         command.env("XDG_DATA_HOME", machine.path("file"));
         let done = Done::from(command.output().unwrap());

@@ -49,7 +49,7 @@ pub(crate) struct List {
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        loaded.say_what_is_ignored();
+        loaded.say_what_is_missed();
         // What waits is in the store: no tool is looked at.
         let app = loaded.app().without_servers().build().await?;
         let found = with_app(app, async |app| self.found(app).await).await?;

@@ -10,7 +10,7 @@ use neuraxis::tools::{SandboxFeature, SandboxFeatures, is_protected, sandbox_fea
 use neuraxis_app::{
     ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandsHere, Config, Contents,
     Environment, FoundFile, McpServerSection, OpenError, OpenStore, PassedOver, Trust,
-    approval_key_place, commands_here, tool_specs, usual_key_variables,
+    approval_key_place, commands_here, nowhere_to_keep, tool_specs, usual_key_variables,
 };
 
 use super::check::{Check, Outcome};
@@ -148,9 +148,11 @@ async fn store(config: &Config, environment: &Environment) -> Check {
             match checked {
                 Ok(contents) => {
                     let detail = contents_of(config, contents);
-                    match has_room(config, contents) {
-                        true => Check::here("store", Outcome::Ok, detail),
-                        false => Check::here("store", Outcome::Warning, detail).fix(
+                    let nowhere = nowhere_to_keep(config, environment);
+                    match (nowhere, has_room(config, contents)) {
+                        (Some(nowhere), _) => Check::here("store", Outcome::Warning, nowhere),
+                        (None, true) => Check::here("store", Outcome::Ok, detail),
+                        (None, false) => Check::here("store", Outcome::Warning, detail).fix(
                             "raise max_connections of the Postgres server, or make store.max_connections smaller (store.live = false saves one more)",
                         ),
                     }

@@ -18,7 +18,7 @@ use neuraxis::core::log::describe::counted;
 use neuraxis::core::{Decision, JsonText, Record, Role, RunId, ToolSpec, Transcript};
 use neuraxis::engine::Sessions;
 use neuraxis::evals::{Case, EvalFile, FileFault, Source};
-use neuraxis_app::{Config, OpenStore, holds_instructions, secrets_notice, secrets_of, tool_specs};
+use neuraxis_app::{Config, holds_instructions, secrets_notice, secrets_of, tool_specs};
 use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 
 use super::results::{destination, write};
@@ -105,8 +105,7 @@ impl Add {
             None => Vec::new(),
         };
         let loaded = setup.load()?;
-        loaded.say_what_is_ignored();
-        let open = OpenStore::open(&loaded.config, &loaded.environment).await?;
+        let open = loaded.store().await?;
         let made = with_store(open, async |sessions| {
             self.make(sessions, &loaded, &names).await
         });

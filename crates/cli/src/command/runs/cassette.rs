@@ -8,14 +8,14 @@ use clap_complete::ArgValueCompleter;
 use neuraxis::cassette::{self, CassetteError, RecordingOptions};
 use neuraxis::engine::{Sessions, SystemClock};
 use neuraxis::ports::Clock;
-use neuraxis_app::{OpenStore, secrets_notice, secrets_of};
+use neuraxis_app::{secrets_notice, secrets_of};
 
 use crate::command::lookup;
 use crate::completion;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::progress;
-use crate::setup::{Loaded, Setup, with_store};
+use crate::setup::{Setup, with_store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,12 +39,9 @@ pub(super) struct Cassette {
 
 impl Cassette {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let Loaded {
-            environment,
-            config,
-        } = setup.load()?;
-        let open = OpenStore::open(&config, &environment).await?;
-        let redactor = secrets_of(&config, &environment);
+        let loaded = setup.load()?;
+        let open = loaded.store().await?;
+        let redactor = secrets_of(&loaded.config, &loaded.environment);
         with_store(open, async |sessions| self.write(sessions, redactor).await).await
     }
 
