@@ -7,8 +7,9 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
+use neuraxis::RunStatus;
 use neuraxis::engine::Sessions;
-use neuraxis::ports::{RunFilter, SessionFilter};
+use neuraxis::ports::{RunFilter, RunSummary, SessionFilter};
 use neuraxis_app::{Config, OpenStore, Prompts, tool_specs};
 
 use crate::arguments::{Arguments, ConfigurationArguments};
@@ -36,6 +37,9 @@ _neuraxis_complete() {
 
 /// How many sessions or runs are proposed.
 const MAX_IDS: usize = 20;
+
+/// How many of the newest runs are looked at for those that wait.
+const MAX_LOOKED_AT: usize = 10_000;
 
 /// Answers a shell that asks, and ends the program then.
 pub(crate) fn answer() {
@@ -161,6 +165,19 @@ pub(crate) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The newest runs of which the ids begin with what is typed.
 pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
+    runs_of(typed, MAX_IDS, |_| true)
+}
+
+/// As [`runs`], those that wait for somebody, among so many as a shell may wait for.
+pub(crate) fn waiting_runs(typed: &OsStr) -> Vec<CompletionCandidate> {
+    runs_of(typed, MAX_LOOKED_AT, |run| run.status == RunStatus::Waiting)
+}
+
+fn runs_of(
+    typed: &OsStr,
+    most: usize,
+    is_meant: impl Fn(&RunSummary) -> bool,
+) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else {
         return Vec::new();
     };
@@ -168,12 +185,17 @@ pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
         return Vec::new();
     };
     let found = of_store(async |sessions| {
-        let mut each = sessions.each_run(filter.limited_to(MAX_IDS));
-        let mut found = Vec::new();
+        let page = most.min(RunFilter::MAX_LIMIT);
+        let mut each = sessions.each_run(filter.limited_to(page));
+        let (mut found, mut seen) = (Vec::new(), 0);
         while found.len() < MAX_IDS
+            && seen < most
             && let Ok(Some(run)) = each.next().await
         {
-            found.push(candidate(&run.run_id.to_string(), run.text.as_deref()));
+            seen += 1;
+            if is_meant(&run) {
+                found.push(candidate(&run.run_id.to_string(), run.text.as_deref()));
+            }
         }
         found
     });

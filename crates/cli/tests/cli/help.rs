@@ -199,3 +199,20 @@ fn a_beginning_is_completed_however_many_sessions_and_runs_are_newer() {
     let runs = completed(&machine, &["runs", "show", &run[..run.len() - 2]]);
     assert!(runs.contains(run), "{runs}");
 }
+
+#[test]
+fn a_run_to_decide_about_is_completed_with_those_that_wait() {
+    let machine = Machine::new();
+    let ask = ["ask", "--set", "modes.moderate.tools.read_only=ask"];
+    let waiting = [&ask[..], &["--wait", "--session", "w", "What time is it?"]].concat();
+    machine.run(waiting).complaint(5);
+    let run = machine.runs("w").remove(0);
+    // Newer ones that have ended.
+    let lines = "What time is it?\n/new\n".repeat(25);
+    machine.run_with_input(["chat"], lines).stdout_of(0);
+    for answer in ["approve", "deny", "show"] {
+        let shown = completed(&machine, &["approvals", answer, &run[..2]]);
+        let ids = shown.lines().map(|line| line.split('\t').next().unwrap());
+        assert_eq!(ids.collect::<Vec<_>>(), [run.as_str()]);
+    }
+}

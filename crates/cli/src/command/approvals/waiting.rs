@@ -20,7 +20,7 @@ use crate::wrap::broken;
 #[derive(Debug, Args)]
 pub(super) struct Which {
     /// The run: its id, the beginning or the end of it, or last
-    #[arg(add = ArgValueCompleter::new(completion::runs))]
+    #[arg(add = ArgValueCompleter::new(completion::waiting_runs))]
     run: String,
 
     /// The question, as `approvals show` and `approvals list` name it
