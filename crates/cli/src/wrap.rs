@@ -165,6 +165,12 @@ pub(crate) fn width(text: &str) -> usize {
     graphemes.sum()
 }
 
+/// Returns how many columns a text without styles takes on most terminals: each letter its own, also where a font would join
+/// several, as it does some of Arabic.
+pub(crate) fn usual_width(text: &str) -> usize {
+    text.graphemes(true).map(UnicodeWidthStr::width).sum()
+}
+
 /// Breaks a line into a first piece of so many columns, and others of so many.
 fn cut(line: &str, first: usize, rest: usize) -> Vec<&str> {
     let mut columns = first;

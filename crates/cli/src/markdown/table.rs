@@ -172,6 +172,19 @@ mod tests {
     }
 
     #[test]
+    fn letters_that_a_font_joins_have_a_column_each() {
+        let mut table = Table::new(vec![Alignment::None; 2]);
+        for row in [["لا", "a"], ["abc", "b"]] {
+            table.begin_row();
+            for cell in row {
+                table.begin_cell();
+                table.write(Style::new(), cell);
+            }
+        }
+        assert_eq!(table.lines(40), ["لا  │ a", "────┼──", "abc │ b"]);
+    }
+
+    #[test]
     fn a_table_that_cannot_shrink_enough_becomes_a_list() {
         let lines = table().lines(20);
         assert_eq!(lines[..3], ["Name: alpha", "Value: 1", "Description: the"]);

@@ -6,11 +6,11 @@ use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{MicroUsd, RunId};
 use neuraxis::evals::{CaseReport, CaseStatus, Comparison, Report, Shift, Verdict};
-use unicode_width::UnicodeWidthStr;
 
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
 use crate::quantities::{brief, dollars};
+use crate::wrap::usual_width;
 
 /// The most columns of a case's name before the next column begins.
 const MAX_NAME: usize = 40;
@@ -49,7 +49,8 @@ pub(super) fn in_text(
     comparison: Option<&Comparison>,
     kept: impl Fn(usize) -> Kept,
 ) -> String {
-    let names = report.cases.iter().map(|case| one_line(&case.name).width());
+    let names = report.cases.iter();
+    let names = names.map(|case| usual_width(&one_line(&case.name)));
     let width = names.max().unwrap_or_default().min(MAX_NAME);
     let mut text = String::new();
     for (number, case) in report.cases.iter().enumerate() {
@@ -99,7 +100,7 @@ fn line(case: &CaseReport, width: usize) -> String {
         _ => "not run",
     };
     let name = one_line(&case.name);
-    let room = " ".repeat(width.saturating_sub(name.width()));
+    let room = " ".repeat(width.saturating_sub(usual_width(&name)));
     let mut parts = Vec::new();
     if case.planned > 1 {
         parts.push(format!("{} of {}", case.passes(), case.planned));
