@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use unicode_linebreak::linebreaks;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -128,12 +129,14 @@ pub(crate) fn broken(line: &str, columns: usize, margin: &str) -> String {
     lines.join(&format!("\n{margin}"))
 }
 
-/// Returns the words of a line, each with the blanks after it.
+/// Returns the words of a line, each with the blanks after it. What is written in wide letters without blanks, such as Chinese,
+/// has a chance to be broken between them.
 fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     let mut begin = 0;
     // Where a stretch between backticks ends that is in the making.
     let mut quoted_until = 0;
+    let mut chances = linebreaks(line).map(|(place, _)| place).peekable();
     for (at, letter) in line.char_indices() {
         let next = at + letter.len_utf8();
         if letter == '`' && at >= quoted_until {
@@ -145,7 +148,15 @@ fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
                 quoted_until = if width(quoted) < columns { end } else { next };
             }
         }
-        let is_over = letter == ' ' && !line.get(next..).unwrap_or_default().starts_with(' ');
+        while chances.next_if(|chance| *chance < next).is_some() {}
+        let after = line.get(next..).and_then(|rest| rest.chars().next());
+        let is_chance = chances.peek() == Some(&next);
+        let is_over = match after {
+            Some(after) if is_wide(letter) && is_wide(after) => {
+                is_chance && !is_one_word(letter, after)
+            }
+            after => letter == ' ' && after != Some(' '),
+        };
         if is_over && at >= quoted_until {
             words.push(begin..next);
             begin = next;
@@ -153,6 +164,23 @@ fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
     }
     words.push(begin..line.len());
     words
+}
+
+/// Tells whether letters side by side belong to one word, although the rules of Unicode break a line between them: Korean has
+/// blanks between its words.
+pub(crate) fn is_one_word(before: char, after: char) -> bool {
+    before.is_alphanumeric() && after.is_alphanumeric() && (is_korean(before) || is_korean(after))
+}
+
+const fn is_korean(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{ac00}'..='\u{d7ff}'
+    )
+}
+
+fn is_wide(letter: char) -> bool {
+    letter.width() == Some(2)
 }
 
 /// Returns how many columns a text takes at the most. Styles take none.
@@ -258,6 +286,22 @@ mod tests {
         assert_eq!(broken("a 0123456789abcdef"), "a 0123456789\n| abcdef");
         assert_eq!(broken("a 0123456789 b"), "a 0123456789\n| b");
         assert_eq!(broken("    0123456789"), "    01234567\n| 89");
+    }
+
+    #[test]
+    fn chinese_is_broken_between_its_letters_and_korean_between_its_words() {
+        assert_eq!(
+            broken("0123456789 漢字漢字，漢字", 19, "  "),
+            "0123456789 漢字漢\n  字，漢字"
+        );
+        assert_eq!(
+            broken("0123456789 바꾸어야 합니다", 16, "  "),
+            "0123456789\n  바꾸어야\n  합니다"
+        );
+        assert_eq!(
+            broken("say `漢字 漢字` now", 14, ""),
+            "say\n`漢字 漢字`\nnow"
+        );
     }
 
     #[test]

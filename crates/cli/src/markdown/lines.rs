@@ -5,7 +5,7 @@ use std::ops::Range;
 use anstyle::Style;
 use unicode_linebreak::linebreaks;
 
-use crate::wrap::{pieces, usual_width};
+use crate::wrap::{is_one_word, pieces, usual_width};
 
 /// The least columns that a part has, however narrow the screen is.
 const LEAST: usize = 12;
@@ -118,7 +118,7 @@ fn parts(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
 }
 
 /// Returns the words of a text, each with the blanks after it. Within what is written without blanks, such as Chinese, a
-/// line may be broken too; but not within a word of ASCII, such as a path.
+/// line may be broken too; but not within a word of ASCII, such as a path, or of Korean.
 fn words(text: &str) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     let mut start = 0;
@@ -127,7 +127,10 @@ fn words(text: &str) -> Vec<Range<usize>> {
         let after = text.get(place..).and_then(|text| text.chars().next());
         let is_within = before.is_some_and(|letter| letter.is_ascii() && !letter.is_whitespace())
             && after.is_some_and(|letter| letter.is_ascii());
-        if !is_within && place > start {
+        let is_one_word = before
+            .zip(after)
+            .is_some_and(|(before, after)| is_one_word(before, after));
+        if !is_within && !is_one_word && place > start {
             words.push(start..place);
             start = place;
         }
@@ -170,6 +173,10 @@ mod tests {
         assert_eq!(
             broken("שלום עולם שלום עולם", 14),
             ["שלום עולם שלום", "  עולם"]
+        );
+        assert_eq!(
+            broken("줄을 바꾸어야 합니다", 12),
+            ["줄을", "  바꾸어야", "  합니다"]
         );
         // A font may join the first two letters; terminals give each its column.
         assert_eq!(broken("لا لا لا لا لا", 12), ["لا لا لا لا", "  لا"]);
