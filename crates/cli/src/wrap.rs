@@ -179,7 +179,8 @@ const fn is_korean(letter: char) -> bool {
     )
 }
 
-fn is_wide(letter: char) -> bool {
+/// Tells whether a letter takes two columns, as those of Chinese and Japanese do.
+pub(crate) fn is_wide(letter: char) -> bool {
     letter.width() == Some(2)
 }
 

@@ -9,12 +9,14 @@ use std::path::{Component, Path};
 
 use neuraxis::core::Part;
 use neuraxis::tools::is_secret;
+use unicode_width::UnicodeWidthChar;
 
 use super::super::ask;
 use crate::confirm::{is_somebody_there, says_yes};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress;
+use crate::wrap::is_wide;
 
 /// What to do about files that nobody could be asked about.
 const NOBODY_ASKED: &str = "nobody can be asked here about files that are hidden, hold secrets or lie outside of this folder; /attach FILE sends one";
@@ -22,7 +24,7 @@ const NOBODY_ASKED: &str = "nobody can be asked here about files that are hidden
 /// Reads the files that a message names, each once. A word that names no file stays what it is; of one that looks as if it
 /// should, it is said. `typed` is what the user wrote for the message.
 pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> {
-    let names = named(message);
+    let names = named(message, |name| Path::new(name).is_file());
     let names = names.iter().map(String::as_str);
     let mut seen = HashSet::new();
     let is_file = |name: &&str| Path::new(name).is_file();
@@ -49,21 +51,22 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
 }
 
 /// Returns what stands behind each `@` that begins a word, without the punctuation at its end. A name with blanks in it stands in
-/// quotes, or has a `\\` before each.
-fn named(message: &str) -> Vec<String> {
+/// quotes, or has a `\\` before each. Where no blank parts words, as in Chinese, a name that is no file ends with one.
+fn named(message: &str, is_file: impl Fn(&str) -> bool) -> Vec<String> {
     let mut names = Vec::new();
     let mut before = ' ';
     let mut letters = message.chars();
     while let Some(letter) = letters.next() {
-        if letter == '@' && before.is_whitespace() {
-            names.push(name_at(letters.as_str()));
+        let begins_word = before.is_whitespace() || before == '(' || parts_words(before);
+        if letter == '@' && begins_word {
+            names.push(name_at(letters.as_str(), &is_file));
         }
         before = letter;
     }
     names
 }
 
-fn name_at(text: &str) -> String {
+fn name_at(text: &str, is_file: impl Fn(&str) -> bool) -> String {
     let quoted = text.strip_prefix('"').and_then(|text| text.split_once('"'));
     if let Some((name, _)) = quoted
         && !name.contains('\n')
@@ -79,8 +82,23 @@ fn name_at(text: &str) -> String {
             _ => name.push(letter),
         }
     }
-    name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')'])
+    let is_sign = |letter: char| parts_words(letter) && !letter.is_alphanumeric();
+    let is_punctuation = |letter: char| ".,;:?!)".contains(letter) || is_sign(letter);
+    let whole = name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')']);
+    let ends = name.char_indices().rev();
+    let ends = ends.filter(|(_, letter)| parts_words(*letter));
+    let shorter = ends.filter_map(|(end, _)| name.get(..end));
+    let shorter = shorter.map(|name| name.trim_end_matches(is_punctuation));
+    let file = std::iter::once(whole).chain(shorter).find(|it| is_file(it));
+    file.unwrap_or(name.trim_end_matches(is_punctuation))
         .to_owned()
+}
+
+/// Tells whether words are parted by this letter, without a blank: by each of Chinese and Japanese, and by the punctuation of
+/// other scripts.
+fn parts_words(letter: char) -> bool {
+    let is_sign = !letter.is_alphanumeric() && letter.width() != Some(0);
+    !letter.is_ascii() && (is_wide(letter) || is_sign)
 }
 
 fn read(files: &[&str]) -> Result<Vec<Part>, CommandError> {
@@ -147,6 +165,26 @@ fn listed(files: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_needs_no_blanks_around_it_where_none_part_words() {
+        let is_file = |name: &str| ["a.txt", "报告（新）.md"].contains(&name);
+        for (message, expected) in [
+            ("看一下@a.txt，然后总结", "a.txt"),
+            ("请看@a.txt的内容", "a.txt"),
+            ("(@a.txt) @a.txt! راجع @a.txt، ثم", "a.txt"),
+            (
+                "@報告（新）.md @报告（新）.md。",
+                "報告（新）.md 报告（新）.md",
+            ),
+            ("@b.txt。", "b.txt"),
+            ("me@a.txt rené@a.txt", ""),
+        ] {
+            let mut names = named(message, is_file);
+            names.dedup();
+            assert_eq!(names.join(" "), expected, "{message}");
+        }
+    }
 
     #[test]
     fn files_that_are_hidden_secret_or_elsewhere_do_not_go_unasked() {
