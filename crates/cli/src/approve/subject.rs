@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use neuraxis::tools::{content_as_written, patch_as_applied};
 use serde_json::{Map, Value};
 use similar::TextDiff;
+use url::Url;
 
 use super::arguments::faithful;
 use crate::call::command_line;
@@ -68,13 +69,28 @@ pub(super) fn of(tool: &str, arguments: &str, project: Option<&Path>) -> Subject
     } else if let Some(command) = command_line(&arguments) {
         commanded(&command, &arguments)
     } else {
-        let rows = targets()
-            .flat_map(|(_, title, target)| titled(&format!("{title}:"), target, Mark::Plain));
+        let rows = targets().flat_map(|(_, title, target)| {
+            let rows = titled(&format!("{title}:"), target, Mark::Plain).into_iter();
+            let host = host_otherwise(target).filter(|_| title == "address");
+            let host = host.map(|host| titled("its host is:", &host, Mark::Place));
+            rows.chain(host.unwrap_or_default())
+        });
         (rows.collect(), targets().map(|(name, ..)| name).collect())
     };
     arguments.retain(|name, _| !shown.contains(&name.as_str()));
     let rest = (!arguments.is_empty()).then(|| Value::Object(arguments).to_string());
     Subject { rows, rest }
+}
+
+/// Returns the host that an address leads to, where it is written otherwise: in letters that may look like others, or as a number.
+fn host_otherwise(address: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    let host = url.host_str()?;
+    let written = address.split_once("://").map_or("", |(_, rest)| rest);
+    let written = written.split(['/', '?', '#', '\\']).next();
+    let written = written.and_then(|written| written.rsplit('@').next());
+    let is_as_written = written.is_some_and(|it| it.to_ascii_lowercase().starts_with(host));
+    (!is_as_written).then(|| host.to_owned())
 }
 
 /// Shows a command, with the names of the arguments that are shown.
@@ -342,6 +358,27 @@ mod tests {
             seen("run_command", arguments, Path::new("/")),
             ["runs:", "git commit -m 'a b; c'", "in:", "src"]
         );
+    }
+
+    #[test]
+    fn a_host_that_is_written_otherwise_is_named() {
+        for (address, host) in [
+            ("https://Example.com:8080/a", None),
+            ("https://ex\u{430}mple.com/a", Some("xn--exmple-4nf.com")),
+            (
+                "https://xn--exmple-4nf.com@ex\u{430}mple.com/?xn--exmple-4nf.com",
+                Some("xn--exmple-4nf.com"),
+            ),
+            ("http://2130706433/", Some("127.0.0.1")),
+        ] {
+            let arguments = serde_json::json!({ "url": address }).to_string();
+            let expected = ["address:", address].into_iter();
+            let expected = expected.chain(host.map(|_| "its host is:")).chain(host);
+            assert_eq!(
+                seen("web_fetch", &arguments, Path::new("/")),
+                expected.collect::<Vec<_>>()
+            );
+        }
     }
 
     #[test]
