@@ -126,6 +126,13 @@ pub(crate) fn plain_in_margin(text: &str, columns: usize) -> String {
     lines.collect()
 }
 
+/// Writes a line of ours with words of somebody else's in it, plain to see: a line that terminals show in another order stands
+/// below once more. What does not fit goes on below, behind a margin.
+pub(crate) fn with_real_order(line: &str, columns: usize, margin: &str) -> String {
+    let ordered = in_order(line).map(|line| in_real_order(&line, columns, Style::new()));
+    broken(line, columns, margin) + "\n" + &ordered.unwrap_or_default()
+}
+
 /// Writes a line of somebody else's with its letters in the order that counts, as one of ours.
 pub(crate) fn in_real_order(line: &str, columns: usize, style: Style) -> String {
     let line = format!("├ in its real order: {}", line.trim_start());

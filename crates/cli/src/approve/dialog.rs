@@ -9,7 +9,7 @@ use super::change::edit;
 use super::lasting;
 use super::person::{Line, Person};
 use super::show::{Asked, Origin, Whole, text};
-use crate::wrap::broken;
+use crate::rows::with_real_order;
 
 /// The most characters of a reason for a denial, which the model is told.
 const MAX_REASON: usize = 1_000;
@@ -335,7 +335,7 @@ fn legend(choices: &[Choice], columns: usize) -> String {
     text.extend(
         lasting
             .into_iter()
-            .map(|choice| format!("{}\n", broken(&choice.shown(), columns, MARGIN))),
+            .map(|choice| with_real_order(&choice.shown(), columns, MARGIN)),
     );
     text
 }

@@ -187,9 +187,9 @@ fn gaps(tool: &str) -> Option<String> {
     }
 }
 
-/// Says which calls a remembered answer is about.
+/// Says which calls a remembered answer is about, for a line [`with_real_order`](crate::rows::with_real_order).
 pub(crate) fn scope(scope: &GrantScope) -> String {
-    let plain = said;
+    let plain = |words: &str| one_line(&plain_to_see(words));
     match scope {
         GrantScope::Arguments { .. } => "exactly this call".to_owned(),
         GrantScope::Command { pattern, access } => {

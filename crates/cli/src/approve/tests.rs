@@ -328,6 +328,17 @@ fn letters_that_are_written_from_right_to_left_are_shown_and_named_in_their_orde
 }
 
 #[test]
+fn what_an_answer_is_remembered_for_can_be_read_in_letters_from_right_to_left() {
+    let mut asked = described(&asking("read_file", "{}"), Path::new("/"));
+    let pattern = "א/**".to_owned();
+    asked.scopes = vec![GrantScope::Path { pattern }];
+    let legend = super::dialog::legend_of(&asked, 100);
+    let expected = "[1] allow for this session: files beneath א/\n\
+                    ├ in its real order: [1] allow for this session: files beneath ⟨U+05D0⟩/\n";
+    assert!(legend.contains(expected), "{legend}");
+}
+
+#[test]
 fn a_yes_allows_once_with_the_arguments_that_were_shown() {
     for yes in ["y", "yes", " YES "] {
         let (answer, _) = asked_of(Scripted::new([yes]), "run_command", COMMAND);

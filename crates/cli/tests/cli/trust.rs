@@ -89,6 +89,20 @@ fn whoever_trusts_a_list_of_prices_that_cannot_be_used_is_told_of_it() {
 }
 
 #[test]
+fn what_a_file_would_change_can_be_read_in_letters_from_right_to_left() {
+    let machine = Machine::new().with_untrusted("[prompts.x]\ntext = 'שלום'\n");
+    let shown = run(&machine, &["trust", "show"]).stdout_of(0);
+    assert!(shown.contains("\n│ prompts.x.text = "), "{shown}");
+    assert!(shown.contains("שלום"), "{shown}");
+    let named = "├ in its real order: prompts.x.text = ";
+    assert!(shown.contains(named), "{shown}");
+    assert!(
+        shown.contains("⟨U+05E9⟩⟨U+05DC⟩⟨U+05D5⟩⟨U+05DD⟩"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_private_file_goes_nowhere() {
     let honeypot = Provider::start(Behavior::Works);
     let machine = Machine::new().with_private(".vault-token", SECRET);

@@ -12,8 +12,8 @@ use super::waiting::{self, Which};
 use crate::approve::{Asked, Earlier, Whole, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
+use crate::rows::with_real_order;
 use crate::setup::{Setup, with_app};
-use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,7 +76,7 @@ pub(super) fn in_full(
     let scopes = (1..).zip(&question.choices);
     let scopes: String = scopes
         .map(|(number, calls)| format!("--for-session {number}: {}", scope(calls)))
-        .map(|line| broken(&line, columns, "    │ ") + "\n")
+        .map(|line| with_real_order(&line, columns, "    │ "))
         .collect();
     let name = waiting.question();
     let altered = waiting::alteration(waiting, columns);

@@ -18,7 +18,7 @@ use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::invocation::neuraxis;
-use crate::wrap::broken;
+use crate::rows::with_real_order;
 
 /// Said of an answer that is remembered and lets nothing run here.
 const NOT_HERE: &str = " (does not count here: it was given in another folder, under another policy, or for a tool that is another one now or is not there)";
@@ -224,7 +224,7 @@ impl Conversation {
                     false => line + NOT_HERE,
                 }
             })
-            .map(|line| broken(&line, self.output.width(), "    ") + "\n")
+            .map(|line| with_real_order(&line, self.output.width(), "    "))
             .collect();
         let text = match remembered.as_str() {
             "" => text,

@@ -5,17 +5,15 @@
 
 use std::io;
 
-use anstyle::Style;
 use neuraxis_app::{Change, FoundFile, Trust, TrustList};
 
 use crate::confirm::{Answer, ask, is_somebody_there};
 use crate::error::CommandError;
-use crate::harmless::{in_order, one_line, plain_to_see};
+use crate::harmless::{one_line, plain_to_see};
 use crate::progress;
-use crate::rows::in_margin;
+use crate::rows::{plain_in_margin, with_real_order};
 use crate::setup::{Loaded, Setup};
 use crate::terminal;
-use crate::wrap::broken;
 
 /// The most changes that are shown.
 const MAX_SHOWN: usize = 100;
@@ -161,21 +159,16 @@ pub(super) fn next_step(found: &FoundFile, columns: usize) -> String {
 fn entry(change: &Change, columns: usize) -> String {
     let (key, value) = (seen(&change.key), seen(&change.value));
     let meaning = seen(&change.meaning);
-    theirs(&format!("{key} = {value}"), columns) + &theirs(&format!("    {meaning}"), columns)
+    let value = plain_in_margin(&format!("{key} = {value}"), columns);
+    value + &plain_in_margin(&format!("    {meaning}"), columns)
 }
 
 /// Writes a line of ours. What does not fit goes on below, indented.
 fn ours(line: &str, columns: usize) -> String {
-    broken(line, columns, "    ") + "\n"
+    with_real_order(line, columns, "    ")
 }
 
-/// Writes a line with words of the file in the margin.
-fn theirs(line: &str, columns: usize) -> String {
-    in_margin(line, columns, Style::new())
-}
-
-/// Makes a text of the file fit for a line: nothing in it hides, moves or reorders anything, and nothing is left out.
+/// Makes a text of the file fit for a line: nothing in it hides or moves anything, and nothing is left out.
 fn seen(text: &str) -> String {
-    let plain = plain_to_see(&text.replace(['\n', '\t'], " "));
-    in_order(&plain).unwrap_or(plain)
+    plain_to_see(&text.replace(['\n', '\t'], " "))
 }
