@@ -181,7 +181,8 @@ fn change(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<
 
 fn titled_lines(title: String, content: &str) -> Vec<Row> {
     let added = |line: &str| Row::new(Mark::Added, format!("+{line}"));
-    under(title, content.lines().map(added))
+    // A new file has no other lines to be measured by: what ends them is seen.
+    under(title, content.split_terminator('\n').map(added))
 }
 
 /// What is at a path now.
@@ -273,6 +274,16 @@ mod tests {
         assert_eq!(
             seen("write_file", arguments, folder.path())[2..],
             ["-one\r", "+one", " two"]
+        );
+    }
+
+    #[test]
+    fn what_ends_the_lines_of_a_new_file_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = r##"{"path":"new.sh","content":"#!/bin/sh\r\nls\n\n"}"##;
+        assert_eq!(
+            seen("write_file", arguments, folder.path())[1..],
+            ["+#!/bin/sh\r", "+ls", "+"]
         );
     }
 

@@ -188,12 +188,23 @@ fn change(arguments: &str, result: &ToolResult) -> Option<Vec<Row>> {
     let diff = told.and_then(|told| of(told.as_str(), "diff"));
     let diff = diff.or_else(|| Some(without_numbers(&of(arguments, "patch")?)))?;
     let is_head = |line: &&str| ["--- original", "+++ modified"].contains(line);
-    Some(
-        diff.lines()
-            .filter(|line| !is_head(line))
-            .map(Row::of_diff)
-            .collect(),
-    )
+    let lines = diff.split_terminator('\n').filter(|line| !is_head(line));
+    let mut rows: Vec<Row> = lines.map(Row::of_diff).collect();
+    // Where not all lines end in the same way, one may change in nothing else: its end has to be seen.
+    let says_unended = |row: &Row| row.text.starts_with('\\');
+    let is_unended = |place: usize| rows.get(place + 1).is_some_and(says_unended);
+    let lines = rows.iter().enumerate();
+    let lines = lines.filter(|(place, row)| row.mark != Mark::Place && !is_unended(*place));
+    let lines = lines.filter(|(_, row)| !says_unended(row));
+    let ends: Vec<bool> = lines.map(|(_, row)| row.text.ends_with('\r')).collect();
+    let is_mixed = ends.contains(&true) && ends.contains(&false);
+    let end = if is_mixed { "␍" } else { "" };
+    for row in &mut rows {
+        if let Some(line) = row.text.strip_suffix('\r') {
+            row.text = format!("{line}{end}");
+        }
+    }
+    Some(rows)
 }
 
 /// Returns a patch with nothing in the first line of a hunk but that it is one.
@@ -360,6 +371,13 @@ mod tests {
             texts(rows("{}", &written, Detail::Usual)),
             ["@@ -1 +1 @@", "-a", "+b"]
         );
+        for (diff, expected) in [
+            ("@@ -1 +1 @@\n-a\n+a\r\n", ["@@ -1 +1 @@", "-a", "+a␍"]),
+            ("@@ -1 +1 @@\n-a\r\n+b\r\n", ["@@ -1 +1 @@", "-a", "+b"]),
+        ] {
+            let written = result(json!({"change": "replaced"}), Some(json!({"diff": diff})));
+            assert_eq!(texts(rows("{}", &written, Detail::Usual)), expected);
+        }
         let patch = r#"{"patch":"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"}"#;
         let patched = result(json!({"files": []}), None);
         assert_eq!(
