@@ -35,6 +35,13 @@ _neuraxis_complete() {
 }
 "#;
 
+/// What zsh does first: it would quote the `~` of what is proposed, which would name no file then.
+const HOME: &str = r"    if [[ ${words[CURRENT]} == \~* ]]; then
+        _files
+        return
+    fi
+";
+
 /// How many sessions or runs are proposed.
 const MAX_IDS: usize = 20;
 
@@ -73,12 +80,15 @@ pub(crate) fn registration(shell: Shell) -> Option<Vec<u8>> {
     completer
         .write_registration(VARIABLE, name, name, name, &mut script)
         .ok()?;
-    if shell != Shell::Bash {
-        return Some(script);
-    }
     let script = String::from_utf8(script).ok()?;
-    let script = script.replace("-F _clap_complete_neuraxis ", "-F _neuraxis_complete ");
-    Some((script + QUOTING).into_bytes())
+    let script = match shell {
+        Shell::Bash => {
+            script.replace("-F _clap_complete_neuraxis ", "-F _neuraxis_complete ") + QUOTING
+        }
+        Shell::Zsh => script.replacen("() {\n", &format!("() {{\n{HOME}"), 1),
+        _ => script,
+    };
+    Some(script.into_bytes())
 }
 
 /// The modes there are.

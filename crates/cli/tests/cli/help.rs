@@ -98,6 +98,8 @@ fn every_shell_gets_completions() {
         for word in ["neuraxis", "_NEURAXIS_COMPLETE", shell] {
             assert!(script.contains(word), "{shell}: {word}: {script}");
         }
+        // What begins with `~` would be quoted.
+        assert_eq!(script.contains("_files\n"), shell == "zsh", "{script}");
     }
 }
 
