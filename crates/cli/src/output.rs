@@ -57,10 +57,7 @@ impl Output {
         match format {
             ListFormat::Text => {
                 let text: String = items.map(in_text).collect();
-                match self.reader {
-                    Reader::Terminal => self.lines(&harmless(&text)),
-                    Reader::Program => self.text(&text),
-                }
+                self.plain_lines(&text)
             }
             ListFormat::Json => {
                 let list: Value = items.map(in_json).collect();
@@ -124,6 +121,14 @@ impl Output {
         match self.reader {
             Reader::Terminal => self.painted(&laid_out(text, self.width())),
             Reader::Program => self.painted(text),
+        }
+    }
+
+    /// Prints lines with others' words in them at once: as [`text`](Self::text), and broken between words where a terminal ends.
+    pub(crate) fn plain_lines(&mut self, text: &str) -> io::Result<()> {
+        match self.reader {
+            Reader::Terminal => self.lines(&harmless(text)),
+            Reader::Program => self.text(text),
         }
     }
 

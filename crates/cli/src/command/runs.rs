@@ -133,5 +133,18 @@ pub(super) fn status_column(status: Option<RunStatus>) -> String {
         return format!("{:<11}", "");
     };
     let (style, name) = (style_of(status), status.as_str());
-    format!("{style}{name:<11}{style:#}")
+    let blanks = " ".repeat(11_usize.saturating_sub(name.len()));
+    format!("{style}{name}{style:#}{blanks}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_color_of_a_status_ends_with_its_word() {
+        let column = status_column(Some(RunStatus::Done));
+        assert!(column.ends_with("\u{1b}[0m       "), "{column:?}");
+        assert_eq!(crate::wrap::width(&column), 11);
+    }
 }

@@ -17,6 +17,7 @@ use crate::output::Output;
 use crate::progress;
 use crate::setup::Setup;
 use crate::terminal;
+use crate::wrap::broken;
 pub(in crate::command) use question::load_and_ask;
 use question::{described, is_too_much, next_step};
 
@@ -88,7 +89,7 @@ impl Folder {
         let config = setup.config_without_trust(&environment)?;
         let text = match config.found() {
             Some(found) => described(found, columns) + &next_step(found, columns),
-            None => format!("{}\n", self.nothing_here(&environment)),
+            None => broken(&self.nothing_here(&environment), columns, "  ") + "\n",
         };
         let files: String = instruction_files(&environment)
             .iter()

@@ -210,7 +210,7 @@ impl Run {
         match self.format {
             ObjectFormat::Text => {
                 let text = table::in_text(report, comparison, kept);
-                output.painted(&results.without_keys(&text))?;
+                output.lines(&results.without_keys(&text))?;
             }
             ObjectFormat::Json => output.line(&results.in_json(report, comparison))?,
         }

@@ -63,7 +63,11 @@ impl List {
                 format!("{:#}\n", list.collect::<serde_json::Value>())
             }
         };
-        Output::new().text(&text)?;
+        let mut output = Output::new();
+        match self.format {
+            ListFormat::Text => output.plain_lines(&text)?,
+            ListFormat::Json => output.text(&text)?,
+        }
         Ok(())
     }
 }

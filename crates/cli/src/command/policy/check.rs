@@ -61,22 +61,22 @@ impl Check {
             let rules = config.policy().config().rules.len();
             let hash = config.policy().hash().to_string();
             let hash = hash.get(..16).unwrap_or_default();
-            output.line(&format!(
-                "{file}: a policy with {rules} rules; its hash begins with {hash}"
+            output.plain_lines(&format!(
+                "{file}: a policy with {rules} rules; its hash begins with {hash}\n"
             ))?;
         }
         for error in &unknown {
             let origin = config.origin(error.key());
-            output.line(&format!("{origin}: {error}"))?;
+            output.plain_lines(&format!("{origin}: {error}\n"))?;
         }
         let cautions = config.policy().cautions().into_iter();
         let about_folders = config.policy().cautions_about_tools(&specs);
         for (key, caution) in cautions.chain(about_folders) {
             let origin = config.origin(&key);
-            output.line(&format!("{origin}: warning: {key}: {caution}"))?;
+            output.plain_lines(&format!("{origin}: warning: {key}: {caution}\n"))?;
         }
         for (origin, why) in notices {
-            output.line(&format!("{origin}: warning: {why}"))?;
+            output.plain_lines(&format!("{origin}: warning: {why}\n"))?;
         }
         if unknown.is_empty() {
             return Ok(());
