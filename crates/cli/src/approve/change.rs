@@ -34,6 +34,10 @@ pub(super) fn edit(
             return Ok(None);
         }
     };
+    // Who sees a line that nobody can edit types nothing to keep it.
+    if edited.trim().is_empty() {
+        return unchanged(person);
+    }
     let (old, new): (Result<serde_json::Value, _>, Result<serde_json::Value, _>) =
         (serde_json::from_str(before), serde_json::from_str(&edited));
     match (old, new) {

@@ -196,6 +196,10 @@ impl Person for Terminal {
         if self.is_settled.is_cancelled() {
             return Ok(Line::End);
         }
+        // A line to begin with is left out where none can be edited.
+        if terminal::is_dumb() && !initial.is_empty() {
+            self.show(&format!("{initial}\n"))?;
+        }
         let editor = match &mut self.editor {
             Some(editor) => editor,
             None => {

@@ -331,7 +331,8 @@ impl Page {
             if shown > 0 && room.is_some_and(|room| needed > room) {
                 self.text.truncate(before);
                 self.hidden += more;
-                self.margin(ALERT, &format!("… {more} more lines: v shows all of it"));
+                let lines = if more == 1 { "line" } else { "lines" };
+                self.margin(ALERT, &format!("… {more} more {lines}: v shows all of it"));
                 return taken + 1;
             }
             taken += took;

@@ -453,6 +453,7 @@ fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
 fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
     for (edit, said) in [
         ("{\"command\": ", "This is not JSON"),
+        (" \n", "The arguments stay as they are."),
         (
             r#"{ "cwd": "app", "command": "git push --force" }"#,
             "stay as they are",

@@ -8,6 +8,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress;
 use crate::setup::Loaded;
+use crate::wrap::usual_width;
 
 /// Reads the prompts there are, and says which files are none.
 pub(super) fn read(loaded: &Loaded) -> Prompts {
@@ -43,7 +44,10 @@ pub(super) fn listed(loaded: &Loaded) -> String {
     let prompts = read(loaded);
     let lines: String = prompts
         .list()
-        .map(|(name, about)| format!("/{name:<20} {}\n", one_line(&about)))
+        .map(|(name, about)| {
+            let blanks = " ".repeat(20_usize.saturating_sub(usual_width(name)));
+            format!("/{name}{blanks} {}\n", one_line(&about))
+        })
         .collect();
     match lines.is_empty() {
         true => format!("you keep no prompts; {}\n", how_to_keep(loaded, "NAME")),
