@@ -223,7 +223,8 @@ impl Ask {
         if asked.schema.is_some() {
             view = view.of_json();
         }
-        let request = self.request(app, asked).await?;
+        let request = self.request(app, asked).await;
+        let request = request.inspect_err(|_| loaded.say_what_is_missed())?;
         if !is_new && format == Format::Text {
             note_other_channel(app, &request).await;
         }

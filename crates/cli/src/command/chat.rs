@@ -111,7 +111,8 @@ impl Chat {
     ) -> Result<(), CommandError> {
         let is_given = self.session.is_given();
         let sessions = conversation.app.orchestrator.sessions();
-        conversation.session = self.session.find(&sessions).await?;
+        let found = self.session.find(&sessions).await;
+        conversation.session = found.inspect_err(|_| conversation.loaded.say_what_is_missed())?;
         conversation.agent = self.agent.map(AgentName::new);
         conversation.plan = self.plan.map(PlanName::new);
         conversation.detail = self.detail.detail();

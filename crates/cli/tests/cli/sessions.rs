@@ -541,15 +541,19 @@ fn old_sessions_are_pruned_when_somebody_says_yes() {
 #[test]
 fn a_data_folder_that_cannot_be_written_is_named_with_what_to_do() {
     let machine = Machine::new().with_file("file", "in the way");
-    for arguments in [
-        &["ask", "What time is it?"][..],
-        &["sessions", "list"],
-        &["approvals", "list"],
+    for (arguments, code) in [
+        (&["ask", "What time is it?"][..], 0),
+        (&["sessions", "list"], 0),
+        (&["approvals", "list"], 0),
+        (&["ask", "-c", "Hi"], 2),
+        (&["chat", "-c"], 2),
+        (&["runs", "fork", "last"], 2),
+        (&["runs", "resume", "last"], 2),
     ] {
         let mut command = machine.command(arguments);
         command.env("XDG_DATA_HOME", machine.path("file"));
         let done = Done::from(command.output().unwrap());
-        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.code, Some(code), "{done:?}");
         let told = "work/file/neuraxis cannot be written";
         assert!(done.stderr.contains(told), "{done:?}");
         let what_to_do = "--set store.url=sqlite://FILE";

@@ -92,7 +92,8 @@ impl Fork {
         attended: &mut Attended,
     ) -> Result<(), CommandError> {
         let sessions = app.orchestrator.sessions();
-        let run = lookup::run(&sessions, &self.id).await?;
+        let run = lookup::run(&sessions, &self.id).await;
+        let run = run.inspect_err(|_| loaded.say_what_is_missed())?;
         let records = sessions.records(run.run_id).await?;
         let turn = self.turn(&run, &records)?;
         if let Ok(Some(why)) = sessions.alteration(&run.session).await {

@@ -19,7 +19,7 @@ use crate::confirm;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::rows::plain_in_margin;
-use crate::setup::{Setup, with_app};
+use crate::setup::{Loaded, Setup, with_app};
 use crate::terminal;
 use crate::wrap::broken;
 
@@ -67,12 +67,20 @@ impl Resume {
         };
         let mut attended = Attended::new(&loaded.config, away)?;
         let app = attended.app(&loaded, Tape::Off).await?;
-        with_app(app, async |app| self.resume(app, &mut attended).await).await
+        with_app(app, async |app| {
+            self.resume((app, &loaded), &mut attended).await
+        })
+        .await
     }
 
-    async fn resume(self, app: &App, attended: &mut Attended) -> Result<(), CommandError> {
+    async fn resume(
+        self,
+        (app, loaded): (&App, &Loaded),
+        attended: &mut Attended,
+    ) -> Result<(), CommandError> {
         let (runs, sessions) = (app.orchestrator.runs(), app.orchestrator.sessions());
-        let run = lookup::run(&sessions, &self.id).await?;
+        let run = lookup::run(&sessions, &self.id).await;
+        let run = run.inspect_err(|_| loaded.say_what_is_missed())?;
         let id = run.run_id;
         if run.records == 0 {
             lease_progress::release(app, &run).await?;
