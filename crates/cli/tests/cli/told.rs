@@ -197,7 +197,8 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
     let stderr = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
         "approvals`; no rule lifts that, since untrusted content is why",
-        "say `open_world = false` in [trust.NAME]",
+        "`after_untrusted` of its mode says",
+        "`open_world = false` in [trust.NAME]",
     ] {
         assert!(stderr.contains(told), "{told}: {done:?}");
     }

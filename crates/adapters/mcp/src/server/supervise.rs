@@ -302,13 +302,16 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<Compar
     Ok(compared)
 }
 
+/// Definitions, and how each stands to those that were accepted.
+type Standings = Vec<(Definition, Standing)>;
+
 /// Compares definitions with those that were accepted, and accepts those of a server that was never used before. Tells
 /// which are accepted then, and whether it is such a server.
 fn standings(
     shared: &Shared,
     seen: &Seen,
     definitions: Vec<Definition>,
-) -> Result<(Vec<(Definition, Standing)>, Accepted, bool), String> {
+) -> Result<(Standings, Accepted, bool), String> {
     let (name, identity) = (&shared.config.name, shared.config.identity());
     let accepted = shared.pins.accepted(name, identity)?;
     let is_first_use = seen.is_first_use || accepted.is_none();
