@@ -134,9 +134,9 @@ pub use question::{
     QuestionOutcome, Required,
 };
 pub use record::{
-    ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LOOP_VERSION, LimitKind,
-    LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin,
-    Pending, PendingKind, PlanChanged, PromptInjected, PromptReason, Record, RecordBody,
+    ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LOOP_VERSION, LOOP_VERSIONS,
+    LimitKind, LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached,
+    Origin, Pending, PendingKind, PlanChanged, PromptInjected, PromptReason, Record, RecordBody,
     RoleDowngraded, RunStarted, Span, Summarized, ToolCallFailed, ToolCallStarted, ToolResult,
     ToolStatus, Waiting, Warning,
 };

@@ -8,6 +8,8 @@ mod cause;
 mod kept;
 mod withhold;
 
+use std::ops::RangeInclusive;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
@@ -21,9 +23,12 @@ pub use body::{
 
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};
 
-/// The version of the rules by which the loop makes records. A log of another version is not replayed step by step.
-/// It counts from the first release.
-pub const LOOP_VERSION: u32 = 1;
+/// The version of the rules by which the loop makes records.
+pub const LOOP_VERSION: u32 = 2;
+
+/// The versions whose rules the loop knows: a log of one of them is replayed step by step, by the rules that it was recorded
+/// by, and goes on by them. `docs/loop-rules.md` says what was otherwise in each.
+pub const LOOP_VERSIONS: RangeInclusive<u32> = 1..=LOOP_VERSION;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

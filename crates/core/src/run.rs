@@ -50,7 +50,6 @@ use crate::json::is_default;
 use crate::record::Record;
 use crate::spec::RunSpec;
 use agent::{Agent, OfferedTools, PlannedCall};
-use budget::BudgetRules;
 use last_answer::Limit;
 use turn::{AgentTurn, Counters, StepBuilder, place};
 
@@ -104,16 +103,12 @@ struct RunState {
     /// Whether it was said that a reply came without counts of tokens.
     #[serde(default, skip_serializing_if = "is_default")]
     warned_of_counts: bool,
-    /// By which rules its budgets are kept.
-    #[serde(default, skip_serializing_if = "is_default")]
-    budget_rules: BudgetRules,
+    /// The version of the rules that it goes by: that of its log.
+    #[serde(default)]
+    loop_version: u32,
     /// How often in a row it was taken up without anything coming of it.
     #[serde(default, skip_serializing_if = "is_default")]
     taken_up: u32,
-    /// Whether the log that is being restored left something out after an overflow at this point, as runs once did also where
-    /// what stayed could not fit.
-    #[serde(skip)]
-    trims_in_vain: bool,
 }
 
 /// What follows for an agent from what just happened to it.

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentId, InputError, LOOP_VERSION, PrefixDigest, Record, RecordBody, RestoreError, RunId,
-    RunStatus, RunTree, Seq, Transcript,
+    AgentId, InputError, LOOP_VERSION, LOOP_VERSIONS, PrefixDigest, Record, RecordBody,
+    RestoreError, RunId, RunStatus, RunTree, Seq, Transcript,
 };
 use serde_json::Value;
 
@@ -167,7 +167,7 @@ fn check(history: &Transcript, records: &[Arc<Record>]) -> Result<RunId, ReplayE
     let RecordBody::RunStarted(started) = &first.body else {
         return Err(ReplayError::NoStart);
     };
-    if started.loop_version != LOOP_VERSION {
+    if !LOOP_VERSIONS.contains(&started.loop_version) {
         return Err(ReplayError::OtherVersion {
             found: started.loop_version,
             ours: LOOP_VERSION,

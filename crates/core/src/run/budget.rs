@@ -51,16 +51,6 @@ impl Spent {
     }
 }
 
-/// By which rules the budgets of a run are kept: its log has to lead to the same run whichever version recorded it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) enum BudgetRules {
-    #[default]
-    Current,
-    /// Those of earlier versions: an agent asked for a last answer even where it began with nothing left, and a reply that nobody
-    /// counted used nothing.
-    Former,
-}
-
 /// What agents that work at the same time share of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resource {
@@ -118,8 +108,8 @@ impl AgentTurn<'_> {
         let is_counted = reply.usage.total.label != CountLabel::Unknown || used(&reply.usage) > 0;
         // A choice of role is short and not sent the conversation; a refusal is the program's own.
         let is_exempt = purpose == Purpose::Routing || reply.is_refusal();
-        let is_former = self.state.budget_rules == BudgetRules::Former;
-        if is_counted || is_exempt || is_former || !self.budgets().are_limited() {
+        let goes_uncharged = self.state.loop_version < 2;
+        if is_counted || is_exempt || goes_uncharged || !self.budgets().are_limited() {
             return;
         }
         let sent = self.agent.size();

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Next;
 use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
-use super::budget::BudgetRules;
 use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
@@ -118,7 +117,7 @@ impl AgentTurn<'_> {
     /// Tells whether the agent asked no model yet, and those that it works for have not even its last answer left: that would
     /// cost more than they have, and nothing was found out that it could tell.
     fn began_with_nothing_left(&self) -> bool {
-        self.state.budget_rules == BudgetRules::Current
+        self.state.loop_version >= 2
             && self.agent.model_calls == 0
             && self.budgets().is_short_above()
     }

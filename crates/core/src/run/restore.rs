@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::budget::BudgetRules;
 use crate::effect::Effect;
 use crate::error::RestoreError;
 use crate::ids::Seq;
 use crate::input::Stamp;
-use crate::record::{LOOP_VERSION, Record, RecordBody};
+use crate::record::{LOOP_VERSION, LOOP_VERSIONS, Record, RecordBody};
 use crate::run::{RunTree, Step};
 use crate::spec::RunSpec;
 use crate::transcript::Transcript;
@@ -40,35 +39,8 @@ impl RunTree {
         records: &[Arc<Record>],
         mut seen: impl FnMut(&Self, &Record, &[Effect]),
     ) -> Result<(Self, Vec<Effect>), RestoreError> {
-        let mut last = Seq::default();
-        let mut see_once = |run: &Self, record: &Record, effects: &[Effect]| {
-            if record.seq > last {
-                last = record.seq;
-                seen(run, record, effects);
-            }
-        };
-        let current = BudgetRules::Current;
-        let restored = Self::restore_by(current, history.clone(), records, &mut see_once);
-        match restored {
-            Err(error @ RestoreError::Diverged { .. }) => {
-                // An earlier version may have recorded it. If not, the place where it diverges now is what there is to say.
-                let former = BudgetRules::Former;
-                Self::restore_by(former, history, records, &mut see_once).map_err(|_| error)
-            }
-            restored => restored,
-        }
-    }
-
-    fn restore_by(
-        rules: BudgetRules,
-        history: Transcript,
-        records: &[Arc<Record>],
-        seen: &mut impl FnMut(&Self, &Record, &[Effect]),
-    ) -> Result<(Self, Vec<Effect>), RestoreError> {
-        let (spec, stamp) = start_of(&history, records)?;
-        let (mut run, step) = Self::start(spec, history, stamp);
-        // The start of a run is the same by both: no agent has begun that works for another, and no model has replied.
-        run.state.budget_rules = rules;
+        let (version, spec, stamp) = start_of(&history, records)?;
+        let (mut run, step) = Self::start_by(version, spec.into(), history, stamp);
         let mut rest = matching(records, &step)?;
         if let Some(first) = records.first() {
             seen(&run, first, &step.effects);
@@ -76,14 +48,12 @@ impl RunTree {
         let mut effects = step.effects;
         while let Some(record) = rest.first() {
             let cause = record.cause().ok_or(RestoreError::NoCause(record.seq))?;
-            run.state.trims_in_vain = trims_at_once(rest);
             let step =
                 run.advance(stamp_of(record), cause)
                     .map_err(|source| RestoreError::Refused {
                         seq: record.seq,
                         source,
                     })?;
-            run.state.trims_in_vain = false;
             if step.records.is_empty() {
                 return Err(diverged(record.seq, None, Some(record)));
             }
@@ -118,12 +88,12 @@ impl RunTree {
 fn start_of(
     history: &Transcript,
     records: &[Arc<Record>],
-) -> Result<(RunSpec, Stamp), RestoreError> {
+) -> Result<(u32, RunSpec, Stamp), RestoreError> {
     let first = records.first().ok_or(RestoreError::NoStart)?;
     let RecordBody::RunStarted(started) = &first.body else {
         return Err(RestoreError::NoStart);
     };
-    if started.loop_version != LOOP_VERSION {
+    if !LOOP_VERSIONS.contains(&started.loop_version) {
         return Err(RestoreError::OtherVersion {
             found: started.loop_version,
             ours: LOOP_VERSION,
@@ -140,7 +110,7 @@ fn start_of(
     if let Some(RecordBody::Decision(decision)) = records.get(1).map(|record| &record.body) {
         spec.decision = Some(Arc::clone(decision));
     }
-    Ok((spec, stamp_of(first)))
+    Ok((started.loop_version, spec, stamp_of(first)))
 }
 
 fn stamp_of(record: &Record) -> Stamp {
@@ -148,15 +118,6 @@ fn stamp_of(record: &Record) -> Stamp {
         record.at,
         Duration::from_millis(record.active_ms.unwrap_or_default()),
     )
-}
-
-/// Tells whether the first thing that the first of these records led to was that something is left out.
-fn trims_at_once(records: &[Arc<Record>]) -> bool {
-    let aside =
-        |body: &RecordBody| matches!(body, RecordBody::RoleDowngraded(_) | RecordBody::Warning(_));
-    let mut led_to = records.iter().skip(1).map(|record| &record.body);
-    let first = led_to.find(|body| !aside(body));
-    matches!(first, Some(RecordBody::ContextTrimmed(_)))
 }
 
 /// Checks that the log goes on with the step's records and returns what follows them.
@@ -263,13 +224,9 @@ mod tests {
     #[test]
     fn a_log_leads_to_the_run_that_it_was_whichever_rules_it_was_recorded_by() {
         let stamp = Stamp::new(Timestamp::UNIX_EPOCH, Duration::ZERO);
-        let asked_by = [
-            (BudgetRules::Current, AgentId::ROOT),
-            (BudgetRules::Former, AgentId(1)),
-        ];
-        for (rules, asks) in asked_by {
-            let (mut run, step) = RunTree::start(spec(), Transcript::default(), stamp);
-            run.state.budget_rules = rules;
+        for (version, asks) in [(LOOP_VERSION, AgentId::ROOT), (1, AgentId(1))] {
+            let spec = Arc::new(spec());
+            let (mut run, step) = RunTree::start_by(version, spec, Transcript::default(), stamp);
             let mut records = step.records;
             let [Effect::CallModel(call)] = step.effects.as_slice() else {
                 panic!("{:?}", step.effects)
@@ -290,9 +247,9 @@ mod tests {
             let mut seen = Vec::new();
             let see = |_: &RunTree, record: &Record, _: &[Effect]| seen.push(record.seq);
             let restored = RunTree::restore_seeing(Transcript::default(), &records, see).unwrap();
-            assert!(restored == (run, step.effects), "{rules:?}");
+            assert!(restored == (run, step.effects), "{version}");
             let causes = records.iter().filter(|record| record.active_ms.is_some());
-            assert!(causes.map(|record| record.seq).eq(seen), "{rules:?}");
+            assert!(causes.map(|record| record.seq).eq(seen), "{version}");
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
-use super::budget::BudgetRules;
 use super::context::Gauge;
 use super::governed::{GovernedRun, ReplyAtOnce};
 use super::model_replied::CAME_TOO_LATE;
@@ -30,13 +29,22 @@ impl RunTree {
     ///
     /// The system prompt goes first, unless the history begins with a system message already.
     pub fn start(spec: impl Into<Arc<RunSpec>>, history: Transcript, stamp: Stamp) -> (Self, Step) {
-        let mut spec = spec.into();
+        Self::start_by(LOOP_VERSION, spec.into(), history, stamp)
+    }
+
+    /// As [`start`](Self::start), by the rules of a version.
+    pub(super) fn start_by(
+        version: u32,
+        mut spec: Arc<RunSpec>,
+        history: Transcript,
+        stamp: Stamp,
+    ) -> (Self, Step) {
         let asked = Arc::make_mut(&mut spec);
         let decision = asked.decision.take();
         let policy_hash = decision.as_ref().map(|decision| decision.policy_hash);
         let policy_hash = asked.policy_hash.take().or(policy_hash);
         let started = RunStarted {
-            loop_version: LOOP_VERSION,
+            loop_version: version,
             session_id: spec.session_id.clone(),
             policy_hash,
             history: history.digest(),
@@ -74,9 +82,8 @@ impl RunTree {
                 log_bytes: 0,
                 warned_of_log: false,
                 warned_of_counts: false,
-                budget_rules: BudgetRules::Current,
+                loop_version: version,
                 taken_up: 0,
-                trims_in_vain: false,
             },
         };
         if let Err(error) = run.follow(&mut step, AgentId::ROOT, first) {

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
-use neuraxis_core::{LOOP_VERSION, Record, RunId, SessionId, Transcript, continued_history};
+use neuraxis_core::{
+    LOOP_VERSION, LOOP_VERSIONS, Record, RunId, SessionId, Transcript, continued_history,
+};
 use neuraxis_ports::StoreError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -94,7 +96,7 @@ impl Sessions {
 /// Says why a log cannot be replayed whatever it holds, if that is so.
 fn cannot_be_replayed(records: &[Arc<Record>]) -> Option<String> {
     let started = records.first()?.run_started()?;
-    if started.loop_version != LOOP_VERSION {
+    if !LOOP_VERSIONS.contains(&started.loop_version) {
         let found = started.loop_version;
         return Some(format!(
             "it was recorded by loop version {found}, and this is version {LOOP_VERSION}, which may decide otherwise"

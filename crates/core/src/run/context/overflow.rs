@@ -47,9 +47,9 @@ impl AgentTurn<'_> {
             let left = needed.map(|needed| needed.saturating_sub(goes));
             !is_least && left.zip(limit).is_some_and(|(left, limit)| left > limit)
         };
-        let follows_log = self.state.trims_in_vain;
+        let trims_in_vain = self.state.loop_version < 2;
         let plan = agent.plan_after_overflow(spec, limit, needed);
-        let plan = plan.filter(|plan| follows_log || !is_in_vain(plan));
+        let plan = plan.filter(|plan| trims_in_vain || !is_in_vain(plan));
         let Some(plan) = plan else {
             let left = limit.zip(needed).zip(asked.map(u64::from));
             let left = left.map(|((limit, needed), asked)| match is_least {

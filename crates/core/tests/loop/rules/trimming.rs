@@ -804,7 +804,7 @@ fn nothing_goes_where_what_stays_does_not_fit_either() {
     assert_told(&run, &history);
     assert_eq!(continued_history(&history, &run.records).len(), 3);
 
-    // As runs once went on, which is still read: 9,431 tokens of the 10,000 were no tools', and a byte is taken for one.
+    // As runs of version 1 went on: 9,431 tokens of the 10,000 were no tools', and a byte is taken for one.
     let mut cut = Record::clone(&run.records[2]);
     cut.body = RecordBody::ContextTrimmed(Box::new(ContextTrimmed {
         messages: 2,
@@ -813,8 +813,9 @@ fn nothing_goes_where_what_stays_does_not_fit_either() {
         shortened: Vec::new(),
         summary: None,
     }));
-    let mut former = run.records[..2].to_vec();
-    former.push(Arc::new(cut));
+    let begun = run.records[0].to_json();
+    let begun = read_line(&begun.replace(r#""loop_version":2"#, r#""loop_version":1"#));
+    let former = [begun, Arc::clone(&run.records[1]), Arc::new(cut)];
     let (restored, open) = RunTree::restore(history, &former).unwrap();
     assert_eq!((restored.messages().len(), open.len()), (1, 1));
 }
