@@ -52,16 +52,17 @@ impl Rate {
         }
     }
 
-    /// Counts one more, or returns after how many seconds there may be one, at least 1: of those who are refused each is told a
-    /// time of its own, since they would all come for the same one.
+    /// Counts one more, or returns after how many seconds there may be one, at least 1: whoever is refused while others are still
+    /// to come again is told a later time than they were, since all would come for the same one.
     pub(crate) fn count(&self) -> Result<(), u32> {
         self.limiter.check().map_err(|not_until| {
             let now = TokioTime.now();
             let free = not_until.wait_time_from(now);
             // Nothing panics while it is held.
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            let after_the_last = told.saturating_duration_since(now) + self.every;
-            let wait = match after_the_last > AHEAD {
+            let ahead = told.saturating_duration_since(now);
+            let after_the_last = ahead + self.every;
+            let wait = match ahead.is_zero() || after_the_last > AHEAD {
                 true => free,
                 false => free.max(after_the_last),
             };
@@ -98,6 +99,15 @@ mod tests {
         assert!(rate.count().is_err(), "one, and no more");
         tokio::time::advance(Duration::from_secs(60)).await;
         assert!((0..3).all(|_| rate.count().is_ok()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_refused_alone_waits_no_longer_than_until_there_may_be_one_more() {
+        let rate = Rate::per_minute(NonZeroU32::new(3).unwrap());
+        assert!((0..3).all(|_| rate.count().is_ok()));
+        tokio::time::advance(Duration::from_secs(15)).await;
+        let seconds = rate.count().unwrap_err();
+        assert!((5..=6).contains(&seconds), "{seconds}");
     }
 
     #[tokio::test(start_paused = true)]
