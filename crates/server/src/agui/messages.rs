@@ -262,14 +262,16 @@ fn is_called(id: &ToolCallId, kept: &[Arc<Message>], new: &[Arc<Message>]) -> bo
 fn check_none_missing(kept: &[Arc<Message>], new: &[Arc<Message>]) -> Result<(), Problem> {
     let messages = kept.iter().chain(new);
     let given: BTreeSet<&ToolCallId> = messages
+        .clone()
         .filter_map(|message| match message.as_ref() {
             Message::Tool(result) => Some(&result.tool_call_id),
             _ => None,
         })
         .collect();
     let calls_some = |message: &&Arc<Message>| message.tool_calls().next().is_some();
-    let called = kept.iter().rfind(calls_some).into_iter();
+    let called = messages.rev().find(calls_some);
     let missing: Vec<&str> = called
+        .into_iter()
         .flat_map(|message| message.tool_calls())
         .filter(|call| !given.contains(&call.id))
         .map(|call| call.id.as_str())
