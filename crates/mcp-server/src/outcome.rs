@@ -123,8 +123,8 @@ pub(crate) fn refusal(error: &RequestError) -> String {
     let text = with_causes(error);
     match error {
         RequestError::Busy { run, .. } => format!(
-            "{text}: wait until it has ended, or leave `session` out to begin another; `neuraxis approvals show {run}` \
-             says whether it waits for a person, and for what"
+            "{text}: wait until it has ended, or leave `session` out to begin another; `neuraxis approvals show {run}`, with \
+             the configuration of this server, says whether it waits for a person, and for what"
         ),
         _ => text,
     }
