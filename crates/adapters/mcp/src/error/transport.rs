@@ -72,6 +72,14 @@ impl TransportFault {
             }
             StreamableHttpError::UnexpectedServerResponse(said) => {
                 match said.strip_prefix("HTTP ") {
+                    // Not all that want to know who asks say how.
+                    Some(status) if status.starts_with("401") => match secrets.is_empty() {
+                        true => Self::Unauthorized,
+                        false => Self::Refused(cut(format!(
+                            "it does not take the token that it is sent: {}",
+                            of_status(&without_addresses(status))
+                        ))),
+                    },
                     Some(status) => answers(of_status(&without_addresses(status))),
                     None => unread(format!(
                         "it answered what is no message of the protocol: {}",
