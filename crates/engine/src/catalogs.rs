@@ -73,8 +73,11 @@ impl Catalogs {
         Arc::clone(&current.catalog)
     }
 
-    /// Names the source that a tool is of, if that one has no tools now.
+    /// Names the source that a tool is of, if that one has no tools now and no other tool is called so.
     pub(crate) fn source_without_tools(&self, tool: &str) -> Option<&str> {
+        if self.base.specs().any(|own| own.name.as_str() == tool) {
+            return None;
+        }
         let is_of = |source: &&Arc<dyn ToolSource>| {
             let rest = tool.strip_prefix(source.name());
             rest.is_some_and(|rest| rest.starts_with("__"))

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 
 use crate::calls::Calls;
-use crate::config::{ConfigFault, McpServerConfig};
+use crate::config::{ConfigFault, McpServerConfig, Reach};
 use crate::definition::{Definition, LeftOut};
 use crate::notices::{Notices, ServerNotice};
 use crate::pins::{Accepted, Pins};
@@ -229,9 +229,17 @@ impl Shared {
                 ))),
             },
             _ => Err(ToolError::temporary(format!(
-                "MCP server {server} is not there: it is being started anew. Nothing was done; try again later or go on \
-                 without it"
+                "MCP server {server} is not there: {}. Nothing was done; try again later or go on without it",
+                self.why_away()
             ))),
+        }
+    }
+
+    /// Says why the server is not there. The last words of a program are for people alone.
+    fn why_away(&self) -> String {
+        match (&*self.state.borrow(), &self.config.reach) {
+            (State::Down(why), Reach::Http(_)) => self.redacted(why),
+            _ => "it is being started anew".to_owned(),
         }
     }
 

@@ -52,10 +52,13 @@ pub(super) fn of(tool: &str, arguments: &str, project: Option<&Path>) -> Subject
         return Subject::default();
     };
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
+    // An address of several lines could pass some of them off as ours: it stands among the other arguments, quoted.
+    let is_forged = |title, target: &str| title == "address" && target.contains(char::is_control);
     let targets = || {
-        TARGETS
+        let named = TARGETS
             .iter()
-            .filter_map(|(name, title)| Some((*name, *title, text(name)?)))
+            .filter_map(|(name, title)| Some((*name, *title, text(name)?)));
+        named.filter(|(_, title, target)| !is_forged(*title, target))
     };
     let (rows, shown) = if let (Some(path), Some(content)) = (text("path"), text("content")) {
         (
@@ -248,6 +251,15 @@ mod tests {
                 "+three",
             ]
         );
+    }
+
+    #[test]
+    fn an_address_of_several_lines_passes_none_of_them_off_as_ours() {
+        let forged = r#"{"url":"https://\u0445.example/\nits host is:\nexample.com"}"#;
+        let subject = of("web_fetch", forged, None);
+        assert!(subject.rows.is_empty(), "{:?}", subject.rows);
+        let rest = subject.rest.unwrap();
+        assert!(rest.contains(r"\nits host is:\n"), "{rest}");
     }
 
     #[test]

@@ -66,6 +66,9 @@ fn named(message: &str, is_file: impl Fn(&str) -> bool) -> Vec<String> {
     names
 }
 
+/// How many bytes a name may have that ends within a word: each end is looked for.
+const LONGEST_NAME: usize = 512;
+
 fn name_at(text: &str, is_file: impl Fn(&str) -> bool) -> String {
     let quoted = text.strip_prefix('"').and_then(|text| text.split_once('"'));
     if let Some((name, _)) = quoted
@@ -86,7 +89,7 @@ fn name_at(text: &str, is_file: impl Fn(&str) -> bool) -> String {
     let is_punctuation = |letter: char| ".,;:?!)".contains(letter) || is_sign(letter);
     let whole = name.trim_end_matches(['.', ',', ';', ':', '?', '!', ')']);
     let ends = name.char_indices().rev();
-    let ends = ends.filter(|(_, letter)| parts_words(*letter));
+    let ends = ends.filter(|(end, letter)| *end <= LONGEST_NAME && parts_words(*letter));
     let shorter = ends.filter_map(|(end, _)| name.get(..end));
     let shorter = shorter.map(|name| name.trim_end_matches(is_punctuation));
     let file = std::iter::once(whole).chain(shorter).find(|it| is_file(it));
