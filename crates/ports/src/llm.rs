@@ -146,7 +146,8 @@ pub struct ModelInfo {
     pub context_tokens: Option<u64>,
     /// Which images, sounds and files it takes in messages, where known.
     pub media: MediaTypes,
-    /// Whether it is sent again what it thought before the last user message. Not, if it says nothing.
+    /// Whether it is sent again what it thought before the last user message, which then counts as part of the conversation.
+    /// `false` unless its client says so.
     pub resends_reasoning: bool,
     /// What a user should know before trusting its answers, such as "not a language model".
     pub notice: Option<String>,

@@ -32,11 +32,12 @@ pub use stats::StatsFilter;
 /// [`RunLog`], [`RunOutputs`] and [`SessionIndex`] is one.
 ///
 /// **Who repeats.** The caller, on [`StoreError::is_retryable`]. Repeating is safe: [`commit`](RunLog::commit) and
-/// [`post`](RunLog::post) recognize what they have kept already, [`keep_output`](RunOutputs::keep_output) keeps it anew, and the rest either changes nothing the second time or
-/// says that it was done. The engine repeats what a run at work writes and how a run begins, but for one that makes its session;
-/// most other calls fail their request at once, so that a store which is out of reach for moments waits itself. **Cancel safety.** A dropped call has happened whole or not at all. **Order.** Commits of one run
-/// are called one after the other and become visible in that order. What a call that returned has written, every later
-/// call sees, in this process and in others.
+/// [`post`](RunLog::post) recognize what they have kept already, [`keep_output`](RunOutputs::keep_output) keeps it anew, and the
+/// rest either changes nothing the second time or says that it was done. The engine repeats what a run at work writes and how a
+/// run begins, but for one that makes its session. Most other calls fail their request at once: a store that may be out of reach
+/// for moments has to wait and try again itself. **Cancel safety.** A dropped call has happened whole or not at all. **Order.**
+/// Commits of one run are called one after the other and become visible in that order. What a call that returned has written,
+/// every later call sees, in this process and in others.
 pub trait SessionStore: RunLog + RunOutputs + SessionIndex {}
 
 impl<S: RunLog + RunOutputs + SessionIndex + ?Sized> SessionStore for S {}
