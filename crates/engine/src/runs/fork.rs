@@ -208,10 +208,8 @@ impl Runs {
             spec.messages.push(Arc::new(request.user_message()));
         }
         let messages = spec.messages.clone();
-        self.parts
-            .engine
-            .fit(&mut spec, &messages, &request.message)
-            .await?;
+        let engine = &self.parts.engine;
+        engine.fit(&mut spec, &messages, &request.message).await?;
         let shared = records.iter().filter(|record| record.turn <= turn);
         let earlier = offered_tools(shared.map(Arc::as_ref));
         go_on_with(&mut spec.root, &earlier, &seed);
