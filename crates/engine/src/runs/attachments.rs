@@ -70,10 +70,28 @@ impl UserRequest {
             _ => None,
         })
     }
+
+    /// Returns those of the media that no model has answered yet.
+    fn unanswered_media(&self) -> impl Iterator<Item = &MediaPart> {
+        let brought = self.brought.iter();
+        let latest = brought.flat_map(|it| it.conversation.iter().rev());
+        let given = latest.take_while(|message| !matches!(***message, Message::Assistant(_)));
+        let parts = given.flat_map(|message| match message.as_ref() {
+            Message::User { parts } => parts.as_slice(),
+            _ => &[],
+        });
+        let parts = self.attachments.iter().chain(parts);
+        parts.filter_map(|part| match part {
+            Part::Media(part) => Some(part),
+            _ => None,
+        })
+    }
 }
 
 impl Engine {
-    /// Returns the roles whose models take what is attached to a request; `None` if nothing is that a model could refuse.
+    /// Returns the roles whose models take what is attached to a request; `None` if nothing is that a model could refuse. Where
+    /// none takes all that a conversation holds that is brought, or not the role that is named, those that take what no model
+    /// has answered yet: the rest is left out for them, as it is in any history.
     ///
     /// # Errors
     ///
@@ -86,13 +104,27 @@ impl Engine {
             return Ok(None);
         }
         let media: Vec<&MediaPart> = request.media().map(|(_, part)| part).collect();
-        let mut roles = Vec::new();
+        let unanswered: Vec<&MediaPart> = request.unanswered_media().collect();
+        let (mut of_all, mut of_unanswered) = (Vec::new(), Vec::new());
         for role in &self.roles {
-            let taken = self.media_of(role, &media).await;
-            if !media.iter().any(|part| taken.refuses(&part.media_type)) {
-                roles.push(role.clone());
+            let taken = self.media_of(role, &unanswered).await;
+            let takes = |parts: &[&MediaPart]| {
+                let mut types = parts.iter().map(|part| part.media_type.as_str());
+                !types.any(|media_type| taken.refuses(media_type))
+            };
+            if takes(&media) {
+                of_all.push(role.clone());
+            }
+            if takes(&unanswered) {
+                of_unanswered.push(role.clone());
             }
         }
+        let named = request.brought.as_ref().and_then(|it| it.role.as_ref());
+        let is_enough = match named {
+            Some(role) => of_all.contains(role),
+            None => !of_all.is_empty(),
+        };
+        let roles = if is_enough { of_all } else { of_unanswered };
         if roles.is_empty() {
             return Err(self.not_taken(request, &[Role::REASONING]));
         }

@@ -127,6 +127,32 @@ async fn a_role_that_is_asked_for_and_whose_model_does_not_take_it_is_named_with
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_model_has_answered_of_a_conversation_that_is_brought_keeps_no_other_from_serving() {
+    let parts = vec![Part::text("What is it?"), Part::Media(picture())];
+    let asked = || Message::User {
+        parts: parts.clone(),
+    };
+    let answered = |brought: Brought| {
+        let said = [asked(), Message::assistant("A cat.")];
+        request("And now?").bring(brought.conversation(said))
+    };
+    let (orchestrator, _, _) = that_prefers_a_blind_model();
+    let heard = hear(&orchestrator, answered(Brought::default())).await;
+    assert_eq!(heard.result.reply, "seer", "who takes it all is preferred");
+    let mut by_router = answered(Brought::default().role(Role::ROUTER));
+    by_router.session_id = "other".parse().unwrap();
+    let heard = hear(&orchestrator, by_router).await;
+    assert_eq!(heard.result.reply, "router");
+
+    let blind = builder(named("reader", MediaTypes::NONE)).build().unwrap();
+    let heard = hear(&blind, answered(Brought::default())).await;
+    assert_eq!(heard.result.reply, "reader");
+    let unanswered = request("And now?").bring(Brought::default().conversation([asked()]));
+    let error = blind.stream(unanswered).await.unwrap_err();
+    assert!(matches!(error, RequestError::Attachment { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_attached_to_a_fork_goes_with_its_message_to_a_model_that_takes_it() {
     let (orchestrator, _, seer) = that_prefers_a_blind_model();
     let first = hear(&orchestrator, request("And now?")).await.result;
