@@ -95,7 +95,7 @@ fn room(records: &[Arc<Record>]) -> Option<String> {
     let size = spec.root.request_size(&spec.messages);
     let less = match size.tool_count {
         0 => "send less",
-        _ => "offer fewer tools (channels.NAME.tools)",
+        _ => "send less, or offer fewer tools (channels.NAME.tools)",
     };
     Some(format!(
         "Of the first request, {size}: {less}. Where the server is your own, give the model more context, as with -c \
