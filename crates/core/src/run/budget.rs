@@ -204,17 +204,14 @@ impl Budgets<'_> {
             .find_map(|above| self.would_break_into(above, calls))
     }
 
-    /// Tells whether what those above the agent have left does not even pay for the agent's last answer and its retry, beside
-    /// those of all others at work.
+    /// Tells whether those above the agent have nothing left for it, or too little for one call.
     pub(super) fn is_short_above(&self) -> bool {
-        let mut above = self.path().skip(1);
-        let is_beyond_part = |resource| {
-            let part = self.part(self.agent, resource);
-            part.is_some_and(|part| self.reserve(self.agent, resource) > part)
+        let is_short = |resource| {
+            let of_parent = || self.left(self.of_id(self.agent.parent_id()?)?, resource);
+            let left = self.part(self.agent, resource).or_else(of_parent);
+            left.is_some_and(|left| left == 0 || self.of_a_call(self.agent, resource) > left)
         };
-        above.any(|above| self.would_break_into(above, 0).is_some())
-            || is_beyond_part(Resource::Tokens)
-            || is_beyond_part(Resource::Cost)
+        is_short(Resource::Tokens) || is_short(Resource::Cost)
     }
 
     fn would_break_into(&self, above: &Agent, calls: u64) -> Option<BudgetKind> {

@@ -42,8 +42,8 @@ impl AgentTurn<'_> {
             return true;
         }
         let is_in_vain = |plan: &TrimPlan| {
-            // What goes may be larger than it is estimated to be.
-            let goes = plan.tokens.saturating_add(plan.tokens / 4);
+            // What goes may have many more tokens than it is estimated to have, as what is no prose does.
+            let goes = plan.tokens.saturating_mul(2);
             let left = needed.map(|needed| needed.saturating_sub(goes));
             !is_least && left.zip(limit).is_some_and(|(left, limit)| left > limit)
         };
