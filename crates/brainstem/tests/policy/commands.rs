@@ -224,17 +224,25 @@ fn no_wildcard_stands_for_what_git_and_go_are_to_run_or_to_write() {
 #[test]
 fn wildcards_stand_for_messages_of_git_whatever_these_name() {
     let policy = layered(
-        "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['git commit **', 'git tag **', 'git log **']",
+        "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['git commit **', 'git tag **', 'git log **', 'git stash **']",
     );
     for (command, expected) in [
         ("git commit -m 'see https://a.example/x'", "allow"),
         ("git commit -am '/etc/passwd is now read'", "allow"),
         ("git commit --message 'remove .env from repo' src", "allow"),
         ("git tag -a v1 -m 'bump ~1.2'", "allow"),
+        ("git commit --amend -m 'drop .env' -m '~ is home'", "allow"),
+        ("git stash push -m 'before ../x'", "allow"),
         ("git commit -m x .env", "ask"),
         ("git commit -m x ../y", "ask"),
         ("git commit -Fm ../y", "ask"),
         ("git commit -- -m .env", "ask"),
+        ("git commit --end-of-options x -m .env", "ask"),
+        ("git commit -m -m .env", "ask"),
+        ("git commit -am -m .env", "ask"),
+        ("git tag --trailer -m -F../y v1", "ask"),
+        ("git stash list -m --output=x", "ask"),
+        ("git stash show -m --output=x", "ask"),
         ("git log -m ../y", "ask"),
     ] {
         assert_eq!(judged(&policy, command), expected, "{command}");

@@ -151,8 +151,21 @@ const OVERWRITES: [&str; 5] = ["delete", "force", "force-with-lease", "mirror", 
 /// What `git push` does with the words that no wildcard stands for, for the end of a sentence.
 const PUSHES: &str = "it removes or overwrites branches, or names another one to write";
 
-/// Commands to which the word behind `-m` or `--message` is a message.
-const WITH_MESSAGE: [&str; 5] = ["commit", "merge", "notes", "stash", "tag"];
+/// Commands to which the word behind `-m` or `--message` is a message. So it is to `stash push`, but `stash list` and `stash show`
+/// take the `-m` of `log`, and options behind it.
+const WITH_MESSAGE: [&str; 4] = ["commit", "merge", "notes", "tag"];
+
+/// Options of these commands that take no value, so that a `-m` behind them is none.
+const WITHOUT_VALUE: [&str; 8] = [
+    "--all",
+    "--allow-empty",
+    "--amend",
+    "--annotate",
+    "--no-ff",
+    "--no-verify",
+    "--quiet",
+    "--signoff",
+];
 
 /// Tells whether git is to run what its words say: by a setting, an alias or one of the options for that.
 pub(super) fn git_runs(words: &[String]) -> bool {
@@ -235,16 +248,22 @@ impl<'a> GitCommand<'a> {
     /// Tells whether the word at a place is a message, whatever it says.
     fn is_message(&self, place: usize) -> bool {
         let before = self.words.get(self.at + 1..place).unwrap_or_default();
-        let is_flag = |word: &String| {
-            // Of these flags none takes a value, which the `m` would be.
-            let others = flags_in(word).strip_suffix('m');
-            let is_bundle =
-                others.is_some_and(|others| others.chars().all(|it| "aenpqsv".contains(it)));
-            is_bundle || word == "--message"
+        let Some((flag, before)) = before.split_last() else {
+            return false;
         };
-        WITH_MESSAGE.contains(&self.name)
-            && before.last().is_some_and(is_flag)
-            && !before.iter().any(|word| word == "--")
+        // Of these flags none takes a value, which the `m` would be.
+        let are_free = |flags: &str| flags.chars().all(|it| "aenpqsv".contains(it));
+        let is_flag = flag == "--message" || flags_in(flag).strip_suffix('m').is_some_and(are_free);
+        // Behind an option that takes one, the flag is its value: then the word is a file, or an option.
+        let is_value = before.last().is_some_and(|word| {
+            let is_known = WITHOUT_VALUE.contains(&word.as_str());
+            let flags = word.strip_prefix('-').filter(|_| !is_known);
+            flags.is_some_and(|flags| !are_free(flags))
+        });
+        let ends_options = |word: &String| word == "--" || word == "--end-of-options";
+        let takes_message = WITH_MESSAGE.contains(&self.name)
+            || self.name == "stash" && before.first().is_some_and(|word| word == "push");
+        takes_message && is_flag && !is_value && !before.iter().any(ends_options)
     }
 
     /// Names what more no wildcard of such a pattern stands for, for the end of a list.
