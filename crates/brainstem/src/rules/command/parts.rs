@@ -184,8 +184,17 @@ impl Reader {
         };
         let runs_others =
             command.runs_others || words.first().is_some_and(runs) || git_runs(&words);
-        // Whoever reads its words anew may take what is text in quotes for a quote or an escape.
-        let is_read_anew = runs_others && command.has_inner_quotes;
+        // Whoever reads its words anew, or hands them on by an option, may take what is text in quotes for a quote or an
+        // escape.
+        let is_quoted = |word: &String| word.contains(['\'', '"', '\\']);
+        let own = words.first().and_then(|word| program(word));
+        let hands_on = |own: &Program| {
+            let mut each = words.iter().enumerate();
+            each.any(|(at, word)| {
+                own.has_option(word) && words.iter().skip(at).take(2).any(is_quoted)
+            })
+        };
+        let is_read_anew = command.has_inner_quotes && (runs_others || own.is_some_and(hands_on));
         let mut part = Part {
             words,
             source: command.source,

@@ -36,7 +36,7 @@ pub(super) struct Simple {
     pub(super) runs_others: bool,
     /// Whether escapes in a `$'…'` stand for other letters in its words.
     pub(super) has_escapes: bool,
-    /// Whether its quotes hold quotes or backslashes: text for the shell, but not for a program that reads its words as it does.
+    /// Whether its quotes hold quotes or backslashes: text for the shell, but not for a program that reads its words anew.
     pub(super) has_inner_quotes: bool,
 }
 

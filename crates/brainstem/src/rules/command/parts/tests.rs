@@ -260,6 +260,9 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         "awk '{print \"x\"}' a",
         r"sed 's/\bx//' a",
         r#"sh -c "a \"b\"""#,
+        "git rebase -ix 'a \"b\"' c",
+        "go test -exec 'a \"b\"' c",
+        "split --filter='a \"b\"' c",
         r#"a "b\!""#,
         "a \"b\\\nc\"",
         "a#b",
@@ -301,6 +304,7 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         "git commit -m 'a \"b\"'",
         r"grep -rn '\bfoo\b' src",
         r#"grep -rn "\bfoo\|\"bar\"" src"#,
+        "git -C a commit -m \"it's\"",
         "a b~1 c~3..c b^ b^2 b^^ b~~",
         "git diff @{u} HEAD@{1}..HEAD^{tree} @{-1} v1^{}",
     ] {
