@@ -56,6 +56,7 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
         "git diff HEAD~1",
         "git log HEAD~3..HEAD",
         "git log HEAD^ -- src",
+        "git log @{u}~2 HEAD@{1}^",
         "git diff --text",
         "git log -Sconfig",
         "git log -Sabc",

@@ -103,7 +103,9 @@ fn names_outside(word: &str, folder: Folder<'_>) -> bool {
     for (at, letter) in word.char_indices() {
         let begins = before.is_none_or(|before| !is_of_path(before) || is_glued && found == 0);
         let rest = word.get(at..).unwrap_or_default();
-        let is_path = rest.starts_with(['/', '~']) || climbs(rest);
+        // In `HEAD@{1}~2` it counts what came before.
+        let is_home = letter == '~' && before != Some('}');
+        let is_path = letter == '/' || is_home || climbs(rest);
         let is_url = rest.starts_with("//") && ends_scheme(word.get(..at).unwrap_or_default());
         if begins && is_path && !is_url {
             found += 1;
@@ -211,6 +213,7 @@ mod tests {
             "HEAD~1",
             "HEAD~3..HEAD",
             "HEAD^",
+            "@{u}~2",
             "/home/me/project/src/x",
             ".gitignore",
             "x.git",

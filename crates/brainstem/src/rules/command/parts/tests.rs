@@ -306,7 +306,7 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         r#"grep -rn "\bfoo\|\"bar\"" src"#,
         "git -C a commit -m \"it's\"",
         "a b~1 c~3..c b^ b^2 b^^ b~~",
-        "git diff @{u} HEAD@{1}..HEAD^{tree} @{-1} v1^{}",
+        "git diff @{u} HEAD@{1}..HEAD^{tree} @{-1} v1^{} @{u}~2 c@{1}^",
     ] {
         let parts = parts(command);
         assert!(parts.iter().all(|part| part.unclear.is_none()), "{parts:?}");

@@ -118,10 +118,10 @@ impl Level {
         self.end_word();
     }
 
-    /// Tells whether `~` or `^` would stand for itself here: behind a letter or digit of the same word.
+    /// Tells whether `~` or `^` would stand for itself here: behind a letter, a digit or a brace of the same word.
     pub(super) fn is_within_word(&self) -> bool {
         let last = self.word.as_ref().and_then(|word| word.chars().next_back());
-        last.is_some_and(|last| last.is_alphanumeric() || matches!(last, '~' | '^'))
+        last.is_some_and(|last| last.is_alphanumeric() || matches!(last, '~' | '^' | '}'))
     }
 }
 
