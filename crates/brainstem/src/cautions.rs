@@ -36,8 +36,7 @@ impl Policy {
     }
 
     /// Says of the rules for the given tools what their author should know: for which of them a rule about paths or hosts sees
-    /// less than it seems to, and which rules allow what their modes deny. The key it is about comes
-    /// first.
+    /// less than it seems to, and which rules allow what their modes deny. The key it is about comes first.
     #[must_use]
     pub fn cautions_about_tools(&self, tools: &[ToolSpec]) -> Vec<(String, String)> {
         let mut found = Vec::new();

@@ -70,8 +70,8 @@ impl Check {
             output.plain_lines(&format!("{origin}: {error}\n"))?;
         }
         let cautions = config.policy().cautions().into_iter();
-        let about_folders = config.policy().cautions_about_tools(&specs);
-        for (key, caution) in cautions.chain(about_folders) {
+        let about_tools = config.policy().cautions_about_tools(&specs);
+        for (key, caution) in cautions.chain(about_tools) {
             let origin = config.origin(&key);
             output.plain_lines(&format!("{origin}: warning: {key}: {caution}\n"))?;
         }
