@@ -21,11 +21,18 @@ pub(crate) struct CommandPattern {
 impl CommandPattern {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        // The shell takes quotes away, so that it would match nothing, and a rule that denies would let through what it names.
-        let is_quoted = |word: &&String| word.starts_with(QUOTES) || word.ends_with(QUOTES);
-        if let Some(word) = words.iter().find(is_quoted) {
+        // The shell takes quotes and backslashes away, so that it would match nothing, and a rule that denies would let through
+        // what it names.
+        let is_quoted = |word: &str| word.starts_with(QUOTES) || word.ends_with(QUOTES);
+        let is_meant = |word: &&String| is_quoted(word) || word.ends_with('\\');
+        if let Some(word) = words.iter().find(is_meant) {
+            let has = if is_quoted(word) {
+                "quotes"
+            } else {
+                "backslashes"
+            };
             return Err(format!(
-                "{} has quotes, which the shell takes away: write words without them; * stands for blanks, too",
+                "{} has {has}, which the shell takes away: write words without them; * stands for blanks, too",
                 names::shown(word)
             ));
         }

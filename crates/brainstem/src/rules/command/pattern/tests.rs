@@ -65,6 +65,7 @@ fn a_pattern_with_quotes_around_its_words_is_refused() {
         "psql -c 'drop **'",
         "\"git\" push",
         "git log --format=\"%h %s\"",
+        r"rm -rf build\ dir",
     ] {
         let why = CommandPattern::parse(pattern).unwrap_err();
         assert!(why.contains("write words without them"), "{pattern}: {why}");
