@@ -282,6 +282,13 @@ fn no_wildcard_stands_for_what_removes_or_overwrites_branches_or_names_another_t
         ("git push origin v*", "git push origin v9:prod", "ask"),
         ("git push origin v*", "git push origin v9", "allow"),
         ("git push **", "git push -u origin main", "allow"),
+        (
+            "git push **",
+            "git push -o 'title=Fix: x' origin main",
+            "allow",
+        ),
+        ("git push **", "git push origin -o -o +main", "ask"),
+        ("git push **", "git push origin -o x +main", "ask"),
         ("git push -f **", "git push -f origin main", "allow"),
     ] {
         let rule = "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ";

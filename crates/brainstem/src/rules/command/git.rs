@@ -297,6 +297,14 @@ impl<'a> GitCommand<'a> {
         (is_marked || is_option || flags.contains(['d', 'f'])).then_some(PUSHES)
     }
 
+    /// Tells whether the word at a place is the value of `git push -o`. Behind an option the `-o` itself may be one.
+    pub(super) fn is_push_option(&self, place: usize) -> bool {
+        let [.., before, flag] = self.words.get(..place).unwrap_or_default() else {
+            return false;
+        };
+        ["-o", "--push-option"].contains(&flag.as_str()) && !before.starts_with('-')
+    }
+
     /// Returns what of the word at a place may be options, and what of it may name a file.
     pub(super) fn split<'w>(&self, place: usize, word: &'w str) -> (&'w str, &'w str) {
         if self.is_message(place) {

@@ -106,7 +106,9 @@ impl CommandPattern {
                 return Some(own.why);
             }
             let pattern = self.words.get(index).map(String::as_str);
-            let pushes = git.and_then(|git| git.pushes(word, pattern.unwrap_or_default()));
+            let pushes = git
+                .filter(|git| !git.is_push_option(index))
+                .and_then(|git| git.pushes(word, pattern.unwrap_or_default()));
             if pushes.is_some() {
                 return pushes;
             }
