@@ -97,7 +97,8 @@ impl Program {
         match option {
             "=" => return word.contains('=') && !word.starts_with('-'),
             "@" => return word.starts_with('@'),
-            ".lua" => return word.contains(".lua"),
+            ".lua" | r"\u" => return word.contains(option),
+            "load(" => return loads(word),
             _ => {}
         }
         if let Some(name) = option.strip_prefix("--") {
@@ -168,6 +169,16 @@ fn tells_linker(word: &str) -> bool {
     let options = flags.find_map(|flag| word.strip_prefix(flag));
     let mut options = options.unwrap_or_default().split(',');
     options.any(|option| LINKER.iter().any(|known| option.starts_with(known)))
+}
+
+/// Tells whether an expression of `yq` reads a file by one of its functions, such as `load_str(…)`.
+fn loads(expression: &str) -> bool {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut after = expression.split("load").skip(1);
+    after.any(|rest| {
+        let rest = rest.trim_start_matches(is_of_name).trim_start();
+        rest.starts_with('(')
+    })
 }
 
 /// Returns the name of a flag that is a whole word, with one dash or two. For `go test` each also has a longer name.

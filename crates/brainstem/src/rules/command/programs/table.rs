@@ -666,6 +666,8 @@ pub(super) const PROGRAMS: &[Program] = &[
             "--inplace",
             "--rawfile",
             "--slurpfile",
+            "load(",
+            r"\u",
         ],
         why: "it writes files or reads others",
     },
