@@ -150,8 +150,10 @@ fn two_calls_in_one_reply_run_as_one_batch() {
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 fn reasoning_is_streamed_apart_from_the_answer() {
     let server = LlamaServer::start();
-    // In conservative mode it is told not to.
-    let events = events(&server, &["Please think."]);
+    // In conservative mode, in which it calls nothing, it is told not to think: a longer reply leaves room for it.
+    let room = ["--set", "modes.conservative.max_output_tokens=2048"];
+    let asked = ["--mode", "conservative", "Please think."];
+    let events = events(&server, &[&room[..], &asked].concat());
     let thoughts: String = of_kind(&events, "reasoning_delta")
         .iter()
         .map(|delta| delta["text"].as_str().unwrap())
