@@ -49,36 +49,15 @@ impl Cassette {
     /// A [`CassetteError`] naming file, line and exchange when the file cannot be read, is too large, is no cassette, was
     /// written in a newer format, is cut off, or holds something that cannot be there.
     pub fn open(config: &CassetteConfig, redactor: Redactor) -> Result<Self, CassetteError> {
-        let (cassette, damage) = Self::salvage(config, redactor)?;
-        match damage {
-            Some(damage) => Err(damage),
-            None => Ok(cassette),
-        }
-    }
-
-    /// Reads what is whole of a file that may be damaged further on, and returns with it what stopped the reading.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open), for what is wrong with the file as such or with its first line.
-    pub fn salvage(
-        config: &CassetteConfig,
-        redactor: Redactor,
-    ) -> Result<(Self, Option<CassetteError>), CassetteError> {
         let bytes = read_file(&config.file, config.max_bytes)?;
-        let reading = format::read(&config.file, &bytes, config.max_bytes)?;
+        let (header, exchanges) = format::read(&config.file, &bytes, config.max_bytes)?;
         let comparison = Comparison::new(redactor, config.tool_results);
-        let cassette = Self {
+        Ok(Self {
             name: config.file.clone(),
-            header: Arc::new(reading.header),
-            recordings: Arc::new(Recordings::new(
-                reading.exchanges,
-                comparison,
-                config.strict,
-            )),
+            header: Arc::new(header),
+            recordings: Arc::new(Recordings::new(exchanges, comparison, config.strict)),
             speed: config.speed,
-        };
-        Ok((cassette, reading.damage))
+        })
     }
 
     /// Turns the records of a run into a cassette, given the history that the run began with. What its models were asked

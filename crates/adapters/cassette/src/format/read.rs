@@ -28,22 +28,12 @@ const CONFLICT: &str = "a merge conflict that was not resolved";
 /// The most characters of a parser's complaint that an error repeats.
 const MAX_REASON_CHARS: usize = 200;
 
-/// What could be read of a file.
-#[derive(Debug)]
-pub(crate) struct Reading {
-    pub(crate) header: Header,
-    /// The exchanges, in the order in which they began.
-    pub(crate) exchanges: Vec<Exchange>,
-    /// What stopped the reading before the end of the file.
-    pub(crate) damage: Option<CassetteError>,
-}
-
-/// Reads a file's bytes.
-///
-/// # Errors
-///
-/// When not even the first line can be understood.
-pub(crate) fn read(file: &Path, bytes: &[u8], max_bytes: u64) -> Result<Reading, CassetteError> {
+/// Reads a file's bytes. The exchanges come in the order in which they began.
+pub(crate) fn read(
+    file: &Path,
+    bytes: &[u8],
+    max_bytes: u64,
+) -> Result<(Header, Vec<Exchange>), CassetteError> {
     let mut reader = Reader {
         file: file.to_owned(),
         line: 0,
@@ -55,14 +45,10 @@ pub(crate) fn read(file: &Path, bytes: &[u8], max_bytes: u64) -> Result<Reading,
     };
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let header = reader.header(lines.next().unwrap_or_default())?;
-    let damage = reader.lines(lines).err();
+    reader.lines(lines)?;
     let mut exchanges = reader.exchanges;
     exchanges.sort_by_key(|exchange| exchange.number);
-    Ok(Reading {
-        header,
-        exchanges,
-        damage,
-    })
+    Ok((header, exchanges))
 }
 
 /// The beginning of the first line, in a form that every version of the format keeps.
