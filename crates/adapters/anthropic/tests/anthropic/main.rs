@@ -6,6 +6,8 @@
     reason = "a test tells what is wrong by a panic"
 )]
 
+#[path = "../../../wire/tests/http/asking.rs"]
+mod asking;
 mod caching;
 mod conformance;
 mod corpus;
@@ -21,16 +23,11 @@ mod shapes;
 mod streams;
 mod turns;
 
-use futures_util::TryStreamExt;
 use neuraxis_anthropic::{AnthropicClient, AnthropicConfig, Secret};
-use neuraxis_core::{
-    AssistantMessage, LlmError, Message, ModelRequest, Part, Reply, ReplyAssembler, ReplyPart,
-    ToolCall, ToolCallId,
-};
-use neuraxis_ports::LlmClient;
-use neuraxis_testkit::call_context;
+use neuraxis_core::{LlmError, ModelRequest, Reply};
 use serde_json::Value;
 
+use crate::asking::{json, respond, stream};
 use crate::loopback::{Loopback, Seen};
 use crate::shapes::answer;
 
@@ -49,40 +46,12 @@ fn client(server: &Loopback) -> AnthropicClient {
     AnthropicClient::new(config(server)).unwrap()
 }
 
-async fn respond(client: &AnthropicClient, request: &ModelRequest) -> Result<Reply, LlmError> {
-    let ctx = call_context();
-    promptly(client.respond(request, &ctx)).await
-}
-
-async fn stream(client: &AnthropicClient, request: &ModelRequest) -> Result<Reply, LlmError> {
-    promptly(async {
-        let ctx = call_context();
-        let mut deltas = client.stream_respond(request, &ctx).await?;
-        let mut assembler = ReplyAssembler::default();
-        while let Some(delta) = deltas.try_next().await? {
-            assembler.push(delta)?;
-        }
-        assembler.finish()
-    })
-    .await
-}
-
 /// What a whole and a streamed call come to.
 async fn both(client: &AnthropicClient, request: &ModelRequest) -> [Result<Reply, LlmError>; 2] {
     [
         respond(client, request).await,
         stream(client, request).await,
     ]
-}
-
-/// Waits for what must not hang, and lets no error pass that tells the key.
-async fn promptly<T>(call: impl Future<Output = Result<T, LlmError>>) -> Result<T, LlmError> {
-    let result = tokio::time::timeout(std::time::Duration::from_secs(20), call).await;
-    let result = result.expect("the call hangs");
-    if let Err(error) = &result {
-        assert!(!format!("{error:?}").contains("canary"), "{error:?}");
-    }
-    result
 }
 
 /// Returns what is sent for a request.
@@ -95,34 +64,7 @@ async fn sent(request: &ModelRequest, set_up: impl FnOnce(&mut AnthropicConfig))
     server.seen().remove(0)
 }
 
-fn json(seen: &Seen) -> Value {
-    serde_json::from_str(&seen.body).unwrap()
-}
-
 /// The body that is sent for a request.
 async fn body(request: &ModelRequest, set_up: impl FnOnce(&mut AnthropicConfig)) -> Value {
     json(&sent(request, set_up).await)
-}
-
-/// Turns a reply into the message that the loop keeps of it.
-fn message_of(reply: Reply) -> Message {
-    let mut number = 0;
-    let parts = reply.parts.into_iter().map(|part| match part {
-        ReplyPart::Text(part) => Part::Text(part),
-        ReplyPart::Reasoning(part) => Part::Reasoning(part),
-        ReplyPart::ToolCall(call) => {
-            number += 1;
-            Part::ToolCall(ToolCall {
-                id: ToolCallId::from_text(format!("loop-{number}")),
-                name: call.name,
-                arguments: call.arguments,
-                provider_id: call.provider_id,
-                state: call.state,
-            })
-        }
-    });
-    Message::Assistant(AssistantMessage {
-        parts: parts.collect(),
-        model: Some(reply.model),
-    })
 }

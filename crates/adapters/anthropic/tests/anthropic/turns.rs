@@ -8,9 +8,10 @@ use neuraxis_core::{
 use neuraxis_testkit::{messages, request_of, spec};
 use serde_json::{Value, json};
 
+use crate::asking::message_of;
 use crate::loopback::{Answer, Loopback};
 use crate::shapes::{answer, answer_with, call, content, message, redacted, text, thinking};
-use crate::{body, client, config, json, message_of, respond, stream};
+use crate::{body, client, config, json, respond, stream};
 
 /// A request that goes on after a reply with two calls, of which one failed.
 async fn after_calls(client: &AnthropicClient) -> ModelRequest {

@@ -1,42 +1,13 @@
 //! What is carried from turn to turn.
 
-use neuraxis_core::{
-    AssistantMessage, Message, ModelRequest, Part, Reply, ReplyPart, ToolCall, ToolCallId,
-};
+use neuraxis_core::{Message, ModelRequest};
 use neuraxis_openai::{Api, OpenAiClient};
 use neuraxis_testkit::{messages, request_of, spec};
-use serde_json::Value;
 
+use crate::asking::{json, message_of};
 use crate::loopback::{Answer, Loopback, Seen};
 use crate::shapes::{answer, call_item, output, reasoning_item};
 use crate::{client, config, respond, stream};
-
-/// Turns a reply into the message that the loop keeps of it.
-fn message_of(reply: Reply) -> Message {
-    let mut number = 0;
-    let parts = reply.parts.into_iter().map(|part| match part {
-        ReplyPart::Text(part) => Part::Text(part),
-        ReplyPart::Reasoning(part) => Part::Reasoning(part),
-        ReplyPart::ToolCall(call) => {
-            number += 1;
-            Part::ToolCall(ToolCall {
-                id: ToolCallId::from_text(format!("loop-{number}")),
-                name: call.name,
-                arguments: call.arguments,
-                provider_id: call.provider_id,
-                state: call.state,
-            })
-        }
-    });
-    Message::Assistant(AssistantMessage {
-        parts: parts.collect(),
-        model: Some(reply.model),
-    })
-}
-
-fn json(seen: &Seen) -> Value {
-    serde_json::from_str(&seen.body).unwrap()
-}
 
 /// What a request says of the conversation, as it was sent.
 fn conversation(seen: &Seen) -> &str {
