@@ -76,6 +76,7 @@ pub use neuraxis_restate::{AdminError, Registered, Restate, Worker, WorkerError}
 pub use neuraxis_sql::{Contents, OpenError};
 pub use neuraxis_tools::{Commands, CommandsHere};
 pub use neuraxis_web::{SearchConfig, WebConfig};
+pub use private_file::make_folder as make_private_folder;
 pub use prompts::{PromptConfig, Prompts};
 pub use providers::{Provider, ProviderConfig};
 pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownScope};

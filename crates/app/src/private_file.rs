@@ -77,8 +77,12 @@ pub(crate) fn others_may(_metadata: &Metadata, _forbidden: u32) -> bool {
     false
 }
 
-/// Makes a folder of the user's alone, if it is not there.
-pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+/// Makes a folder of the user's alone, and those above it, if they are not there.
+///
+/// # Errors
+///
+/// What the operating system said.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

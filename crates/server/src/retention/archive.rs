@@ -3,7 +3,7 @@
 //! Not for what such a file holds, which [`Sessions::export`](neuraxis::engine::Sessions::export) writes.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::uuid::Uuid;
 use neuraxis::engine::{SystemClock, UuidV7};
 use neuraxis::ports::{Clock, Ids};
+use neuraxis_app::make_private_folder;
 
 /// How old a file has to be that is not written whole before nobody can be at it any more.
 const LEFT_AFTER: Duration = Duration::from_secs(86_400);
@@ -30,7 +31,8 @@ impl Part {
     pub(super) async fn begin(folder: &Path) -> io::Result<Self> {
         let folder = folder.to_owned();
         blocking(move || {
-            make_folder(&folder)?;
+            // Whole conversations go there.
+            make_private_folder(&folder)?;
             // Another server may write the same session, and in a container has the same process id.
             let path = folder.join(format!(".{}.part", UuidV7.new_id()));
             let file = Arc::new(new_file(&path)?);
@@ -107,15 +109,6 @@ fn is_part(name: &OsStr) -> bool {
     let name = name.to_str().and_then(|name| name.strip_prefix('.'));
     let id = name.and_then(|name| name.strip_suffix(".part"));
     id.is_some_and(|id| Uuid::try_parse(id).is_ok())
-}
-
-/// Makes a folder for the user who runs the server alone: whole conversations go there.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 fn new_file(path: &Path) -> io::Result<File> {

@@ -1,12 +1,12 @@
 //! The line editor: history, completion, messages of several lines, and what Ctrl-C means at the prompt.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use neuraxis_app::make_private_folder;
 use rustyline::completion::Completer;
 use rustyline::config::Behavior;
 use rustyline::highlight::Highlighter;
@@ -139,7 +139,8 @@ impl Editor {
         let Some(file) = &self.history else {
             return;
         };
-        let kept = make_folder(file).and_then(|()| {
+        let made = file.parent().map_or(Ok(()), make_private_folder);
+        let kept = made.and_then(|()| {
             if file.exists() {
                 self.editor.load_history(file).map_err(io::Error::other)?;
             }
@@ -164,18 +165,6 @@ impl Editor {
             let _ = self.editor.append_history(file);
         }
     }
-}
-
-/// Makes the folder of a file, for its owner alone.
-fn make_folder(file: &Path) -> io::Result<()> {
-    let Some(folder) = file.parent() else {
-        return Ok(());
-    };
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 impl Words {
