@@ -106,10 +106,12 @@ impl Telemetry {
                     at: config.origin_around("telemetry.otlp.endpoint"),
                     what: error.to_string(),
                 })?;
+                let mut metrics = otlp.clone();
+                metrics.traces = false;
                 Some(Otlp {
                     otel,
                     place: shown(&otlp, environment),
-                    metrics_place: shown_metrics(&otlp, environment),
+                    metrics_place: shown(&metrics, environment),
                 })
             }
         };
@@ -259,6 +261,7 @@ impl OtlpEndpoint {
     }
 }
 
+/// Returns where spans go, or metrics where no spans are sent, and how.
 fn shown(otlp: &OtlpConfig, environment: &Environment) -> String {
     let endpoint = otlp.shown_endpoint(|name| environment.text(name).map(str::to_owned));
     let own = if otlp.traces {
@@ -267,12 +270,6 @@ fn shown(otlp: &OtlpConfig, environment: &Environment) -> String {
         otlp.metrics_protocol
     };
     format!("{endpoint} ({})", own.unwrap_or(otlp.protocol))
-}
-
-fn shown_metrics(otlp: &OtlpConfig, environment: &Environment) -> String {
-    let endpoint = otlp.shown_metrics_endpoint(|name| environment.text(name).map(str::to_owned));
-    let protocol = otlp.metrics_protocol.unwrap_or(otlp.protocol);
-    format!("{endpoint} ({protocol})")
 }
 
 fn lost(what: &str, place: &str, delivery: Delivery) -> Option<String> {

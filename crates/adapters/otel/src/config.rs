@@ -130,26 +130,13 @@ impl OtlpConfig {
     /// Returns where spans go, or metrics where no spans are sent, without what may be secret in it.
     #[must_use]
     pub fn shown_endpoint(&self, variable: impl Fn(&str) -> Option<String>) -> String {
-        match self.traces {
-            true => self.shown(Signal::Traces, variable),
-            false => self.shown(Signal::Metrics, variable),
-        }
-    }
-
-    /// Returns where metrics go, without what may be secret in it.
-    #[must_use]
-    pub fn shown_metrics_endpoint(&self, variable: impl Fn(&str) -> Option<String>) -> String {
-        self.shown(Signal::Metrics, variable)
-    }
-
-    fn shown(&self, signal: Signal, variable: impl Fn(&str) -> Option<String>) -> String {
-        let (own, name, protocol) = match signal {
-            Signal::Traces => (
+        let (own, name, protocol) = match self.traces {
+            true => (
                 &self.traces_endpoint,
                 "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
                 self.traces_protocol,
             ),
-            Signal::Metrics => (
+            false => (
                 &self.metrics_endpoint,
                 "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
                 self.metrics_protocol,
