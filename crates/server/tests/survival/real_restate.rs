@@ -3,9 +3,6 @@
 
 use std::time::Duration;
 
-use neuraxis::core::RunStatus;
-use neuraxis::ports::SessionIndex as _;
-
 use crate::approvals::{approval, asks_first};
 use crate::fleet::Fleet;
 use crate::model::Hold;
@@ -152,11 +149,7 @@ async fn a_call_that_is_approved_while_no_worker_lives_runs_once_there_is_one() 
     let client = server.ask();
     client.hears("waiting").await;
     let run = fleet.run().await;
-    until("the run is put aside", async || {
-        let run = world.store.run(run).await.unwrap();
-        run.status == RunStatus::Waiting && run.leased_until.is_none()
-    })
-    .await;
+    world.put_aside(run).await;
     worker.kill().await;
     let asked = approval(world, run, "unused").await;
     let decided = server.decide(run, &asked).await;

@@ -73,11 +73,7 @@ async fn a_turn_is_driven_though_the_run_before_it_waited_and_was_ended_by_no_wo
     let client = server.ask();
     client.hears("waiting").await;
     let run = fleet.run().await;
-    until("the run is put aside", async || {
-        let run = world.store.run(run).await.unwrap();
-        run.status == RunStatus::Waiting && run.leased_until.is_none()
-    })
-    .await;
+    world.put_aside(run).await;
     // As a command does, which drives runs itself.
     let command = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(ScriptedModel::new()))

@@ -214,11 +214,7 @@ async fn a_call_that_is_approved_while_nothing_lives_runs_once_all_is_back() {
     let client = server.ask();
     client.hears("waiting").await;
     let run = fleet.run().await;
-    until("the run is put aside", async || {
-        let run = world.store.run(run).await.unwrap();
-        run.status == RunStatus::Waiting && run.leased_until.is_none()
-    })
-    .await;
+    world.put_aside(run).await;
     worker.kill().await;
     server.kill().await;
     let told = client.told().await;

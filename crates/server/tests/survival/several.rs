@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use neuraxis::core::RunStatus;
 use neuraxis::ports::SessionIndex as _;
 use serde_json::{Value, json};
 
@@ -99,11 +98,7 @@ async fn what_one_server_asks_is_decided_at_another_also_when_the_first_is_dead(
     let client = first.ask();
     client.hears("waiting").await;
     let run = world.run().await.unwrap();
-    until("the run is put aside", async || {
-        let run = world.store.run(run).await.unwrap();
-        run.status == RunStatus::Waiting && run.leased_until.is_none()
-    })
-    .await;
+    world.put_aside(run).await;
     first.kill().await;
     let asked = approval(&world, run, "unused").await;
     let decided = second.decide(run, &asked).await;

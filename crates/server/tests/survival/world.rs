@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuraxis::Orchestrator;
-use neuraxis::core::{ApprovalDecided, EffectId, Record, Role, RunId, Seq};
+use neuraxis::core::{ApprovalDecided, EffectId, Record, Role, RunId, RunStatus, Seq};
 use neuraxis::engine::ApprovalKey;
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{RunLog as _, SessionIndex as _};
@@ -334,6 +334,15 @@ impl World {
         until("the run ends", async || {
             let run = self.store.run(run).await.unwrap();
             run.ended_at.is_some()
+        })
+        .await;
+    }
+
+    /// Waits until the run waits for somebody and nobody drives it.
+    pub(crate) async fn put_aside(&self, run: RunId) {
+        until("the run is put aside", async || {
+            let run = self.store.run(run).await.unwrap();
+            run.status == RunStatus::Waiting && run.leased_until.is_none()
         })
         .await;
     }
