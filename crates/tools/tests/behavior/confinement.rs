@@ -91,8 +91,6 @@ mod on_unix {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::os::unix::net::UnixListener;
     use std::process::Command;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     use tokio::time::timeout;
@@ -196,24 +194,7 @@ mod on_unix {
     #[tokio::test]
     async fn a_folder_swapped_for_a_symlink_at_any_moment_does_not_lead_out() {
         let project = Project::with(&[("folder/outside.txt", "inside")]);
-        symlink("..", project.path("link")).unwrap();
-        let [folder, link, aside] = ["folder", "link", "aside"].map(|name| project.path(name));
-        let done = Arc::new(AtomicBool::new(false));
-        let swapping = std::thread::spawn({
-            let done = Arc::clone(&done);
-            move || {
-                while !done.load(Ordering::Relaxed) {
-                    for (from, to) in [
-                        (&folder, &aside),
-                        (&link, &folder),
-                        (&folder, &link),
-                        (&aside, &folder),
-                    ] {
-                        fs::rename(from, to).unwrap();
-                    }
-                }
-            }
-        });
+        let swapping = project.swapping();
         for _ in 0..300 {
             let read = json!({ "path": "folder/outside.txt" });
             if let Ok(read) = call(project.tool("read_file"), read, context()).await {
@@ -224,8 +205,7 @@ mod on_unix {
                 .await;
             assert_eq!(search["total_hits"], 0);
         }
-        done.store(true, Ordering::Relaxed);
-        swapping.join().unwrap();
+        swapping.stop();
     }
 
     #[tokio::test]

@@ -2,7 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+#[cfg(unix)]
+use std::thread::JoinHandle;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
@@ -144,6 +148,28 @@ impl Project {
         fs::write(path, content).unwrap();
     }
 
+    /// Swaps `folder` for a link that leads out, over and over until [`Swapping::stop`].
+    #[cfg(unix)]
+    pub(crate) fn swapping(&self) -> Swapping {
+        std::os::unix::fs::symlink("..", self.path("link")).unwrap();
+        let [folder, link, aside] = ["folder", "link", "aside"].map(|name| self.path(name));
+        let done = Arc::new(AtomicBool::new(false));
+        let is_done = Arc::clone(&done);
+        let thread = std::thread::spawn(move || {
+            while !is_done.load(Ordering::Relaxed) {
+                for (from, to) in [
+                    (&folder, &aside),
+                    (&link, &folder),
+                    (&folder, &link),
+                    (&aside, &folder),
+                ] {
+                    fs::rename(from, to).unwrap();
+                }
+            }
+        });
+        Swapping { done, thread }
+    }
+
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.world.path().join("project").join(path)
     }
@@ -163,5 +189,20 @@ impl Project {
             .await
             .unwrap_err()
             .message
+    }
+}
+
+/// A folder that is swapped for a link at any moment.
+#[cfg(unix)]
+pub(crate) struct Swapping {
+    done: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+#[cfg(unix)]
+impl Swapping {
+    pub(crate) fn stop(self) {
+        self.done.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
     }
 }

@@ -214,8 +214,6 @@ async fn no_more_is_written_than_one_call_may() {
 mod on_unix {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::process::Command;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
     use crate::support::{call, context};
@@ -267,24 +265,7 @@ mod on_unix {
     #[tokio::test]
     async fn a_folder_swapped_for_a_symlink_at_any_moment_does_not_lead_a_write_out() {
         let project = Project::with(&[("folder/outside.txt", "inside")]);
-        symlink("..", project.path("link")).unwrap();
-        let [folder, link, aside] = ["folder", "link", "aside"].map(|name| project.path(name));
-        let done = Arc::new(AtomicBool::new(false));
-        let swapping = std::thread::spawn({
-            let done = Arc::clone(&done);
-            move || {
-                while !done.load(Ordering::Relaxed) {
-                    for (from, to) in [
-                        (&folder, &aside),
-                        (&link, &folder),
-                        (&folder, &link),
-                        (&aside, &folder),
-                    ] {
-                        fs::rename(from, to).unwrap();
-                    }
-                }
-            }
-        });
+        let swapping = project.swapping();
         for number in 0..300 {
             let write =
                 json!({ "path": "folder/outside.txt", "content": format!("written {number}") });
@@ -293,8 +274,7 @@ mod on_unix {
             let outside = fs::read_to_string(project.path("../outside.txt")).unwrap();
             assert_eq!(outside, "SECRET outside\n");
         }
-        done.store(true, Ordering::Relaxed);
-        swapping.join().unwrap();
+        swapping.stop();
     }
 
     #[tokio::test]
