@@ -2,6 +2,8 @@
 //!
 //! The exact bytes matter (they are hashed, shown for approval and sent again), so they are never re-encoded.
 
+mod layout;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +14,8 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::ids::{InvalidId, serialize_as_text};
+
+pub use layout::laid_out_json;
 
 /// A text that is, or claims to be, JSON. Model output may be anything; [`JsonText::is_valid`] tells.
 ///

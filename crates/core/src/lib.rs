@@ -113,7 +113,7 @@ pub use input::{
     ModelFailed, ModelReplied, NextAttempt, Recheck, Resumed, Stamp, Steered, ToolFinished, Vetted,
     Vetting,
 };
-pub use json::{ContentHash, JsonText, without_fence};
+pub use json::{ContentHash, JsonText, laid_out_json, without_fence};
 pub use limits::{AgentLimits, Limits, MicroUsd};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
 pub use log::{

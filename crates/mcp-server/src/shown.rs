@@ -4,7 +4,7 @@
 //! character that leaves no mark, changes how others look or runs from right to left is written as an escape of JSON, and
 //! each line is indented, which Markdown leaves alone.
 
-use serde_json::value::RawValue;
+use neuraxis_core::laid_out_json;
 
 /// The most characters of somebody's words within a line of ours.
 const MAX_WORDS_CHARS: usize = 300;
@@ -40,84 +40,8 @@ fn line(text: &str) -> String {
 /// Lays JSON out on indented lines. Every value is there, in its order, also one whose key comes twice; letters that were
 /// written as escapes for no reason are written as letters. What is no JSON comes back as one line.
 pub(crate) fn laid_out(json: &str) -> String {
-    if serde_json::from_str::<&RawValue>(json).is_err() {
-        return format!("{MARGIN}{}", escaped(&json.replace(['\r', '\n'], " ")));
-    }
-    let mut layout = Layout {
-        text: MARGIN.to_owned(),
-        ..Layout::default()
-    };
-    let mut rest = json.chars();
-    while let Some(letter) = rest.next() {
-        layout.take(letter, &mut rest);
-    }
-    layout.text
-}
-
-#[derive(Default)]
-struct Layout {
-    text: String,
-    depth: usize,
-    /// Something was opened and holds nothing so far.
-    is_fresh: bool,
-}
-
-impl Layout {
-    fn take(&mut self, letter: char, rest: &mut std::str::Chars<'_>) {
-        match letter {
-            letter if letter.is_ascii_whitespace() => {}
-            '}' | ']' => {
-                self.depth = self.depth.saturating_sub(1);
-                if !std::mem::take(&mut self.is_fresh) {
-                    self.line();
-                }
-                self.text.push(letter);
-            }
-            ',' => {
-                self.text.push(',');
-                self.line();
-            }
-            ':' => self.text.push_str(": "),
-            letter => {
-                if std::mem::take(&mut self.is_fresh) {
-                    self.line();
-                }
-                match letter {
-                    '"' => self.string(rest),
-                    '{' | '[' => {
-                        self.text.push(letter);
-                        self.depth += 1;
-                        self.is_fresh = true;
-                    }
-                    letter => self.text.push(letter),
-                }
-            }
-        }
-    }
-
-    fn line(&mut self) {
-        self.text.push('\n');
-        self.text.push_str(MARGIN);
-        self.text.push_str(&"  ".repeat(self.depth));
-    }
-
-    /// Takes a string over, from after its opening quote.
-    fn string(&mut self, rest: &mut std::str::Chars<'_>) {
-        let mut token = String::from('"');
-        let mut is_escaped = false;
-        for letter in rest.by_ref() {
-            token.push(letter);
-            match letter {
-                _ if is_escaped => is_escaped = false,
-                '\\' => is_escaped = true,
-                '"' => break,
-                _ => {}
-            }
-        }
-        let decoded = serde_json::from_str::<String>(&token);
-        let plain = decoded.and_then(|text| serde_json::to_string(&text));
-        self.text.push_str(&escaped(&plain.unwrap_or(token)));
-    }
+    let laid_out = laid_out_json(json, MARGIN, escaped);
+    laid_out.unwrap_or_else(|| format!("{MARGIN}{}", escaped(&json.replace(['\r', '\n'], " "))))
 }
 
 /// Writes what hides as escapes of JSON.

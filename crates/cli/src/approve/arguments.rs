@@ -1,33 +1,14 @@
 //! Arguments as a person reads them: whole, a line a value, and nothing that hides.
 
+use neuraxis::core::laid_out_json;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::harmless::plain_to_see;
 
 /// Lays JSON out on lines. Every value is there, in its order, also one whose key comes twice; letters that were written
 /// as escapes are written as letters. What is no JSON comes back as it is.
 pub(super) fn laid_out(json: &str) -> String {
-    if serde_json::from_str::<&RawValue>(json).is_err() {
-        return plain_to_see(json);
-    }
-    let mut out = Layout::default();
-    let mut rest = json.chars();
-    while let Some(letter) = rest.next() {
-        match letter {
-            '"' => out.string(&mut rest),
-            '{' | '[' => out.open(letter),
-            '}' | ']' => out.close(letter),
-            ',' => {
-                out.text.push(',');
-                out.line();
-            }
-            ':' => out.text.push_str(": "),
-            letter if letter.is_ascii_whitespace() => {}
-            letter => out.value(letter),
-        }
-    }
-    out.text
+    laid_out_json(json, "", plain_to_see).unwrap_or_else(|| plain_to_see(json))
 }
 
 /// Lays JSON out for an editor: it means the same, and what hides is written as an escape.
@@ -71,67 +52,6 @@ fn escaped(json: &str) -> String {
         }
     }
     text
-}
-
-#[derive(Default)]
-struct Layout {
-    text: String,
-    depth: usize,
-    /// Something was opened and holds nothing so far.
-    is_fresh: bool,
-}
-
-impl Layout {
-    fn line(&mut self) {
-        self.text.push('\n');
-        self.text.push_str(&"  ".repeat(self.depth));
-    }
-
-    /// Breaks the line after an opening bracket, now that it holds something.
-    fn begin(&mut self) {
-        if std::mem::take(&mut self.is_fresh) {
-            self.line();
-        }
-    }
-
-    fn open(&mut self, bracket: char) {
-        self.begin();
-        self.text.push(bracket);
-        self.depth += 1;
-        self.is_fresh = true;
-    }
-
-    fn close(&mut self, bracket: char) {
-        self.depth = self.depth.saturating_sub(1);
-        if !std::mem::take(&mut self.is_fresh) {
-            self.line();
-        }
-        self.text.push(bracket);
-    }
-
-    fn value(&mut self, letter: char) {
-        self.begin();
-        self.text.push(letter);
-    }
-
-    /// Takes a string over, from after its opening quote.
-    fn string(&mut self, rest: &mut std::str::Chars<'_>) {
-        self.begin();
-        let mut token = String::from('"');
-        let mut is_escaped = false;
-        for letter in rest.by_ref() {
-            token.push(letter);
-            match letter {
-                _ if is_escaped => is_escaped = false,
-                '\\' => is_escaped = true,
-                '"' => break,
-                _ => {}
-            }
-        }
-        let decoded = serde_json::from_str::<String>(&token);
-        let plain = decoded.and_then(|text| serde_json::to_string(&text));
-        self.text.push_str(&plain_to_see(&plain.unwrap_or(token)));
-    }
 }
 
 #[cfg(test)]
