@@ -1,13 +1,7 @@
 //! `neuraxis ask --attach` end to end.
 
-use crate::machine::{Done, Machine};
+use crate::machine::Machine;
 use crate::scripted::{Scripted, Turn};
-
-/// Runs a command with the key that the model wants.
-fn run<'a>(machine: &Machine, arguments: impl IntoIterator<Item = &'a str>) -> Done {
-    let mut command = machine.command(arguments);
-    command.env("MY_KEY", "k").output().unwrap().into()
-}
 
 /// The beginning of an image.
 pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
@@ -32,7 +26,7 @@ fn files_are_sent_with_the_question_by_what_they_hold_and_stay_in_the_session() 
         "notes.md",
         "What is it?",
     ];
-    assert_eq!(run(&machine, asked).stdout_of(0), "A cat.\n");
+    assert_eq!(machine.run_with_key(asked).stdout_of(0), "A cat.\n");
     let parts = model.parts();
     assert_eq!(parts.as_array().unwrap().len(), 3, "{parts}");
     assert_eq!(parts[0]["text"], "What is it?");
@@ -45,7 +39,7 @@ fn files_are_sent_with_the_question_by_what_they_hold_and_stay_in_the_session() 
         "\n\n[file notes.md]\nIt was dark.\n\n[end of file notes.md]"
     );
     let show = ["sessions", "show", "s", "--set", "store.url=sqlite://s.db"];
-    let shown = run(&machine, show).stdout_of(0);
+    let shown = machine.run_with_key(show).stdout_of(0);
     assert!(shown.contains("[image/png, 16 bytes]"), "{shown}");
     assert!(!shown.contains("iVBORw0KGgo"), "{shown}");
 }
@@ -78,7 +72,7 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
         ),
         ("empty.txt", "it is empty", "at most 7 MiB"),
     ] {
-        let done = run(&machine, ["ask", "--attach", file, "What is it?"]);
+        let done = machine.run_with_key(["ask", "--attach", file, "What is it?"]);
         assert_eq!(done.code, Some(2), "{done:?}");
         assert!(done.stderr.contains(why), "{}", done.stderr);
         assert!(done.stderr.contains(hint), "{}", done.stderr);
@@ -90,7 +84,7 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
 fn a_file_that_has_no_form_at_the_model_is_refused_by_name_before_a_run_begins() {
     let model = Scripted::start([]);
     let machine = model.machine().with_file("paper.pdf", "%PDF-1.7\n");
-    let done = run(&machine, ["ask", "--attach", "paper.pdf", "What is it?"]);
+    let done = machine.run_with_key(["ask", "--attach", "paper.pdf", "What is it?"]);
     assert_eq!(done.code, Some(2), "{done:?}");
     assert_eq!(model.asked(), 0);
     for said in [

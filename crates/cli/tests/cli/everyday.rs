@@ -5,11 +5,6 @@ use std::process::Stdio;
 use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 
-fn run(machine: &Machine, arguments: &[&str]) -> Done {
-    let mut command = machine.command(arguments);
-    command.env("MY_KEY", "k").output().unwrap().into()
-}
-
 fn chat(machine: &Machine, arguments: &[&str], lines: &str) -> Done {
     let input = machine.root().join("lines");
     std::fs::write(&input, lines).unwrap();
@@ -24,7 +19,9 @@ fn chat(machine: &Machine, arguments: &[&str], lines: &str) -> Done {
 fn another_model_of_the_provider_answers_and_a_role_as_far_as_policy_allows() {
     let model = Scripted::start([Turn::Says(&["One."]), Turn::Says(&["Two."])]);
     let machine = model.machine();
-    run(&machine, &["-m", "gpt-other", "Who are you?"]).stdout_of(0);
+    machine
+        .run_with_key(["-m", "gpt-other", "Who are you?"])
+        .stdout_of(0);
     assert_eq!(model.asked_for(), "gpt-other");
     let more = [
         "--set",
@@ -41,13 +38,13 @@ fn another_model_of_the_provider_answers_and_a_role_as_far_as_policy_allows() {
     let more = [&more[..], &[&address]].concat();
     let coding =
         |mode: &'static str| [&more[..], &["-m", "coding", "--mode", mode, "Hi there"]].concat();
-    run(&machine, &coding("moderate")).stdout_of(0);
+    machine.run_with_key(coding("moderate")).stdout_of(0);
     assert_eq!(model.asked_for(), "coder");
     let restricted = [
         &["--set", "modes.conservative.roles=[\"reasoning\"]"],
         &coding("conservative")[..],
     ];
-    let complaint = run(&machine, &restricted.concat()).complaint(2);
+    let complaint = machine.run_with_key(restricted.concat()).complaint(2);
     assert!(
         complaint.contains("policy does not allow role coding"),
         "{complaint}"
@@ -68,18 +65,24 @@ fn a_model_that_nobody_has_is_refused_with_what_to_do() {
 fn the_last_session_goes_on_and_ids_are_told_by_their_ends() {
     let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 4));
     let machine = model.machine();
-    run(&machine, &["I live in Oslo."]).stdout_of(0);
-    run(&machine, &["Another session."]).stdout_of(0);
-    run(&machine, &["-c", "And here?"]).stdout_of(0);
+    machine.run_with_key(["I live in Oslo."]).stdout_of(0);
+    machine.run_with_key(["Another session."]).stdout_of(0);
+    machine.run_with_key(["-c", "And here?"]).stdout_of(0);
     assert_eq!(model.heard(), ["Another session.", "And here?"]);
-    let list = run(&machine, &["sessions", "list", "--format", "json"]).stdout_of(0);
+    let list = machine
+        .run_with_key(["sessions", "list", "--format", "json"])
+        .stdout_of(0);
     let list: Vec<serde_json::Value> = serde_json::from_str(&list).unwrap();
     let oslo = list[1]["id"].as_str().unwrap();
-    run(&machine, &["ask", "--session", &oslo[28..], "And now?"]).stdout_of(0);
+    machine
+        .run_with_key(["ask", "--session", &oslo[28..], "And now?"])
+        .stdout_of(0);
     assert_eq!(model.heard(), ["I live in Oslo.", "And now?"]);
-    let shown = run(&machine, &["runs", "show", "last"]).stdout_of(0);
+    let shown = machine.run_with_key(["runs", "show", "last"]).stdout_of(0);
     assert!(shown.contains("And now?"), "{shown}");
-    let shown = run(&machine, &["sessions", "show", "last"]).stdout_of(0);
+    let shown = machine
+        .run_with_key(["sessions", "show", "last"])
+        .stdout_of(0);
     assert!(shown.contains("Oslo"), "{shown}");
 }
 
@@ -113,7 +116,7 @@ fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_
         ("exploratory", "moderate*"),
     ] {
         let asked = ["ask", "--channel", "code_task", "--mode", mode, "Hello?"];
-        run(&machine, &asked).stdout_of(0);
+        machine.run_with_key(asked).stdout_of(0);
         let done = chat(&machine, &["-c"], "/channel\n/mode\n");
         assert_eq!(
             done.stderr.contains("--mode exploratory goes on as it was"),
@@ -125,7 +128,7 @@ fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_
         assert!(seen.contains(expected), "{seen}");
     }
     for noted in [true, false] {
-        let done = run(&machine, &["ask", "-c", "And now?"]);
+        let done = machine.run_with_key(["ask", "-c", "And now?"]);
         let note = "the session's last run was asked with --channel code_task, and this one is not";
         assert_eq!(done.stderr.contains(note), noted, "{done:?}");
         done.stdout_of(0);
@@ -163,7 +166,9 @@ fn whoever_comes_back_sees_the_last_exchange() {
 
     let model = Scripted::start([Turn::Says(&["Noted: Oslo."])]);
     let machine = model.machine();
-    run(&machine, &["ask", "--session", "trip", "I live in Oslo."]).stdout_of(0);
+    machine
+        .run_with_key(["ask", "--session", "trip", "I live in Oslo."])
+        .stdout_of(0);
     let mut command = machine.command(["chat", "-c"]);
     command
         .env("TERM", "dumb")
@@ -211,7 +216,7 @@ fn whoever_leaves_after_an_undo_is_told_how_to_go_on_without_what_was_taken_back
         let mut words: Vec<&str> = command.split_whitespace().collect();
         assert_eq!(words.pop(), Some("TEXT"), "{told}");
         words.push("third");
-        run(&machine, &words).stdout_of(0);
+        machine.run_with_key(words).stdout_of(0);
         assert_eq!(model.heard(), ["first", "third"]);
     }
 }
@@ -238,7 +243,7 @@ fn what_was_said_is_taken_back_asked_again_shown_and_written() {
     );
     assert!(done.stdout.contains("model call"), "{done:?}");
     // What was said stays where it was said.
-    let shown = run(&machine, &["sessions", "show", "s"]).stdout_of(0);
+    let shown = machine.run_with_key(["sessions", "show", "s"]).stdout_of(0);
     assert!(shown.contains("first") && shown.contains("One."), "{shown}");
 }
 

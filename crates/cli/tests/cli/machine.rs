@@ -154,6 +154,15 @@ impl Machine {
         self.command(arguments).output().unwrap().into()
     }
 
+    /// Runs a command with the key that a scripted model wants.
+    pub(crate) fn run_with_key<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Done {
+        let mut command = self.command(arguments);
+        command.env("MY_KEY", "k").output().unwrap().into()
+    }
+
     /// Runs a command that reads a text from standard input.
     pub(crate) fn run_with_input<S: AsRef<OsStr>>(
         &self,

@@ -20,11 +20,6 @@ fn with_input(machine: &Machine, arguments: &[&str], input: &str) -> Done {
     command.stdin(input).output().unwrap().into()
 }
 
-fn with_key(machine: &Machine, words: &[&str]) -> Done {
-    let mut command = machine.command(words);
-    command.env("MY_KEY", "k").output().unwrap().into()
-}
-
 fn answering() -> Scripted {
     Scripted::start(std::iter::repeat_n(Turn::Says(&["Done."]), 20))
 }
@@ -36,7 +31,9 @@ fn a_prompt_is_asked_by_its_name_and_words_go_into_its_places() {
         .machine()
         .with_private("config/neuraxis/neuraxis.toml", SECTION);
     let machine = with_prompt(machine, "review", "# Review\nReview this change.");
-    with_key(&machine, &["-p", "greet", "Ada", "old Dutch"]).stdout_of(0);
+    machine
+        .run_with_key(["-p", "greet", "Ada", "old Dutch"])
+        .stdout_of(0);
     assert_eq!(model.heard(), ["Greet Ada in old Dutch."]);
 
     with_input(&machine, &["-p", "review", "only", "errors"], "+ a line\n").stdout_of(0);
@@ -47,7 +44,7 @@ fn a_prompt_is_asked_by_its_name_and_words_go_into_its_places() {
     );
     assert!(heard.contains("+ a line"), "{heard}");
 
-    let told = with_key(&machine, &["-p", "revuew"]).complaint(2);
+    let told = machine.run_with_key(["-p", "revuew"]).complaint(2);
     assert!(told.contains("did you mean review?"), "{told}");
     assert_eq!(model.asked(), 2);
 }

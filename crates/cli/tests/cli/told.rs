@@ -2,22 +2,19 @@
 
 use sqlx::Connection;
 
-use crate::machine::{Done, Machine};
+use crate::machine::Machine;
 use crate::scripted::{Scripted, Turn};
 use crate::sessions::{tamper, used_machine};
 
 const STORE: [&str; 2] = ["--set", "store.url=sqlite://sessions.db"];
 
-fn with_key(machine: &Machine, arguments: &[&str]) -> Done {
-    let mut command = machine.command(arguments);
-    command.env("MY_KEY", "k").output().unwrap().into()
-}
-
 #[test]
 fn an_empty_answer_is_no_answer() {
     for format in ["text", "json", "events"] {
         let model = Scripted::start([Turn::Says(&[""])]);
-        let done = with_key(&model.machine(), &["ask", "--format", format, "Well?"]);
+        let done = model
+            .machine()
+            .run_with_key(["ask", "--format", format, "Well?"]);
         assert_eq!(done.code, Some(1), "{done:?}");
         let told = "the model ended without an answer: its reply is empty";
         assert!(done.stderr.contains(told), "{done:?}");
@@ -28,7 +25,7 @@ fn an_empty_answer_is_no_answer() {
 #[test]
 fn an_answer_that_was_cut_is_followed_by_a_warning() {
     let model = Scripted::start([Turn::IsCut("Once upon a")]);
-    let done = with_key(&model.machine(), &["ask", "A story?"]);
+    let done = model.machine().run_with_key(["ask", "A story?"]);
     assert_eq!(
         done.stderr,
         "warning: the answer was cut: the model reached its limit after 3 tokens (the model server's own, or \
@@ -41,11 +38,11 @@ fn an_answer_that_was_cut_is_followed_by_a_warning() {
 fn an_answer_of_which_the_provider_withheld_the_rest_is_followed_by_a_warning() {
     let model = Scripted::start([Turn::IsWithheld("Once upon a"), Turn::IsWithheld("")]);
     let machine = model.machine();
-    let done = with_key(&machine, &["ask", "A story?"]);
+    let done = machine.run_with_key(["ask", "A story?"]);
     let told = "warning: the answer was cut: the provider's content filter withheld the rest of it";
     assert!(done.stderr.starts_with(told), "{done:?}");
     assert_eq!(done.stdout_of(0), "Once upon a\n");
-    let nothing = with_key(&machine, &["ask", "A story?"]).stderr;
+    let nothing = machine.run_with_key(["ask", "A story?"]).stderr;
     assert!(nothing.contains("withheld the answer"), "{nothing}");
     assert!(!nothing.contains("the rest of it"), "{nothing}");
 }
@@ -53,7 +50,7 @@ fn an_answer_of_which_the_provider_withheld_the_rest_is_followed_by_a_warning() 
 #[test]
 fn an_answer_in_which_the_model_refuses_is_followed_by_a_warning_of_no_filter() {
     let model = Scripted::start([Turn::Refuses("I can't help with that.")]);
-    let done = with_key(&model.machine(), &["ask", "A lock?"]);
+    let done = model.machine().run_with_key(["ask", "A lock?"]);
     assert_eq!(
         done.stderr,
         "warning: the model refused to answer; put the request in other words\n"
@@ -68,11 +65,11 @@ fn an_answer_that_is_a_call_written_as_text_is_followed_by_a_warning() {
         Turn::Says(&["It looks so:\n```\n<tool_call>\n```"]),
     ]);
     let machine = model.machine();
-    let done = with_key(&machine, &["ask", "6 * 7?"]);
+    let done = machine.run_with_key(["ask", "6 * 7?"]);
     let told = "warning: the answer holds a tool call written as text, which was not run";
     assert!(done.stderr.starts_with(told), "{done:?}");
     assert!(done.stdout_of(0).contains("<tool_call>"));
-    let done = with_key(&machine, &["ask", "How is a tool called?"]);
+    let done = machine.run_with_key(["ask", "How is a tool called?"]);
     assert_eq!(done.stderr, "");
 }
 
@@ -192,7 +189,7 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
     let machine = model.machine();
     let file = std::fs::read_to_string(machine.path("neuraxis.toml")).unwrap_or_default();
     let machine = machine.with_file("neuraxis.toml", format!("{file}\n{UNTRUSTED}"));
-    let done = with_key(&machine, &["ask", "--channel", "code_task", "Write."]);
+    let done = machine.run_with_key(["ask", "--channel", "code_task", "Write."]);
     // Wherever its lines are broken.
     let stderr = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
@@ -257,7 +254,10 @@ fn a_limit_is_named_and_a_last_answer_promised_only_where_there_is_one() {
     let limited = |limit: &str| {
         let model = turns();
         let set = format!("modes.moderate.{limit}=1");
-        with_key(&model.machine(), &["ask", "--set", &set, "Well?"]).stderr
+        model
+            .machine()
+            .run_with_key(["ask", "--set", &set, "Well?"])
+            .stderr
     };
     let told = limited("max_turns");
     assert!(
