@@ -15,6 +15,7 @@ mod mcp;
 pub(crate) mod models;
 mod named;
 mod origin;
+mod own_files;
 mod position;
 mod prices;
 mod project;
@@ -32,7 +33,6 @@ use std::path::{Path, PathBuf};
 
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{Role, ToolName};
-use neuraxis_tools::OwnFiles;
 use neuraxis_web::WebConfig;
 
 pub use change::Change;
@@ -58,11 +58,7 @@ pub use telemetry::{JsonLinesSection, OtlpSection, Pattern, TelemetryConfig};
 use crate::approval_key;
 use crate::environment::Environment;
 use crate::prompts::PromptConfig;
-use crate::server_keys::ServerKeyFile;
 use crate::trust::FolderRules;
-
-/// What SQLite appends to the name of a database for the files that belong to it.
-const DATABASE_FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// The configuration in force.
 #[derive(Debug, Clone)]
@@ -309,82 +305,6 @@ impl Config {
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
-    }
-
-    /// Returns the files of this program itself, which no tool may get at: those that hold keys, those of the store and
-    /// its log, those of the configuration, whether they are there yet or not, and what else it keeps of the user. They are
-    /// added to those that are known.
-    pub(crate) fn own_files(&self, environment: &Environment, known: OwnFiles) -> OwnFiles {
-        let mut own = known;
-        let models = self.models.values();
-        for file in models.filter_map(|model| model.api_key_file.as_ref()) {
-            own = own.secret(environment.working_dir().join(file));
-        }
-        let servers = self.mcp.servers.values();
-        for file in servers.filter_map(|server| server.token_file.as_ref()) {
-            own = own.secret(environment.working_dir().join(file));
-        }
-        if let Some(file) = approval_key::file(self, environment) {
-            own = own.secret(file);
-        }
-        if let Some(tls) = &self.server.tls {
-            own = own.secret(environment.working_dir().join(&tls.key));
-        }
-        if let Some(file) = ServerKeyFile::of(self, environment) {
-            own = own.secret(file.path());
-        }
-        own = self
-            .store
-            .key_files(environment)
-            .into_iter()
-            .fold(own, OwnFiles::secret);
-        let database = self.store.database();
-        if let Some(file) = database.file() {
-            // SQLite keeps what belongs to a database beside the file itself, and not beside a symlink to it.
-            let real = file.canonicalize().ok();
-            for file in std::iter::once(file).chain(real) {
-                for ending in DATABASE_FILES {
-                    let mut name = file.clone().into_os_string();
-                    name.push(ending);
-                    own = own.store(PathBuf::from(name));
-                }
-            }
-        }
-        if let Some(archive) = &self.store.archive {
-            own = own.store(environment.working_dir().join(archive));
-        }
-        if let Some(log) = database.log {
-            own = own.store(log.folder);
-        }
-        if let Some(lines) = &self.telemetry.json_lines {
-            own = own.store(lines.path.clone());
-            for number in 1..=lines.files {
-                let mut older = lines.path.clone().into_os_string();
-                older.push(format!(".{number}"));
-                own = own.store(PathBuf::from(older));
-            }
-        }
-        own = environment
-            .data_dir()
-            .into_iter()
-            .fold(own, OwnFiles::store);
-        own = environment
-            .chat_history()
-            .into_iter()
-            .fold(own, OwnFiles::secret);
-        let named = self
-            .models
-            .values()
-            .filter_map(|model| model.provider.file());
-        let named = named.map(|file| environment.working_dir().join(file));
-        let named = named.chain(self.price_list.file().map(Path::to_owned));
-        own = named.fold(own, OwnFiles::governing);
-        let places = environment.config_dir().into_iter();
-        let places = places.chain([environment.working_dir()]);
-        let places = places.map(|folder| folder.join(read::FILE_NAME));
-        let read = self.files.iter();
-        let read = read.map(|file| environment.working_dir().join(file));
-        places.chain(read).fold(own, OwnFiles::governing)
     }
 
     /// Returns where the value of a key, given by its dotted path, comes from.
