@@ -107,11 +107,10 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(file) => Sources::default().with_file(file),
         None => Sources::default(),
     };
+    let config = Config::load(&environment, &sources)?;
     if let Some(Command::Keys(command)) = &arguments.command {
-        let config = Config::load(&environment, &sources)?;
         return Ok(key_command::run(command, &config, &environment)?);
     }
-    let config = Config::load(&environment, &sources)?;
     secrecy::keep_out(&config, &environment);
     let telemetry = Telemetry::start(&config, &environment).map_err(BuildError::from)?;
     // Until all that is logged has been written.
