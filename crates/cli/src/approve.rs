@@ -23,7 +23,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use neuraxis::core::{ApprovalDecision, AskApproval, JsonText, ToolSpec};
+use neuraxis::core::{ApprovalDecision, AskApproval, JsonText, Record, ToolSpec};
 use neuraxis::engine::ToolCatalog;
 use neuraxis::ports::{
     self, Approver, ApproverReply, CancellationToken, QuestionReply, TurnContext, async_trait,
@@ -224,35 +224,19 @@ impl Prompter {
         let is_settled = CancellationToken::new();
         let seen = is_settled.clone();
         let others = self.others().await;
-        let (about, records) = (ask.clone(), run.records());
-        let about_others: Vec<_> = others.iter().map(|(ask, _)| ask.clone()).collect();
-        let (project, tools) = (self.project.clone(), Arc::clone(tools));
-        let (keeps_rules, postponing) = (self.rules.is_some(), self.postponing);
-        let mut answered = tokio::task::spawn_blocking(move || {
-            // What is there is read for it, and a patch fitted to it.
-            let describe = |ask: &AskApproval| {
-                let spec = spec_of(&tools, &ask.name);
-                let earlier = Earlier::find(ask, &records, &project, |name| spec_of(&tools, name));
-                Asked::new(ask, spec, &records, &project)
-                    .keeping_rules(keeps_rules)
-                    .after(earlier)
-            };
-            let asked = describe(&about);
-            let other_calls: Vec<Asked> = about_others.iter().map(|ask| describe(ask)).collect();
-            forget_what_was_typed();
-            let mut person = person::Terminal::asked(seen);
-            let (tools, name) = (Arc::clone(&tools), about.name.clone());
-            let check = move |arguments: &JsonText| {
-                let checked = tools.check(&name, arguments);
-                checked.map(drop).map_err(|error| error.to_string())
-            };
-            let terms = Terms {
-                postponing,
-                others: &other_calls,
-                check: &check,
-            };
-            dialog::ask(&asked, &terms, &mut person)
-        });
+        let about = About {
+            call: AskApproval::clone(&ask),
+            others: others
+                .iter()
+                .map(|(ask, _)| AskApproval::clone(ask))
+                .collect(),
+            records: run.records(),
+            tools: Arc::clone(tools),
+            project: self.project.clone(),
+            keeps_rules: self.rules.is_some(),
+            postponing: self.postponing,
+        };
+        let mut answered = tokio::task::spawn_blocking(move || about.ask(seen));
         let (answered, settled) = tokio::select! {
             answered = &mut answered => (answered, None),
             settled = &mut elsewhere => {
@@ -296,9 +280,7 @@ impl Prompter {
         }
         Ok(())
     }
-}
 
-impl Prompter {
     /// Keeps a rule for the folder of the project, and says where.
     async fn keep(&self, rule: String) {
         let Some(rules) = self.rules.clone() else {
@@ -317,6 +299,48 @@ impl Prompter {
                 "this holds for the session only, since it cannot be kept: {error:#}"
             )),
         }
+    }
+}
+
+/// What a person is asked about, with what has to be known to show it.
+struct About {
+    call: AskApproval,
+    others: Vec<AskApproval>,
+    records: Vec<Arc<Record>>,
+    tools: Arc<ToolCatalog>,
+    project: PathBuf,
+    keeps_rules: bool,
+    postponing: Postponing,
+}
+
+impl About {
+    /// Asks the person at the terminal until there is an answer or the call is settled elsewhere.
+    fn ask(&self, is_settled: CancellationToken) -> io::Result<Answer> {
+        let asked = self.described(&self.call);
+        let others = self.others.iter().map(|call| self.described(call));
+        let others: Vec<Asked> = others.collect();
+        forget_what_was_typed();
+        let (tools, name) = (Arc::clone(&self.tools), self.call.name.clone());
+        let check = move |arguments: &JsonText| {
+            let checked = tools.check(&name, arguments);
+            checked.map(drop).map_err(|error| error.to_string())
+        };
+        let terms = Terms {
+            postponing: self.postponing,
+            others: &others,
+            check: &check,
+        };
+        dialog::ask(&asked, &terms, &mut person::Terminal::asked(is_settled))
+    }
+
+    /// Describes a call. What is there is read for it, and a patch fitted to it.
+    fn described(&self, call: &AskApproval) -> Asked {
+        let (records, project) = (&self.records, &self.project);
+        let spec = spec_of(&self.tools, &call.name);
+        let earlier = Earlier::find(call, records, project, |name| spec_of(&self.tools, name));
+        Asked::new(call, spec, records, project)
+            .keeping_rules(self.keeps_rules)
+            .after(earlier)
     }
 }
 
