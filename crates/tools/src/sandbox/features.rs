@@ -38,18 +38,6 @@ impl SandboxFeature {
         Self::SystemCalls,
     ];
 
-    /// The kernel's word for what it takes.
-    #[must_use]
-    pub const fn mechanism(self) -> &'static str {
-        match self {
-            Self::Processes => "pid namespace",
-            Self::Files => "mount namespace",
-            Self::SharedMemory => "ipc namespace",
-            Self::Network => "network namespace",
-            Self::SystemCalls => "seccomp",
-        }
-    }
-
     /// What a command can do, or cannot be used for, where this is missing.
     #[must_use]
     pub const fn without(self) -> &'static str {
@@ -72,9 +60,16 @@ impl SandboxFeature {
     }
 }
 
+/// Writes the kernel's word for what it takes.
 impl fmt::Display for SandboxFeature {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.mechanism())
+        formatter.write_str(match self {
+            Self::Processes => "pid namespace",
+            Self::Files => "mount namespace",
+            Self::SharedMemory => "ipc namespace",
+            Self::Network => "network namespace",
+            Self::SystemCalls => "seccomp",
+        })
     }
 }
 
