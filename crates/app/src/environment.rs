@@ -193,14 +193,7 @@ impl Environment {
     /// Returns the file in which is kept what was typed in conversations. It need not be there.
     #[must_use]
     pub fn chat_history(&self) -> Option<PathBuf> {
-        Some(self.state_dir()?.join(CHAT_HISTORY))
-    }
-
-    /// Returns the folder in which is kept what a program remembers of how it was used, such as what was typed. It need
-    /// not be there.
-    #[must_use]
-    pub fn state_dir(&self) -> Option<&Path> {
-        self.state_dir.as_deref()
+        Some(self.state_dir.as_ref()?.join(CHAT_HISTORY))
     }
 }
 
