@@ -13,7 +13,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::{Value, json};
 
 use crate::support::Client;
-use crate::support::in_process::InProcess;
+use crate::support::in_process::{InProcess, engine};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -75,12 +75,7 @@ async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_all
         .then(reply::text("I could not."))
         .then(reply::calls([("refund", r#"{"order":17}"#)]));
     let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
-    let orchestrator = Orchestrator::builder()
-        .model(Role::REASONING, Arc::new(model))
-        .tool(Arc::clone(&tool) as _)
-        .store(Arc::new(MemoryStore::new()))
-        .build()
-        .unwrap();
+    let orchestrator = engine(model, &tool);
     let server = InProcess::serve_to(orchestrator, Keys::open(file).unwrap()).await;
     let client = |key: &str| Client::with_key(&server.url, key);
     let asker = client(&asker);

@@ -21,7 +21,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::{Value, json};
 
-use crate::support::in_process::{InProcess, TOKEN};
+use crate::support::in_process::{InProcess, TOKEN, engine};
 use crate::support::{Client, Program};
 
 const BOTH: &str = "application/json, text/event-stream";
@@ -100,12 +100,7 @@ async fn clients_of_both_eras_call_approve_and_read() {
             .then(reply::calls([("refund", r#"{"order":17}"#)]))
             .then(reply::text("Refunded."));
         let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
-        let orchestrator = Orchestrator::builder()
-            .model(Role::REASONING, Arc::new(model))
-            .tool(Arc::clone(&tool) as _)
-            .store(Arc::new(MemoryStore::new()))
-            .build()
-            .unwrap();
+        let orchestrator = engine(model, &tool);
         let server = InProcess::serve(orchestrator).await;
         let client = connect(&server.url, era.clone(), Some(TOKEN)).await;
         assert_eq!(client.list_all_tools().await.unwrap().len(), 3);
@@ -126,12 +121,7 @@ async fn nobody_approves_at_a_client_that_does_not_show_the_token() {
             .then(reply::calls([("refund", r#"{"order":17}"#)]))
             .then(reply::text("I could not."));
         let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
-        let orchestrator = Orchestrator::builder()
-            .model(Role::REASONING, Arc::new(model))
-            .tool(Arc::clone(&tool) as _)
-            .store(Arc::new(MemoryStore::new()))
-            .build()
-            .unwrap();
+        let orchestrator = engine(model, &tool);
         let server = InProcess::serve(orchestrator).await;
         let client = connect(&server.url, era.clone(), Some("another")).await;
         let call = ask(json!({"message": "Refund order 17."}));
@@ -267,12 +257,7 @@ async fn a_client_that_opens_no_stream_reads_what_a_tool_asks_where_its_call_is_
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("That is all."));
-    let orchestrator = Orchestrator::builder()
-        .model(Role::REASONING, Arc::new(model))
-        .tool(Arc::clone(&tool) as _)
-        .store(Arc::new(MemoryStore::new()))
-        .build()
-        .unwrap();
+    let orchestrator = engine(model, &tool);
     let server = InProcess::serve(orchestrator).await;
     let client = Posting::begin(Client::with_key(&server.url, TOKEN)).await;
     let params = json!({"name": "ask", "arguments": {"message": "Look."}});
@@ -367,12 +352,8 @@ async fn a_stopping_server_ends_calls_and_open_streams() {
 #[tokio::test]
 async fn a_server_that_stops_while_a_client_is_asked_leaves_the_run_waiting_and_says_so() {
     let model = ScriptedModel::always(reply::calls([("refund", r#"{"order":17}"#)]));
-    let orchestrator = Orchestrator::builder()
-        .model(Role::REASONING, Arc::new(model))
-        .tool(Arc::new(ScriptedTool::echoing(spec("refund"))))
-        .store(Arc::new(MemoryStore::new()))
-        .build()
-        .unwrap();
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let orchestrator = engine(model, &tool);
     let server = InProcess::serve(orchestrator.clone()).await;
     let client = Posting::begin(Client::with_key(&server.url, TOKEN)).await;
     let arguments = json!({"message": "Refund order 17.", "session": "s1"});

@@ -2,24 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
+use neuraxis::RunStatus;
 use neuraxis::core::{Field, FieldKind, JsonText, ProgressSteps, Question};
-use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{Person, Progress, ProgressSink, QuestionReply, Secret, Tool, ToolSource};
-use neuraxis::{Orchestrator, Role, RunStatus};
 use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Reach};
 use neuraxis_testkit::{
     AskingTool, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec, tool_context,
 };
 
-use crate::support::in_process::{InProcess, TOKEN};
-
-fn orchestrator(model: ScriptedModel, tool: &Arc<impl Tool>) -> Orchestrator {
-    let builder = Orchestrator::builder()
-        .model(Role::REASONING, Arc::new(model))
-        .tool(Arc::clone(tool) as _)
-        .store(Arc::new(MemoryStore::new()));
-    builder.build().unwrap()
-}
+use crate::support::in_process::{InProcess, TOKEN, engine};
 
 fn refund() -> Arc<ScriptedTool> {
     Arc::new(ScriptedTool::echoing(spec("refund")))
@@ -60,7 +51,7 @@ async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_c
         .then(reply::calls([("refund", r#"{"order":17}"#)]))
         .then(reply::text("Refunded."));
     let tool = refund();
-    let server = InProcess::serve(orchestrator(model, &tool)).await;
+    let server = InProcess::serve(engine(model, &tool)).await;
     let client = connected(&server).await;
     assert_eq!(client.report().protocol, "2026-07-28");
     assert_eq!(client.tools().len(), 3);
@@ -91,7 +82,7 @@ async fn what_a_tool_there_asks_goes_to_the_person_behind_the_call_here() {
     let model = ScriptedModel::new()
         .then(reply::calls([("wrap", "{}")]))
         .then(reply::text("Wrapped."));
-    let server = InProcess::serve(orchestrator(model, &tool)).await;
+    let server = InProcess::serve(engine(model, &tool)).await;
     let client = connected(&server).await;
     let answer = QuestionReply::Answered(JsonText::from_text(r#"{"wrap":true}"#));
     let approver = Arc::new(ScriptedApprover::new().answering(answer.clone()));
@@ -109,7 +100,7 @@ async fn what_a_tool_there_asks_goes_to_the_person_behind_the_call_here() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_cancels_the_run_there() {
-    let orchestrator = orchestrator(ScriptedModel::always(Script::hanging()), &refund());
+    let orchestrator = engine(ScriptedModel::always(Script::hanging()), &refund());
     let server = InProcess::serve(orchestrator.clone()).await;
     let client = connected(&server).await;
     let tool = ask(&client);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::SessionStore;
+use neuraxis::ports::{SessionStore, Tool};
 use neuraxis::{Orchestrator, Role};
 use neuraxis_server::{DecisionToken, Keys, Limits, ListenAddress, Server, Stop, Unfinished};
 use neuraxis_testkit::ScriptedModel;
@@ -14,6 +14,15 @@ use super::Client;
 
 /// What a decision has to show here.
 pub(crate) const TOKEN: &str = "decide";
+
+/// Makes an engine that keeps its runs in memory, with a tool that the test looks at afterwards.
+pub(crate) fn engine(model: ScriptedModel, tool: &Arc<impl Tool>) -> Orchestrator {
+    let builder = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::clone(tool) as _)
+        .store(Arc::new(MemoryStore::new()));
+    builder.build().unwrap()
+}
 
 /// A server inside the test. It lives until the test ends or stops it.
 pub(crate) struct InProcess {
