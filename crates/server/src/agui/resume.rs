@@ -7,7 +7,7 @@ use neuraxis::core::log::RunView;
 use neuraxis::core::{ApprovalDecision, JsonText, Record, RunId, Seq, ToolCallId};
 use neuraxis::engine::{DecideError, Decided, ToolCallError, WaitingApproval};
 use neuraxis::ports::RunSummary;
-use neuraxis::{Message, Orchestrator, RunHandle, RunStatus, SessionId};
+use neuraxis::{Events, Message, Orchestrator, RunHandle, RunStatus, SessionId};
 use serde::Deserialize;
 
 use super::answer::Telling;
@@ -117,23 +117,8 @@ async fn answer(
         true => None,
         false => go_on(limited, caller, session, run, decided).await?,
     };
-    let (handle, events, end) = match gone_on {
-        Some((handle, end)) => {
-            let events = handle.events_after(last);
-            (Some(handle), events, end)
-        }
-        // Who cannot be told a run does not leave it either.
-        None => {
-            let events = orchestrator.runs().attach(run, last).await?;
-            (
-                None,
-                events,
-                limited.followers().add(orchestrator.runs(), run),
-            )
-        }
-    };
-    let (state, messages) = (input.state.clone(), input.messages.clone());
-    let mut mapping = Mapping::new(input.named.clone(), run, state, messages);
+    let (handle, events, end) = followed(limited, run, last, gone_on).await?;
+    let mut mapping = mapping(input, run);
     let past = records.iter().filter(|record| record.seq <= last);
     mapping.recall(past.map(Arc::as_ref));
     if gives_up && is_settled {
@@ -195,10 +180,8 @@ fn answered(messages: &[Arc<Message>]) -> impl Iterator<Item = &ToolCallId> {
 async fn told_again(limited: &Limited, input: &Input, run: RunId) -> Result<Telling, Problem> {
     let orchestrator = limited.orchestrator();
     let records = orchestrator.sessions().records(run).await?;
-    let events = orchestrator.runs().attach(run, Seq(0)).await?;
-    let end = limited.followers().add(orchestrator.runs(), run);
-    let (state, messages) = (input.state.clone(), input.messages.clone());
-    let mut mapping = Mapping::new(input.named.clone(), run, state, messages);
+    let (handle, events, end) = followed(limited, run, Seq(0), None).await?;
+    let mut mapping = mapping(input, run);
     if input.resume.iter().all(Resume::gives_up) {
         mapping.give_up();
     }
@@ -207,11 +190,33 @@ async fn told_again(limited: &Limited, input: &Input, run: RunId) -> Result<Tell
         orchestrator: orchestrator.clone(),
         mapping,
         run,
-        handle: None,
+        handle,
         events,
         known: records.last().map(|record| record.seq),
         end,
     })
+}
+
+fn mapping(input: &Input, run: RunId) -> Mapping {
+    let (state, messages) = (input.state.clone(), input.messages.clone());
+    Mapping::new(input.named.clone(), run, state, messages)
+}
+
+/// Returns what happens in a run behind a record: with its handle where it goes on here, else as whoever has it tells it.
+async fn followed(
+    limited: &Limited,
+    run: RunId,
+    last: Seq,
+    gone_on: Option<(RunHandle, EndIfLeft)>,
+) -> Result<(Option<RunHandle>, Events, EndIfLeft), Problem> {
+    if let Some((handle, end)) = gone_on {
+        let events = handle.events_after(last);
+        return Ok((Some(handle), events, end));
+    }
+    let runs = limited.orchestrator().runs();
+    // Who cannot be told a run does not leave it either.
+    let events = runs.attach(run, last).await?;
+    Ok((None, events, limited.followers().add(runs, run)))
 }
 
 /// Returns the interrupts that are answered. None may be twice: which of the two counts would be anybody's guess.
