@@ -64,6 +64,12 @@ async fn told(client: &Client, body: &Value) -> Vec<Value> {
     told_with(client, body, None).await
 }
 
+/// Asks for what a person has to allow, and returns the events up to that.
+async fn asked_to_refund(client: &Client) -> Vec<Value> {
+    let said = json!([user("Refund order 17.")]);
+    told(client, &input("r1", said, json!({}))).await
+}
+
 fn kinds(told: &[Value]) -> Vec<&str> {
     told.iter().map(|it| it["type"].as_str().unwrap()).collect()
 }

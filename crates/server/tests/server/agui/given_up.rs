@@ -9,7 +9,7 @@ use neuraxis_testkit::{ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use serde_json::{Value, json};
 
 use super::interrupts::{decide_elsewhere, give_up, resume};
-use super::{input, named, refunds, serve, serve_by, text, told, told_with, user};
+use super::{asked_to_refund, input, named, refunds, serve, serve_by, text, told, told_with, user};
 use crate::support::in_process::TOKEN;
 
 /// Waits until the first run of the thread has ended.
@@ -81,8 +81,7 @@ async fn a_message_that_comes_with_what_is_given_up_begins_a_run_once_that_is_se
     let (model, tool) = refunds();
     let (server, orchestrator) = serve(model.then(reply::text("It is late.")), &tool).await;
     let client = server.client();
-    let said = json!([user("Refund order 17.")]);
-    let first = told(&client, &input("r1", said, json!({}))).await;
+    let first = asked_to_refund(&client).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     decide_elsewhere(&client, &first, "deny").await;
     let first_run = ended(&orchestrator).await.to_string();
@@ -134,8 +133,7 @@ async fn a_message_that_comes_with_what_is_given_up_is_not_taken_by_the_run_that
     let (model, tool) = refunds();
     let (server, _) = serve(model, &tool).await;
     let client = server.client();
-    let said = json!([user("Refund order 17.")]);
-    let first = told(&client, &input("r1", said, json!({}))).await;
+    let first = asked_to_refund(&client).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     let more =
         json!([user("Refund order 17."), {"id": "a", "role": "assistant"}, user("And now?")]);

@@ -6,7 +6,9 @@ use std::time::Duration;
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use serde_json::{Value, json};
 
-use super::{input, kinds, named, refunds, serve, serve_by, text, told, told_with, user};
+use super::{
+    asked_to_refund, input, kinds, named, refunds, serve, serve_by, text, told, told_with, user,
+};
 use crate::support::Client;
 use crate::support::in_process::TOKEN;
 
@@ -40,11 +42,7 @@ async fn a_call_that_needs_a_person_interrupts_the_run_and_goes_on_once_with_the
     let (model, tool) = refunds();
     let (server, _) = serve(model, &tool).await;
     let client = server.client();
-    let first = told(
-        &client,
-        &input("r1", json!([user("Refund order 17.")]), json!({})),
-    )
-    .await;
+    let first = asked_to_refund(&client).await;
     let last = first.last().unwrap();
     assert_eq!(last["outcome"]["type"], "interrupt", "{first:?}");
     let interrupt = &last["outcome"]["interrupts"][0];
@@ -104,11 +102,7 @@ async fn arguments_are_edited_and_calls_denied_as_the_person_says() {
         let (model, tool) = refunds();
         let (server, _) = serve(model, &tool).await;
         let client = server.client();
-        let first = told(
-            &client,
-            &input("r1", json!([user("Refund order 17.")]), json!({})),
-        )
-        .await;
+        let first = asked_to_refund(&client).await;
         let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
         let second = told_with(&client, &resume("r2", interrupt, payload), Some(TOKEN)).await;
         let told = named(&second, "TOOL_CALL_RESULT")[0]["content"]
@@ -168,11 +162,7 @@ async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
     let (model, tool) = refunds();
     let (server, _) = serve(model, &tool).await;
     let client = server.client();
-    let first = told(
-        &client,
-        &input("r1", json!([user("Refund order 17.")]), json!({})),
-    )
-    .await;
+    let first = asked_to_refund(&client).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     let unknown = json!({"id": "0123456789abcdef"});
     let late = json!([user("Refund order 17."), {"id": "a", "role": "assistant"}, user("And?")]);
@@ -217,8 +207,7 @@ async fn an_answer_that_comes_after_the_time_of_its_interrupt_is_refused() {
     let clock = Arc::new(VirtualClock::new());
     let (server, _) = serve_by(model, &tool, clock.clone()).await;
     let client = server.client();
-    let asks = input("r1", json!([user("Refund order 17.")]), json!({}));
-    let first = told(&client, &asks).await;
+    let first = asked_to_refund(&client).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     clock.advance(Duration::from_secs(72 * 60 * 60));
     let approve = resume("r2", interrupt, json!({"approved": true}));
@@ -318,8 +307,7 @@ async fn an_answer_that_is_sent_again_tells_the_next_interrupt_of_its_run() {
     let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
     let (server, _) = serve(model, &tool).await;
     let client = server.client();
-    let asks = input("r1", json!([user("Refund order 17.")]), json!({}));
-    let first = told(&client, &asks).await;
+    let first = asked_to_refund(&client).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     let approve = resume("r2", interrupt, json!({"approved": true}));
     let second = told_with(&client, &approve, Some(TOKEN)).await;
