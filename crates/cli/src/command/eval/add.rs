@@ -205,23 +205,8 @@ impl Add {
                 let why = format!("models read more in it, which a case does not hold: {left_out}");
                 return Err(unlike(run, &why));
             }
-            let now = tool_specs(&loaded.config, &loaded.environment)?;
-            let agents = view.spec().into_iter();
-            let agents = agents.flat_map(|spec| spec.agents.values().chain([&spec.root]));
-            let changed = changed_tools(agents.flat_map(|agent| agent.tools.iter()), &now);
-            if !changed.is_empty() {
-                let names = Vec::from_iter(changed).join(", ");
-                let why = format!(
-                    "models are now told otherwise of tools that they were offered: {names}"
-                );
-                return Err(unlike(run, &why));
-            }
-            if view.finish().is_none() {
-                return Err(unended(run));
-            }
-            let made = Cassette::from_records(history, &records, redactor);
-            let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
-            recording = Some(made.map_err(CommandError::failed)?);
+            let made = recording_of(run, &view, &records, history, loaded, redactor)?;
+            recording = Some(made);
             case.source = Source::Cassette(file.clone());
         }
         Ok(Made {
@@ -384,6 +369,32 @@ fn brought_a_form(view: &RunView, config: &Config) -> bool {
     let own = agent.and_then(|agent| agent.answer.schema.as_ref());
     let read = |schema: &JsonText| schema.decode::<serde_json::Value>().ok();
     form.is_some() && form.and_then(read) != own.and_then(read)
+}
+
+/// Makes a recording of a run that has ended, unless models are told otherwise of its tools by now.
+fn recording_of(
+    run: RunId,
+    view: &RunView,
+    records: &[Arc<Record>],
+    history: Transcript,
+    loaded: &Loaded,
+    redactor: Redactor,
+) -> Result<Cassette, CommandError> {
+    let now = tool_specs(&loaded.config, &loaded.environment)?;
+    let agents = view.spec().into_iter();
+    let agents = agents.flat_map(|spec| spec.agents.values().chain([&spec.root]));
+    let changed = changed_tools(agents.flat_map(|agent| agent.tools.iter()), &now);
+    if !changed.is_empty() {
+        let names = Vec::from_iter(changed).join(", ");
+        let why = format!("models are now told otherwise of tools that they were offered: {names}");
+        return Err(unlike(run, &why));
+    }
+    if view.finish().is_none() {
+        return Err(unended(run));
+    }
+    let made = Cassette::from_records(history, records, redactor);
+    let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
+    made.map_err(CommandError::failed)
 }
 
 /// Names the tools of this program of which the models of a run were told something else than they would be now, such as by another
