@@ -162,8 +162,8 @@ pub struct AgentSpec {
     /// The context size of its model in tokens, where known: the conversation is kept within it (loop rule 13).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// The context size, in tokens, of the model that sums up what no longer fits, where that is smaller than its own: no more
-    /// than fits there is given to it.
+    /// The context size, in tokens, of the model that sums up what no longer fits, where that is no larger than its own: no
+    /// more than fits there is given to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary_context_tokens: Option<u64>,
     /// Whether its first turn must call a tool, after which it is as the model sees fit, or no turn may (loop rule 18).

@@ -61,7 +61,7 @@ pub struct Brought {
     /// Whether the run waits for their results, or ends with the calls: [`FinishReason::ClientTools`](neuraxis_core::FinishReason::ClientTools).
     pub client_tools: ClientTools,
     /// Whether the first turn must call a tool, or none may. Where calls of the client's tools are handed over, it is one of
-    /// these that must be called: after one of the engine's own, which gave a result, the next turn must call one again.
+    /// these that must be called: after one of the engine's own that did what it was to do, the next turn must call one again.
     pub tool_choice: Option<ToolChoice>,
     /// The sampling temperature, in place of the agent's.
     pub temperature: Option<f32>,

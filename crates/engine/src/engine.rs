@@ -223,7 +223,7 @@ impl Engine {
             (&agent.profile.compaction, agent.context_tokens)
         {
             let summarizer = self.smallest_context(std::iter::once(role), decision);
-            agent.summary_context_tokens = summarizer.filter(|tokens| *tokens < own);
+            agent.summary_context_tokens = summarizer.filter(|tokens| *tokens <= own);
         }
         agent.profile.hooks.extend(self.hooks.iter().copied());
         let looks_before = |hook: &Arc<dyn ModelHook>| hook.timing() == HookTiming::Before;

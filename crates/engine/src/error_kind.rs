@@ -70,6 +70,7 @@ kinds! {
         Self::NotADecision(_) => "no_decision",
         Self::Arguments { .. } => "invalid_arguments",
         Self::ServerAway { .. } => "server_away",
+        Self::NotConfigured { .. } => "not_configured",
         Self::Expired { .. } => "expired",
         Self::NothingToDo => "nothing_to_do",
         Self::Elsewhere { .. } => "other_folder",

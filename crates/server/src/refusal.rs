@@ -135,6 +135,7 @@ impl From<ResumeError> for Problem {
             | ResumeError::Imported(_)
             | ResumeError::Closed { .. }
             | ResumeError::ServerAway { .. }
+            | ResumeError::NotConfigured { .. }
             | ResumeError::NothingToDo => Self::new(&CANNOT_GO_ON, text),
             other => internal(&with_causes(&other)),
         }

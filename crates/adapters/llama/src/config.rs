@@ -113,11 +113,11 @@ impl LlamaConfig {
         })
     }
 
-    /// Fills in from what a server said whatever is left open.
+    /// Fills in from what a server said whatever is left open, but for the context: the client asks for that itself, again where
+    /// the server was started anew.
     #[must_use]
     pub fn informed_by(mut self, probe: &Probe) -> Self {
         self.model = self.model.or_else(|| probe.models.first().cloned());
-        self.context_tokens = self.context_tokens.or(probe.context_tokens);
         if (self.late_system, probe.accepts_late_system) == (LateSystem::Auto, Some(false)) {
             self.late_system = LateSystem::User;
         }
@@ -186,7 +186,7 @@ mod tests {
         probe.accepts_late_system = Some(false);
         let informed = LlamaConfig::default().informed_by(&probe);
         assert_eq!(informed.model.as_deref(), Some("theirs"));
-        assert_eq!(informed.context_tokens, Some(4_096));
+        assert_eq!(informed.context_tokens, None);
         assert_eq!(informed.late_system, LateSystem::User);
 
         let config = LlamaConfig {

@@ -3,7 +3,7 @@
 //!
 //! What a server was built or started for counts, not what its model was trained for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, LlmErrorKind, MediaTypes};
@@ -26,6 +26,8 @@ const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 pub(crate) struct Context {
     /// In tokens; 0 until it is known.
     tokens: AtomicU64,
+    /// Whether the server tells it where it is asked.
+    is_told: AtomicBool,
     /// When the server was asked in vain.
     asked: Mutex<Option<Instant>>,
     /// When the server was asked in vain what the model takes besides text.
@@ -51,14 +53,19 @@ impl Context {
         Some(self.tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
     }
 
-    /// Takes note of the context that a server names where a request exceeds it: it may have been started anew, with less.
+    /// Takes note that a request exceeds the context: a server that tells how much it has may have been started anew, with less,
+    /// and is asked again. Of another it is what it names now.
     pub(crate) fn note(&self, error: &LlmError) {
         if let LlmErrorKind::ContextOverflow {
             limit: Some(limit @ 1..),
             ..
         } = error.kind
         {
-            self.tokens.store(limit, Ordering::Relaxed);
+            let known = match self.is_told.load(Ordering::Relaxed) {
+                true => 0,
+                false => limit,
+            };
+            self.tokens.store(known, Ordering::Relaxed);
         }
     }
 
@@ -92,7 +99,10 @@ impl Context {
         }
         let questions = Questions::new(endpoint, TOLD_WITHIN);
         match ask(&questions, server, chat).await {
-            Ok(Some(tokens)) => self.tokens.store(tokens, Ordering::Relaxed),
+            Ok(Some(tokens)) => {
+                self.tokens.store(tokens, Ordering::Relaxed);
+                self.is_told.store(true, Ordering::Relaxed);
+            }
             // It tells when it is there.
             Err(error)
                 if matches!(error.kind, LlmErrorKind::Loading | LlmErrorKind::Connection) => {}

@@ -297,6 +297,47 @@ fn no_wildcard_stands_for_what_removes_or_overwrites_branches_or_names_another_t
     }
 }
 
+/// Commands by which programs that are known run others, or write.
+const BEYOND: &[&str] = &[
+    "split --filter=./run.sh a",
+    "split --fil ./run.sh a",
+    "install -s --strip-program=./x a b",
+    "bat --pager=./x a",
+    "ack --pager=./x a",
+    "ack --output=x a",
+    "svn diff --diff-cmd ./x",
+    "hg log --config alias.x=y",
+    "helm template x --post-renderer ./x",
+    "terraform plan -out=x",
+    "terraform plan --out x",
+    "terraform init -from-module=x",
+    "terraform apply -auto-approve",
+    "terraform plan -var-file=../x.tfvars",
+    "jq --slurpfile a b . c",
+    r#"jq 'import "\u002e\u002e/x" as $x; $x' a"#,
+    r#"yq 'load_str("." + "./x")' a"#,
+    "gcc -wrapper ./x a.c",
+    "clang++ -fplugin=./x.so a.c",
+    "gcc -B./x a.c",
+    "g++ -oout a.c",
+    "gcc @opts.txt",
+    "gcc -Wa,-o,x a.c",
+    "clang -mllvm=-load=./x.so a.c",
+    "gcc -Xlinker -plugin -Xlinker ./x.so a.c",
+    "clang -Wl,-z,now,-plugin,./x.so a.c",
+    "rustc @args",
+    "hg bisect --command ./x",
+    "hg bisect -c ./x",
+    "pandoc -t x.lua a.md",
+    "rustc -Clinker=./x a.rs",
+    "pandoc --filter ./x a.md",
+    "mypy --python-executable ./x a",
+    "pytest -p evil",
+    "rspec -r ./x",
+    "ctest -S x",
+    "iconv -o out a",
+];
+
 #[test]
 fn no_wildcard_stands_for_an_option_by_which_any_program_that_is_known_runs_others_or_writes() {
     let judged_by = |command: &str| {
@@ -308,45 +349,7 @@ fn no_wildcard_stands_for_an_option_by_which_any_program_that_is_known_runs_othe
         };
         judged(&layered(&format!("{rule}['{words} **']")), command)
     };
-    for command in [
-        "split --filter=./run.sh a",
-        "split --fil ./run.sh a",
-        "install -s --strip-program=./x a b",
-        "bat --pager=./x a",
-        "ack --pager=./x a",
-        "ack --output=x a",
-        "svn diff --diff-cmd ./x",
-        "hg log --config alias.x=y",
-        "helm template x --post-renderer ./x",
-        "terraform plan -out=x",
-        "terraform plan --out x",
-        "terraform init -from-module=x",
-        "terraform apply -auto-approve",
-        "terraform plan -var-file=../x.tfvars",
-        "jq --slurpfile a b . c",
-        r#"jq 'import "\u002e\u002e/x" as $x; $x' a"#,
-        r#"yq 'load_str("." + "./x")' a"#,
-        "gcc -wrapper ./x a.c",
-        "clang++ -fplugin=./x.so a.c",
-        "gcc -B./x a.c",
-        "g++ -oout a.c",
-        "gcc @opts.txt",
-        "gcc -Wa,-o,x a.c",
-        "clang -mllvm=-load=./x.so a.c",
-        "gcc -Xlinker -plugin -Xlinker ./x.so a.c",
-        "clang -Wl,-z,now,-plugin,./x.so a.c",
-        "rustc @args",
-        "hg bisect --command ./x",
-        "hg bisect -c ./x",
-        "pandoc -t x.lua a.md",
-        "rustc -Clinker=./x a.rs",
-        "pandoc --filter ./x a.md",
-        "mypy --python-executable ./x a",
-        "pytest -p evil",
-        "rspec -r ./x",
-        "ctest -S x",
-        "iconv -o out a",
-    ] {
+    for command in BEYOND {
         assert_eq!(judged_by(command), "ask", "{command}");
     }
     for command in [

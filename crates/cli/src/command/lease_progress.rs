@@ -25,6 +25,8 @@ pub(in crate::command) async fn resume(
     let mut progress = LeaseProgress::default();
     let pause = async |held: &HeldRun| progress.pause(held).await;
     let runs = app.orchestrator.runs();
+    let records = app.orchestrator.sessions().records(run).await?;
+    runs.check_policy(run, &records)?;
     let resumed = runs.resume_when_free(run, by, pause).await?;
     progress.hand_over(resumed).await
 }

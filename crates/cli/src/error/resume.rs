@@ -41,6 +41,8 @@ impl From<ResumeError> for CommandError {
                 );
                 Self::failed(error).hint(why)
             }
+            ResumeError::NotConfigured { .. } => Self::usage(error)
+                .hint("give the configuration that the run began with, as by --config FILE"),
             ResumeError::Restore(_) => {
                 Self::failed(error).hint("`neuraxis runs replay` says where its records differ")
             }

@@ -373,8 +373,12 @@ fn a_call_whose_channel_is_not_configured_here_goes_on_waiting() {
     let list: Vec<Value> = serde_json::from_str(&list).unwrap();
     let text = |key: &str| list[0][key].as_str().unwrap();
     let (id, question) = (text("run_id"), text("question"));
-    for verb in ["approve", "deny"] {
-        let refused = run(&machine, &["approvals", verb, id, question]).complaint(2);
+    for command in [
+        &["approvals", "approve", id, question][..],
+        &["approvals", "deny", id, question],
+        &["runs", "resume", id],
+    ] {
+        let refused = run(&machine, command).complaint(2);
         assert!(
             refused.contains("channel mine, which is not configured"),
             "{refused}"

@@ -37,6 +37,8 @@ impl Engine {
             && size.exceeds(context_tokens)
             && let Some(model) = self.smallest_model(root, decision)
         {
+            root.fit_tools(messages);
+            let size = root.request_size(messages);
             return Err(RequestError::TooLarge {
                 model,
                 context_tokens,

@@ -212,6 +212,29 @@ impl Runs {
         }
     }
 
+    /// Makes sure that a run which waits for a person has its mode and channel here. Without them it would go on under a policy
+    /// that lets nothing run which is allowed.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::NotConfigured`] names what is missing.
+    pub fn check_policy(&self, run: RunId, records: &[Arc<Record>]) -> Result<(), ResumeError> {
+        let view = RunView::of(records);
+        let waits = view.open_approvals().next().is_some();
+        let Some(decided) = view.decision().filter(|_| waits) else {
+            return Ok(());
+        };
+        let policy = &self.parts.engine.policy;
+        let what = if policy.modes().all(|known| *known != decided.mode) {
+            format!("mode {}", decided.mode)
+        } else if policy.channels().all(|known| *known != decided.channel) {
+            format!("channel {}", decided.channel)
+        } else {
+            return Ok(());
+        };
+        Err(ResumeError::NotConfigured { run, what })
+    }
+
     /// Refuses to allow a call of a server that has no tools now: what a person allowed would be used up for nothing.
     pub(crate) fn check_server(
         &self,

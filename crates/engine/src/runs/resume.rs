@@ -65,13 +65,21 @@ pub enum ResumeError {
     },
     /// The call is of a server that has no tools here now. The call still waits.
     #[error(
-        "server {server} has no tools here now, as where it is not connected: call {call} still waits"
+        "tool server {server} has no tools here now, as where it is not connected: call {call} still waits, decide again then"
     )]
     ServerAway {
         /// The call.
         call: ToolCallId,
         /// The server.
         server: Arc<str>,
+    },
+    /// The run waits for a person in a mode or channel that this engine's policy does not have. It still waits.
+    #[error("run {run} is in {what}, which is not configured here: it still waits")]
+    NotConfigured {
+        /// The run.
+        run: RunId,
+        /// The mode or the channel.
+        what: String,
     },
     /// The time for deciding about a call is over: it is not run, and the run goes on without it.
     #[error(

@@ -81,6 +81,10 @@ impl Asked {
         if !missing.is_empty() {
             return Err(Problem::invalid(said_in, incomplete(&missing)));
         }
+        if session.is_none() && !has_its_calls(&self.messages) {
+            let why = "the call of a result stands nowhere in it, and is none that waits here: send the conversation whole";
+            return Err(Problem::invalid(said_in, why));
+        }
         if let (Some(named), Some(found)) = (&self.own.session, &session)
             && named != found
         {

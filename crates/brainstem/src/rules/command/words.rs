@@ -227,6 +227,10 @@ mod tests {
         ] {
             assert_eq!(goes_elsewhere(word, folder), None, "{word}");
         }
+    }
+
+    #[test]
+    fn a_word_counts_from_the_folder_that_its_command_runs_in() {
         let inside = Folder {
             base: "sub",
             root: None,

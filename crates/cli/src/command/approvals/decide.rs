@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
-use neuraxis::brainstem::{Call, Policy, files_named};
+use neuraxis::brainstem::{Call, files_named};
 use neuraxis::core::jiff::Timestamp;
-use neuraxis::core::log::RunView;
 use neuraxis::core::{ApprovalDecision, GrantScope, JsonText, Record, RecordBody, Seq, ToolClass};
 use neuraxis::engine::{DecideError, Decided, ResumeError, SystemClock, WaitingApproval};
 use neuraxis::ports::Clock;
@@ -178,7 +177,7 @@ async fn meant(
     if let Some(folder) = folder_elsewhere(&records, root) {
         return Err(ResumeError::Elsewhere { run, folder }.into());
     }
-    governed_here(app.orchestrator.policy(), &waiting, &records)?;
+    app.orchestrator.runs().check_policy(run, &records)?;
     if which.names_question() {
         let changed = match verb {
             Verb::Allow(given) => changed_since(app, &waiting, given.as_ref(), root),
@@ -222,31 +221,6 @@ async fn meant(
         shown = now;
     }
     Ok(Meant { waiting, records })
-}
-
-/// Refuses to decide where the run's mode or channel is not configured: it would go on under another policy, which lets
-/// nothing run that this person allows.
-fn governed_here(
-    policy: &Policy,
-    waiting: &WaitingApproval,
-    records: &[Arc<Record>],
-) -> Result<(), CommandError> {
-    let view = RunView::of(records);
-    let Some(decided) = view.decision() else {
-        return Ok(());
-    };
-    let missing = if policy.modes().all(|known| *known != decided.mode) {
-        format!("mode {}", said(decided.mode.as_str()))
-    } else if policy.channels().all(|known| *known != decided.channel) {
-        format!("channel {}", said(decided.channel.as_str()))
-    } else {
-        return Ok(());
-    };
-    let run = waiting.run_id;
-    let error =
-        anyhow!("run {run} is in {missing}, which is not configured here: the call still waits");
-    let hint = "give the configuration that the run began with, as by --config FILE";
-    Err(CommandError::usage(error).hint(hint))
 }
 
 /// Returns a file that a call is to change, with other arguments if some are given, and that was changed after the call was
@@ -329,7 +303,8 @@ fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
             error @ (ResumeError::Elsewhere { .. }
             | ResumeError::Imported(_)
             | ResumeError::NoFolder(_)
-            | ResumeError::ServerAway { .. }),
+            | ResumeError::ServerAway { .. }
+            | ResumeError::NotConfigured { .. }),
         ) => error.into(),
         DecideError::Resume(ResumeError::NotAsked(_)) => {
             let run = waiting.run_id;

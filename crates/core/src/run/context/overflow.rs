@@ -1,5 +1,7 @@
 //! What follows where a provider finds that a request does not fit: a shorter reply, or the one trim.
 
+use std::sync::Arc;
+
 use super::TrimPlan;
 use crate::ids::Role;
 use crate::run::agent::{Agent, PlannedCall};
@@ -42,10 +44,11 @@ impl AgentTurn<'_> {
             return true;
         }
         let is_in_vain = |plan: &TrimPlan| {
+            let is_too_much = |tokens| limit.is_some_and(|limit| tokens > limit);
+            let left = needed.map(|needed| needed.saturating_sub(plan.tokens));
             // What goes may have many more tokens than it is estimated to have, as what is no prose does.
-            let goes = plan.tokens.saturating_mul(2);
-            let left = needed.map(|needed| needed.saturating_sub(goes));
-            !is_least && left.zip(limit).is_some_and(|(left, limit)| left > limit)
+            let is_likely = !is_least && left.is_some_and(is_too_much);
+            is_likely && is_too_much(agent.least_without(plan, spec))
         };
         let trims_in_vain = self.state.loop_version < 2;
         let plan = agent.plan_after_overflow(spec, limit, needed);
@@ -79,6 +82,17 @@ fn takes_what_is_left(planned: &mut PlannedCall, left: Option<u64>) -> bool {
 }
 
 impl Agent {
+    /// Estimates what a request takes once something went, as text that takes few tokens.
+    fn least_without(&self, plan: &TrimPlan, spec: &AgentSpec) -> u64 {
+        let messages = self.conversation.without_prompt().iter().enumerate();
+        let staying = messages.filter(|(place, _)| !plan.removes(*place));
+        let staying: Vec<_> = staying.map(|(_, message)| Arc::clone(message)).collect();
+        let size = spec.request_size(&staying);
+        [size.tools, size.messages]
+            .into_iter()
+            .fold(size.instructions, u64::saturating_add)
+    }
+
     /// Returns how many tokens the reply to a call may have. Where a provider said in an overflow how much context there is,
     /// that is no more than is left of it, since there are servers that refuse to begin a reply which might not fit, and no
     /// less than is kept free for it. The context of the spec says nothing of that: it is the smallest of all roles.
