@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{RunId, Seq, SessionId, ToolCallId, uuid::Uuid};
+use neuraxis_core::{RunId, Seq, SessionId, ToolCallId};
 use neuraxis_ports::{OutputPage, OutputPlace, SessionStore, StoreError, ToolError};
 
 /// How many forks may lie between a session and the one whose output it reads.
@@ -21,7 +21,7 @@ pub(crate) struct Reach {
 impl Reach {
     /// Returns the run of a call, if this session may read it. Of everything else nothing is said, not even that it exists.
     pub(super) async fn run_of(&self, call: &ToolCallId) -> Result<RunId, ToolError> {
-        let run = run_in(call).ok_or_else(|| unknown(call))?;
+        let run = call.run().ok_or_else(|| unknown(call))?;
         match self.is_within(run).await {
             Ok(true) => Ok(run),
             Ok(false) => Err(unknown(call)),
@@ -88,12 +88,6 @@ impl Reach {
             error => of_store(&error),
         })
     }
-}
-
-/// Returns the run whose call an id names; `None` for an id that no loop made.
-fn run_in(call: &ToolCallId) -> Option<RunId> {
-    let (run, _) = call.as_str().strip_prefix("call_")?.split_once('_')?;
-    Uuid::try_parse(run).ok().map(RunId)
 }
 
 fn unknown(call: &ToolCallId) -> ToolError {
