@@ -8,8 +8,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::Spent;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, Decision, ForkPoint, Limits, LogEnd, MicroUsd, Record, RestoreError, RunId, Seq,
-    SessionMetrics, Transcript, Turn, closing_records,
+    Decision, ForkPoint, Limits, LogEnd, MicroUsd, Record, RestoreError, RunId, Seq,
+    SessionMetrics, Transcript, Turn, closing_records, last_turn,
 };
 use neuraxis_ports::StoreError;
 use tokio::time::Instant;
@@ -210,7 +210,7 @@ impl Runs {
         if spec.withheld().is_some() || !waits_for_an_answer(&history) {
             return Ok(None);
         }
-        let turn = turns_of(records);
+        let turn = last_turn(records);
         let mut spec = (**spec).clone();
         spec.forked_from = Some(ForkPoint {
             run_id: spec.run_id,
@@ -253,11 +253,4 @@ fn left_of(limits: Limits, turn: Turn, used: Spent) -> Limits {
         deadline: limits.deadline.map(|most| most.saturating_sub(used.time)),
         ..limits
     }
-}
-
-fn turns_of(records: &[Arc<Record>]) -> Turn {
-    let of_root = records
-        .iter()
-        .filter(|record| record.agent == AgentId::ROOT);
-    of_root.map(|record| record.turn).max().unwrap_or_default()
 }
