@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use neuraxis_core::{
     Advice, Advised, BlockIndex, CallModel, Consult, Hook, Input, JsonText, LlmError, ModelRef,
-    Purpose, Reply, ReplyAdvice, ReplyFinish, ReplyPart, TextPart, ToolName, Usage,
+    Purpose, Reply, ReplyAdvice, ReplyFinish, ReplyPart, ToolName, Usage,
 };
 use neuraxis_ports::{
     AfterModel, BeforeModel, CancellationToken, HookTiming, HookedReply, HookedRequest, LlmClient,
@@ -286,11 +286,11 @@ impl AttemptHooks {
         let mut parts = Vec::new();
         for part in std::mem::take(&mut reply.parts) {
             match part {
-                ReplyPart::Text(_) => parts.extend(said.take().map(text_part)),
+                ReplyPart::Text(_) => parts.extend(said.take().map(ReplyPart::text)),
                 // Providers want to see it again with the calls it led to.
                 ReplyPart::Reasoning(_) if !calls_something => {}
                 ReplyPart::ToolCall(mut call) => {
-                    parts.extend(said.take().map(text_part));
+                    parts.extend(said.take().map(ReplyPart::text));
                     if self.is_delivery(&call.name) {
                         call.arguments = JsonText::from_text(text);
                     }
@@ -299,7 +299,7 @@ impl AttemptHooks {
                 other => parts.push(other),
             }
         }
-        parts.extend(said.map(text_part));
+        parts.extend(said.map(ReplyPart::text));
         reply.parts = parts;
         reply.advice = Some(Box::new(ReplyAdvice::Rewritten));
     }
@@ -326,18 +326,13 @@ impl AttemptHooks {
             |reply| (reply.usage, reply.model),
         );
         Reply {
-            parts: vec![text_part(&text)],
+            parts: vec![ReplyPart::text(text)],
             finish: ReplyFinish::Stop,
             usage,
             model,
             advice: Some(Box::new(ReplyAdvice::Refused { reason })),
         }
     }
-}
-
-fn text_part(text: &str) -> ReplyPart {
-    let text = text.to_owned();
-    ReplyPart::Text(TextPart { text, state: None })
 }
 
 /// Takes back what was shown of a reply that counts otherwise, and shows what took its place.
