@@ -40,7 +40,6 @@ impl RunView {
             RecordBody::ToolResult(result) => self.call_settled(record, result),
             RecordBody::ApprovalRequested(_) => self.asked.push(Arc::clone(record)),
             RecordBody::ApprovalDecided(decided) => self.close_question(&decided.tool_call_id),
-            RecordBody::Verdict(vetted) => self.grants.extend(vetted.granted.iter().cloned()),
             RecordBody::Escalated(escalated) => self.question.clone_from(&escalated.question),
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
                 self.end(record, outcome);

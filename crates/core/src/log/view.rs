@@ -8,10 +8,9 @@ use jiff::Timestamp;
 
 use super::conversation::Conversation;
 use super::summary::LogSummary;
-use crate::decision::{Decision, Grant, Taint};
+use crate::decision::Decision;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::{AgentId, RunId, Seq, SessionId, ToolName};
-use crate::json::JsonText;
 use crate::metrics::SessionMetrics;
 use crate::record::{ApprovalRequested, Pending, Record, RecordBody, RunStarted, ToolCallStarted};
 use crate::spec::RunSpec;
@@ -44,7 +43,6 @@ pub struct RunView {
     pub(super) attempts: Vec<Arc<Record>>,
     /// The records of the questions to people that have no answer, in the order in which they were asked.
     pub(super) asked: Vec<Arc<Record>>,
-    pub(super) grants: Vec<Grant>,
     pub(super) outcome: Option<Arc<Record>>,
     /// What may end the answer as a question to the user that no tool asked.
     pub(super) question: Option<String>,
@@ -216,24 +214,6 @@ impl RunView {
         })
     }
 
-    /// Returns the plan, if the run changed the session's.
-    #[must_use]
-    pub const fn plan(&self) -> Option<&JsonText> {
-        self.summary.plan.as_ref()
-    }
-
-    /// Returns the untrusted content that the run began with and that its results brought, as a later run sees it.
-    #[must_use]
-    pub const fn taint(&self) -> &Taint {
-        &self.summary.taint
-    }
-
-    /// Returns what people allowed for the session with their answers to this run, in the order in which they did.
-    #[must_use]
-    pub fn grants(&self) -> &[Grant] {
-        &self.grants
-    }
-
     /// Returns what the run used so far: calls, tokens, money, time.
     #[must_use]
     pub const fn metrics(&self) -> &SessionMetrics {
@@ -264,18 +244,6 @@ impl RunView {
     #[must_use]
     pub fn conversation(&self, agent: AgentId) -> Option<&Conversation> {
         self.agents.get(&agent).map(|agent| &agent.conversation)
-    }
-
-    /// Returns when the first record was made.
-    #[must_use]
-    pub const fn started_at(&self) -> Option<Timestamp> {
-        self.summary.started_at
-    }
-
-    /// Returns when the latest record was made, by the clocks of the machines that made them.
-    #[must_use]
-    pub const fn last_at(&self) -> Option<Timestamp> {
-        self.summary.last_at
     }
 
     /// Returns the last record's number; 0 before the first.
