@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use neuraxis_core::{BudgetMeasure, BudgetScope, Limits, MicroUsd, PlanName, SpentBudget};
-use serde::{Deserialize, Serialize};
 
 use crate::config::{BudgetConfig, PartialLimits};
 use crate::error::PolicyError;
@@ -11,13 +10,11 @@ use crate::policy::Policy;
 use crate::rules::{is_zero, no_zero};
 
 /// What one or more runs used, of all that budgets limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
     /// Tokens of all model calls.
     pub tokens: u64,
     /// Money, in millionths of a US dollar.
-    #[serde(rename = "cost_micro_usd")]
     pub cost: MicroUsd,
     /// Active time: waiting for people does not count.
     pub time: Duration,
@@ -33,17 +30,6 @@ impl Spent {
         time: Duration::ZERO,
         tool_calls: 0,
     };
-
-    /// Adds what another run used.
-    #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
-        Self {
-            tokens: self.tokens.saturating_add(other.tokens),
-            cost: MicroUsd(self.cost.0.saturating_add(other.cost.0)),
-            time: self.time.saturating_add(other.time),
-            tool_calls: self.tool_calls.saturating_add(other.tool_calls),
-        }
-    }
 }
 
 /// What may be used; `None` is no limit.
@@ -182,23 +168,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets_add_up_and_never_go_below_nothing() {
+    fn what_is_left_of_a_budget_never_goes_below_nothing() {
         let budget = Budget {
             tokens: Some(10),
             tool_calls: Some(2),
             ..Budget::default()
         };
-        let some = Spent {
-            tokens: 4,
-            ..Spent::NONE
-        };
-        let spent = some.plus(Spent {
+        let left = budget.left(Spent {
             tokens: u64::MAX,
             tool_calls: 1,
             ..Spent::NONE
         });
-        assert_eq!(spent.tokens, u64::MAX);
-        let left = budget.left(spent);
         assert_eq!(
             (left.tokens, left.tool_calls, left.cost),
             (Some(0), Some(1), None)
