@@ -81,7 +81,8 @@ const BUILDING: [&str; 16] = [
 
 /// Adds up what stands in a text.
 pub(super) fn complexity(message: &str, threshold: u32) -> Complexity {
-    let text = head(message);
+    let end = message.floor_char_boundary(MAX_BYTES);
+    let text = message.get(..end).unwrap_or(message);
     let mut features = Vec::new();
     let mut add = |name: &str, count: usize, each: u32, most: u32| {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -163,14 +164,6 @@ fn is_step(line: &str) -> bool {
 
 fn is_code(line: &str) -> bool {
     line.trim_end().ends_with(['{', '}', ';'])
-}
-
-fn head(text: &str) -> &str {
-    let mut end = text.len().min(MAX_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or(text)
 }
 
 #[cfg(test)]
