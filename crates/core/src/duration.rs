@@ -1,6 +1,14 @@
 //! Durations: whole milliseconds in records, and text with a unit where people write them.
 
+use std::time::Duration;
+
 pub mod text;
+
+/// Returns the whole milliseconds of a duration, as records and reports tell it: [`u64::MAX`] of one that has more.
+#[must_use]
+pub fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// For fields of type [`std::time::Duration`].
 pub(crate) mod millis {
@@ -12,7 +20,7 @@ pub(crate) mod millis {
         value: &Duration,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(u64::try_from(value.as_millis()).unwrap_or(u64::MAX))
+        serializer.serialize_u64(super::whole_millis(*value))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

@@ -14,6 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::duration::whole_millis;
 use crate::error::LlmError;
 use crate::ids::{Attempt, EffectId, InputId, Role};
 use crate::limits::MicroUsd;
@@ -41,10 +42,9 @@ impl Stamp {
     #[must_use]
     pub fn new(at: Timestamp, active_elapsed: Duration) -> Self {
         let at = Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at);
-        let millis = u64::try_from(active_elapsed.as_millis()).unwrap_or(u64::MAX);
         Self {
             at,
-            active_elapsed: Duration::from_millis(millis),
+            active_elapsed: Duration::from_millis(whole_millis(active_elapsed)),
         }
     }
 }

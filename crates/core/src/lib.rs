@@ -95,7 +95,7 @@ pub use decision::{
     Complexity, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered,
     Routing, RuleRef, SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
 };
-pub use duration::text as duration_text;
+pub use duration::{text as duration_text, whole_millis};
 pub use effect::{
     Approved, AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult,
     Effect, ModelRequest, Purpose, ReplyFormat, RunTool, ToolChoice, Vet,

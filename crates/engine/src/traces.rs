@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use neuraxis_core::log::RunView;
-use neuraxis_core::{AgentId, JsonText, LlmCall, Record, RecordBody, RunId, Transcript};
+use neuraxis_core::{
+    AgentId, JsonText, LlmCall, Record, RecordBody, RunId, Transcript, whole_millis,
+};
 use neuraxis_ports::TraceSink;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -114,7 +115,7 @@ fn traced(view: &mut RunView, record: &Arc<Record>) -> Vec<TraceRecord> {
                     "purpose": call.purpose,
                     "model_role": call.served_by,
                     "turn": record.turn,
-                    "duration_ms": millis(call.duration),
+                    "duration_ms": whole_millis(call.duration),
                 }),
             );
             let called = priced(called, call);
@@ -136,7 +137,7 @@ fn traced(view: &mut RunView, record: &Arc<Record>) -> Vec<TraceRecord> {
                 "name": result.name,
                 "result": value(&result.value),
                 "success": result.failure.is_none(),
-                "duration_ms": result.duration.map(millis),
+                "duration_ms": result.duration.map(whole_millis),
                 "turn": record.turn,
             }),
         )],
@@ -165,11 +166,6 @@ fn priced(mut called: TraceRecord, call: &LlmCall) -> TraceRecord {
 fn value(text: &JsonText) -> Value {
     text.decode()
         .unwrap_or_else(|_| Value::String(text.as_str().to_owned()))
-}
-
-/// Returns how long something took, as what programs read says it.
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Hands the trace records of all runs to a function, as they happen.

@@ -5,7 +5,7 @@ mod shown;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{CountLabel, MicroUsd, RunId, TokenCount};
+use neuraxis_core::{CountLabel, MicroUsd, RunId, TokenCount, whole_millis};
 use neuraxis_engine::OrchestratorResult;
 use serde::{Deserialize, Serialize};
 
@@ -218,7 +218,7 @@ impl Report {
             case.attempts.insert(place, attempt);
             case.status = case.judged();
         }
-        self.took_ms = millis(took);
+        self.took_ms = whole_millis(took);
         self.count();
     }
 
@@ -363,7 +363,7 @@ impl Attempt {
             tokens,
             tokens_label: label,
             cost_micro_usd: seen.cost.map(|MicroUsd(cost)| cost),
-            active_ms: millis(seen.view.active()),
+            active_ms: whole_millis(seen.view.active()),
             checks: Vec::new(),
         }
     }
@@ -400,8 +400,4 @@ impl Attempt {
 
 const fn is_false(flag: &bool) -> bool {
     !*flag
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -9,7 +9,7 @@ mod traced;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
@@ -17,7 +17,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
-use neuraxis::core::{RunId, with_causes};
+use neuraxis::core::{RunId, whole_millis, with_causes};
 use neuraxis_app::AccessLog;
 use tracing::{Instrument, Span};
 
@@ -202,7 +202,7 @@ impl Drop for Line {
         let key = self.caller.as_ref().and_then(Caller::key);
         let (owner, key) = (key.map(|key| &*key.owner), key.map(|key| &*key.id));
         let (bytes, complete) = (self.bytes, self.is_whole);
-        let ms = millis(self.began.elapsed());
+        let ms = whole_millis(self.began.elapsed());
         match self.log {
             Some(_) => tracing::info!(
                 target: TARGET, id, method, route, run, status, ms, bytes, complete, problem, owner, key,
@@ -214,10 +214,6 @@ impl Drop for Line {
             ),
         }
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The body of an answer, with its line of the log.

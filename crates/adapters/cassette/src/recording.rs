@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{Message, ModelRequest, Role};
+use neuraxis_core::{Message, ModelRequest, Role, whole_millis};
 use neuraxis_ports::LlmClient;
 use tokio::time::Instant;
 
@@ -301,7 +301,7 @@ fn says_a_secret(redactor: &Redactor, request: &ModelRequest) -> bool {
 
 /// Returns the whole milliseconds since then.
 pub(crate) fn millis(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    whole_millis(since.elapsed())
 }
 
 fn create(path: &Path, existing: ExistingFile) -> Result<File, CassetteError> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use neuraxis_core::jiff::{Span, SpanRelativeTo};
+use neuraxis_core::whole_millis;
 use neuraxis_sql::{Durability, LogCopy, SqlConfig};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -171,10 +172,6 @@ impl StoreConfig {
         let keys = keys.into_iter().chain(retention).chain(log);
         keys.map(|(key, value)| (key.to_owned(), value)).collect()
     }
-}
-
-fn whole_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {

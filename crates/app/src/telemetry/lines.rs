@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, LlmFailed, Record, RecordBody,
-    RunId, RunOutcome, RunStatus, SessionId, Transcript,
+    RunId, RunOutcome, RunStatus, SessionId, Transcript, whole_millis,
 };
 use neuraxis_engine::{TraceEmitter, TraceRecord, TraceType, trace_records};
 use neuraxis_otel::{JsonLines, Redact, word};
@@ -193,10 +193,7 @@ fn llm_failed(failed: &LlmFailed, content: bool) -> Map<String, Value> {
         // What a server says of a request may quote it.
         ("message", json!(content.then_some(&failed.error.message))),
         ("next", json!(failed.next)),
-        (
-            "duration_ms",
-            json!(u64::try_from(failed.duration.as_millis()).unwrap_or(u64::MAX)),
-        ),
+        ("duration_ms", json!(whole_millis(failed.duration))),
         ("usage", json!(failed.error.usage)),
         ("cost_micro_usd", json!(failed.cost)),
     ])

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::conversation::Conversation;
 use super::view::RunView;
+use crate::duration::whole_millis;
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, CallIndex, InputId, RunId, Seq, Turn};
 use crate::input::Cancelled;
@@ -42,8 +43,7 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
     };
     let id = InputId::new(format!("closed-after-{}", end.last));
     let cancelled = RecordBody::Cancelled(Box::new(Cancelled::new(id, why)));
-    let active_ms = u64::try_from(view.active().as_millis()).unwrap_or(u64::MAX);
-    closing.add(None, cancelled, Some(active_ms));
+    closing.add(None, cancelled, Some(whole_millis(view.active())));
     for open in view.open_calls() {
         let unknown = ToolOutcome::failed(
             ToolFailure::OutcomeUnknown,

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::duration::whole_millis;
+
 /// How many buckets a power of two is cut into, as a power of two.
 const BITS: u32 = 4;
 
@@ -32,8 +34,7 @@ pub struct Latencies(Vec<(u16, u64)>);
 impl Latencies {
     /// Adds one.
     pub fn add(&mut self, took: Duration) {
-        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        self.add_to(bucket_of(millis), 1);
+        self.add_to(bucket_of(whole_millis(took)), 1);
     }
 
     /// Adds those of another histogram.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::agent::Agent;
 use super::batch::Batch;
 use super::{Next, RunState};
+use crate::duration::whole_millis;
 use crate::effect::Effect;
 use crate::error::InputError;
 use crate::ids::{AgentId, ContentIndex, EffectId, RunId, Seq};
@@ -88,7 +89,7 @@ impl StepBuilder {
     ) {
         self.counters.seq = self.counters.seq.next();
         let is_cause = self.records.is_empty();
-        let active = u64::try_from(self.stamp.active_elapsed.as_millis()).unwrap_or(u64::MAX);
+        let active = whole_millis(self.stamp.active_elapsed);
         self.records.push(Arc::new(Record {
             seq: self.counters.seq,
             content_index,

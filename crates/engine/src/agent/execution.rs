@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     CallIndex, CountLabel, FinishReason, JsonText, LlmCall, Message, MicroUsd, Record, RecordBody,
-    RunStatus, RunUsage, Source, ToolCallId, Transcript,
+    RunStatus, RunUsage, Source, ToolCallId, Transcript, whole_millis,
 };
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::answer::{self, AnswerFault};
 use crate::result;
 use crate::run_end::RunEnd;
 use crate::run_handle::RunLink;
-use crate::traces::{Traces, millis};
+use crate::traces::Traces;
 
 /// What a run without a session came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -132,7 +132,7 @@ pub fn tool_calls(records: &[Arc<Record>]) -> Vec<ToolCallRecord> {
                     arguments: known.unwrap_or_else(|| JsonText::from_text("{}")),
                     result: result.value.clone(),
                     success: result.failure.is_none(),
-                    duration_ms: millis(result.duration.unwrap_or_default()),
+                    duration_ms: whole_millis(result.duration.unwrap_or_default()),
                 });
             }
             _ => {}

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     AgentId, EffectId, JsonText, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId,
-    ToolCallStarted, ToolResult,
+    ToolCallStarted, ToolResult, whole_millis,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
-
-use crate::traces::millis;
 
 /// A step for programs: `model_role`, `tool_name`, `span_id`, `error` and others. As JSON it is an object. A call that started
 /// sub-agents has what each came to under `agents`: its status, turns and usage, and under `tool_metadata` what its tools said of
@@ -173,7 +171,7 @@ fn of_call(call: &LlmCall) -> Map<String, Value> {
         "model": call.reply.model.model,
         "purpose": call.purpose,
         "attempt": call.attempt,
-        "duration_ms": millis(call.duration),
+        "duration_ms": whole_millis(call.duration),
         "total_tokens": call.reply.usage.total.tokens,
         "span_id": span_id(call.effect_id),
     }))
@@ -184,7 +182,7 @@ fn of_failed(failed: &LlmFailed) -> Map<String, Value> {
         "model_role": failed.served_by,
         "purpose": failed.purpose,
         "attempt": failed.attempt,
-        "duration_ms": millis(failed.duration),
+        "duration_ms": whole_millis(failed.duration),
         "error": failed.error.to_string(),
         "span_id": span_id(failed.effect_id),
     }))
@@ -217,7 +215,7 @@ fn of_result(record: &Record) -> Option<Value> {
 fn add_result(map: &mut Map<String, Value>, result: &ToolResult) {
     map.insert("status".to_owned(), json!(result.status));
     if let Some(duration) = result.duration {
-        map.insert("duration_ms".to_owned(), json!(millis(duration)));
+        map.insert("duration_ms".to_owned(), json!(whole_millis(duration)));
     }
     let said = result.metadata.as_ref();
     if let Some(Ok(said)) = said.map(JsonText::decode::<Value>) {

@@ -1,7 +1,6 @@
 //! What there is to be used, and what the policy would decide: nothing here calls a model or a tool.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -10,6 +9,7 @@ use axum::http::HeaderMap;
 use neuraxis::brainstem::AgentConfig;
 use neuraxis::core::{
     AgentName, Decision, Role, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec,
+    whole_millis,
 };
 use neuraxis::{Channel, Mode, Orchestrator};
 use neuraxis_app::Scope;
@@ -55,14 +55,13 @@ struct Tool {
 
 impl Tool {
     fn of(spec: &ToolSpec) -> Self {
-        let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         Self {
             name: spec.name.clone(),
             description: Arc::clone(&spec.description),
             class: spec.class,
             annotations: spec.annotations,
             kind: spec.kind,
-            timeout_ms: spec.timeout.map(millis),
+            timeout_ms: spec.timeout.map(whole_millis),
             parameters: spec.parameters.decode().unwrap_or_default(),
         }
     }

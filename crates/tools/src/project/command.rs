@@ -17,7 +17,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{Access, ToolAnnotations, ToolClass};
+use neuraxis_core::{Access, ToolAnnotations, ToolClass, whole_millis};
 use neuraxis_ports::{Tool, ToolContext, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -399,7 +399,7 @@ fn report(
         bytes_left_out: stdout.left_out() + stderr.left_out(),
         stdout: stdout.into_text(),
         stderr: stderr.into_text(),
-        duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        duration_ms: whole_millis(duration),
         without_access: Vec::new(),
         repository_outside: None,
     }

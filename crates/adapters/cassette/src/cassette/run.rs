@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
     CallModel, Compaction, Effect, EffectId, Input, ModelRef, Record, RecordBody, Role, RunTree,
-    Transcript,
+    Transcript, whole_millis,
 };
 
 use crate::error::CassetteError;
@@ -168,8 +167,4 @@ impl Asked {
             ended: Ended::Ended,
         });
     }
-}
-
-fn whole_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

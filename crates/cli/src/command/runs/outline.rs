@@ -10,6 +10,7 @@ use anstyle::Style;
 use neuraxis::core::log::checklist;
 use neuraxis::core::{
     AgentId, Record, RecordBody, SessionMetrics, ToolCallId, ToolResult, ToolSignal, Turn,
+    whole_millis,
 };
 use serde_json::{Value, json};
 
@@ -107,10 +108,7 @@ impl Outline {
         }
         let now = self.active;
         let mut when = (now, now);
-        let since = |took: Duration| {
-            let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-            (now.saturating_sub(took), now)
-        };
+        let since = |took: Duration| (now.saturating_sub(whole_millis(took)), now);
         let (mut started, mut rows) = (Vec::new(), Vec::new());
         self.calls.hear(record);
         let line = match &record.body {
