@@ -126,9 +126,7 @@ impl Decision {
             policy_hash,
         }
     }
-}
 
-impl Decision {
     /// Tells whether some agent of the run may call a tool: the one that answers, or one that works for it.
     #[must_use]
     pub fn offers(&self, tool: &ToolName) -> bool {

@@ -84,9 +84,7 @@ impl ToolOutput {
         self.sources.push(source);
         self
     }
-}
 
-impl ToolOutput {
     /// Brings every text that a record embeds as JSON into a form that a record can hold.
     pub(crate) fn normalized(self) -> Self {
         let signal = self.signal.map(|signal| match signal {

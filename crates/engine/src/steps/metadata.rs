@@ -128,9 +128,7 @@ impl StepMetadata {
         }
         map
     }
-}
 
-impl StepMetadata {
     /// What a sub-agent came to: its answer is the result of the call, or a part of it.
     fn of_agent(&self, end: &Record) -> Option<Value> {
         let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &end.body else {
