@@ -120,6 +120,13 @@ impl Usage {
         "cache_write_tokens",
     ];
 
+    /// Returns the tokens used, as far as anybody said: the provider's total, or the sum of its parts.
+    #[must_use]
+    pub fn all_tokens(&self) -> u64 {
+        let parts = self.prompt.tokens.saturating_add(self.completion.tokens);
+        self.total.tokens.max(parts)
+    }
+
     fn counts(&self) -> [TokenCount; 7] {
         [
             self.prompt,

@@ -38,7 +38,7 @@ pub(super) struct Spent {
 
 impl Spent {
     fn charge(&mut self, usage: &Usage, cost: Cost) {
-        self.charge_tokens(used(usage));
+        self.charge_tokens(usage.all_tokens());
         self.cost = self.cost.saturating_add(cost.amount.0);
     }
 
@@ -105,7 +105,8 @@ impl AgentTurn<'_> {
     /// Has limits on tokens count a reply of which nobody says what it used as it is estimated, and says so once in a run where
     /// tokens or money are limited. What was used stays unknown in every sum (loop rule 12).
     pub(super) fn charge_uncounted(&mut self, purpose: Purpose, reply: &Reply) {
-        let is_counted = reply.usage.total.label != CountLabel::Unknown || used(&reply.usage) > 0;
+        let is_counted =
+            reply.usage.total.label != CountLabel::Unknown || reply.usage.all_tokens() > 0;
         // A choice of role is short and not sent the conversation; a refusal is the program's own.
         let is_exempt = purpose == Purpose::Routing || reply.is_refusal();
         let goes_uncharged = self.state.loop_version < 2;
@@ -330,10 +331,4 @@ impl AgentSpec {
         let most = self.max_output_tokens;
         most.map_or(REPLY_TOKENS, u64::from).min(REPLY_TOKENS)
     }
-}
-
-/// The tokens of an attempt, as far as anybody said: the provider's total, or the sum of its parts.
-fn used(usage: &Usage) -> u64 {
-    let parts = usage.prompt.tokens.saturating_add(usage.completion.tokens);
-    usage.total.tokens.max(parts)
 }

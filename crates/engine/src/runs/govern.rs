@@ -359,10 +359,8 @@ impl Runs {
 
 /// Returns what runs used of all that budgets limit.
 pub(super) fn spent(metrics: &SessionMetrics) -> Spent {
-    let usage = &metrics.usage.total;
-    let parts = usage.prompt.tokens.saturating_add(usage.completion.tokens);
     Spent {
-        tokens: usage.total.tokens.max(parts),
+        tokens: metrics.usage.total.all_tokens(),
         cost: metrics.cost,
         time: metrics.worked,
         tool_calls: u32::try_from(metrics.counted_tool_calls()).unwrap_or(u32::MAX),

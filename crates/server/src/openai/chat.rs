@@ -400,11 +400,10 @@ struct CompletionDetails {
 
 impl UsageOut {
     fn new(usage: &Usage) -> Self {
-        let (prompt, completion) = (usage.prompt.tokens, usage.completion.tokens);
         Self {
-            prompt_tokens: prompt,
-            completion_tokens: completion,
-            total_tokens: usage.total.tokens.max(prompt.saturating_add(completion)),
+            prompt_tokens: usage.prompt.tokens,
+            completion_tokens: usage.completion.tokens,
+            total_tokens: usage.all_tokens(),
             prompt_tokens_details: PromptDetails {
                 cached_tokens: usage.cached.tokens,
             },

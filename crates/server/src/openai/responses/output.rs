@@ -319,17 +319,16 @@ struct OutputDetails {
 
 impl UsageOut {
     fn new(usage: &Usage) -> Self {
-        let (input, output) = (usage.prompt.tokens, usage.completion.tokens);
         Self {
-            input_tokens: input,
+            input_tokens: usage.prompt.tokens,
             input_tokens_details: InputDetails {
                 cached_tokens: usage.cached.tokens,
             },
-            output_tokens: output,
+            output_tokens: usage.completion.tokens,
             output_tokens_details: OutputDetails {
                 reasoning_tokens: usage.reasoning.tokens,
             },
-            total_tokens: usage.total.tokens.max(input.saturating_add(output)),
+            total_tokens: usage.all_tokens(),
         }
     }
 }
