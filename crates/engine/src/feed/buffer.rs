@@ -217,8 +217,7 @@ impl CallBuffer {
             _ => None,
         });
         let text: String = texts.collect();
-        let begin = text.len().saturating_sub(MAX_CUT_OUTPUT);
-        let begin = (begin..=text.len()).find(|place| text.is_char_boundary(*place))?;
+        let begin = text.ceil_char_boundary(text.len().saturating_sub(MAX_CUT_OUTPUT));
         let end = text.get(begin..)?;
         let end = match begin {
             0 => end.to_owned(),
