@@ -71,9 +71,7 @@ impl Policy {
         claimed.annotations.confined = false;
         claimed
     }
-}
 
-impl Policy {
     /// Tells whether the result of a call is untrusted content: the call reaches outside this machine, or `[taint]` names its
     /// tool. One that is [confined](neuraxis_core::ToolAnnotations::confined) to this machine brings no more than a file that
     /// is read does.

@@ -94,9 +94,7 @@ impl RunSpec {
             policy_hash: None,
         }
     }
-}
 
-impl RunSpec {
     /// Names what the data policies of the run keep out of its log, if anything: such a log can be read, but neither
     /// replayed nor resumed.
     #[must_use]

@@ -138,9 +138,7 @@ impl Usage {
             self.cache_written.unwrap_or_default(),
         ]
     }
-}
 
-impl Usage {
     /// Returns no tokens at all, with these labels: what adding it leaves of a sum is how sure that is.
     pub(crate) fn labels_alone(mut self) -> Self {
         let counts = [
