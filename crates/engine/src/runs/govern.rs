@@ -110,7 +110,8 @@ impl Runs {
         let decision = self.decision(request, session.as_ref()).await?;
         let new_session = match session {
             Some(session) => {
-                owner::go_in(request, session.owner);
+                let context = std::mem::take(&mut request.context);
+                request.context = context.owned_by(session.owner);
                 None
             }
             None => Some(self.new_session_for(request)?),

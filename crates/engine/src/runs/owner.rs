@@ -158,12 +158,6 @@ pub(super) fn enter(request: &UserRequest, session: &Session) -> Result<(), Requ
     Err(RequestError::OtherOwner { session })
 }
 
-/// Lets a request be that of a session's owner from now on.
-pub(super) fn go_in(request: &mut UserRequest, owner: Option<String>) {
-    let context = std::mem::take(&mut request.context);
-    request.context = context.owned_by(owner);
-}
-
 /// Tells whether no session is closed to a request.
 fn enters_any(context: &RequestContext) -> bool {
     context.owner().is_none() && !context.is_unowned()
