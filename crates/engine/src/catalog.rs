@@ -374,14 +374,16 @@ pub(crate) fn faults(
     if schema.is_valid(value) {
         return None;
     }
-    let faults = schema.iter_errors(value).take(MAX_FAULTS).map(|fault| {
-        let place = fault.instance_path().to_string();
-        let what = describe(&fault);
-        if place.is_empty() {
-            what
-        } else {
-            format!("at {place}: {what}")
-        }
-    });
+    let faults = schema.iter_errors(value).take(MAX_FAULTS);
+    let faults = faults.map(|fault| placed(&fault, describe(&fault)));
     Some(faults.collect::<Vec<_>>().join("; "))
+}
+
+/// Says where a fault is before what it is, unless it is one of the whole value.
+pub(crate) fn placed(fault: &ValidationError<'_>, what: String) -> String {
+    let place = fault.instance_path().to_string();
+    match place.is_empty() {
+        true => what,
+        false => format!("at {place}: {what}"),
+    }
 }

@@ -3,11 +3,11 @@
 
 use std::mem;
 
-use jsonschema::ValidationError;
 use neuraxis_core::{ToolSpec, bounded_schema};
 use serde_json::{Map, Value};
 
 use super::BroughtError;
+use crate::catalog::placed;
 
 /// Checks that the parameters of a tool are a JSON Schema of an object.
 pub(super) fn check(tool: &ToolSpec) -> Result<(), BroughtError> {
@@ -26,7 +26,7 @@ pub(super) fn check(tool: &ToolSpec) -> Result<(), BroughtError> {
     drop_patterns(&mut schema);
     match jsonschema::validator_for(&schema) {
         Ok(_) => Ok(()),
-        Err(error) => Err(wrong(described(&error))),
+        Err(error) => Err(wrong(placed(&error, error.masked_with("it").to_string()))),
     }
 }
 
@@ -44,15 +44,6 @@ fn drop_patterns(schema: &mut Value) {
             members.values_mut().for_each(drop_patterns);
         }
         _ => {}
-    }
-}
-
-fn described(error: &ValidationError<'_>) -> String {
-    let place = error.instance_path().to_string();
-    let what = error.masked_with("it");
-    match place.is_empty() {
-        true => what.to_string(),
-        false => format!("at {place}: {what}"),
     }
 }
 
