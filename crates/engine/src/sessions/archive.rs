@@ -21,6 +21,9 @@ pub use reader::{ArchiveEntry, ArchiveReader};
 /// The version of the format that this code writes and reads.
 pub const ARCHIVE_FORMAT: u32 = 1;
 
+/// The most bytes of a line: twice what a whole run may have, since a session may begin with a long conversation.
+pub(super) const MAX_LINE_BYTES: u64 = 100 * 1024 * 1024;
+
 /// A line of an archive, but one with a record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]

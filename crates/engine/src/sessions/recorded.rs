@@ -15,11 +15,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Sessions;
-use super::archive::ARCHIVE_FORMAT;
+use super::archive::{ARCHIVE_FORMAT, MAX_LINE_BYTES};
 use crate::log::{ReplayError, ReplayReport, replay};
-
-/// The most bytes of a line.
-const MAX_LINE_BYTES: u64 = 100 * 1024 * 1024;
 
 /// The records of a run, and what it went on from.
 #[derive(Debug, Clone)]

@@ -9,11 +9,9 @@ use neuraxis_ports::{ChainHead, Session};
 use serde::Deserialize;
 
 use super::{
-    ARCHIVE_FORMAT, ArchiveError, ArchiveFault, ArchivedSession, Line, RECORD, RecordLine,
+    ARCHIVE_FORMAT, ArchiveError, ArchiveFault, ArchivedSession, Line, MAX_LINE_BYTES, RECORD,
+    RecordLine,
 };
-
-/// The most bytes of a line: twice what a whole run may have, since a session may begin with a long conversation.
-const MAX_LINE_BYTES: u64 = 100 * 1024 * 1024;
 
 /// What an archive holds, in its order.
 #[derive(Debug)]
