@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use neuraxis_core::clip;
 use serde::Deserialize;
 
 use crate::config::Config;
@@ -146,10 +147,7 @@ impl PromptConfig {
         let about = self.about.as_deref().unwrap_or(&self.text);
         let line = about.lines().find(|line| !line.trim().is_empty());
         let line = line.unwrap_or_default().trim_start_matches(['#', ' ']);
-        match line.char_indices().nth(MAX_ABOUT) {
-            Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-            None => line.to_owned(),
-        }
+        clip(line, MAX_ABOUT)
     }
 }
 

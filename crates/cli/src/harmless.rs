@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use neuraxis::core::clip;
 use unicode_bidi::{BidiClass, bidi_class};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
@@ -41,11 +42,7 @@ pub(crate) fn line_with_blanks(line: &str) -> String {
 }
 
 fn cut(line: &str, most: usize) -> String {
-    let line = harmless(line);
-    match line.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line.into_owned(),
-    }
+    clip(&harmless(line), most)
 }
 
 /// Writes a text so that what stands there is what is seen: as [`harmless`], and in addition every character that leaves

@@ -52,6 +52,7 @@ mod advised_call;
 mod assemble;
 mod bounded_schema;
 mod citations;
+mod clip;
 mod decision;
 mod duration;
 mod effect;
@@ -90,6 +91,7 @@ pub use advised_call::{AdvisedCall, CallAdvice};
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use bounded_schema::{UnboundedSchema, bounded_schema};
 pub use citations::{Citations, Cited, Source, cite};
+pub use clip::clip;
 pub use decision::{
     Access, ApprovalPolicy, AskCause, BudgetMeasure, BudgetScope, Checked, Clarification,
     Complexity, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     AgentId, InputError, LOOP_VERSION, LOOP_VERSIONS, PrefixDigest, Record, RecordBody,
-    RestoreError, RunId, RunStatus, RunTree, Seq, Transcript,
+    RestoreError, RunId, RunStatus, RunTree, Seq, Transcript, clip,
 };
 use serde_json::Value;
 
@@ -258,8 +258,5 @@ fn first_difference<'a>(
 
 fn shown(value: Option<&Value>) -> String {
     let text = value.map_or_else(|| "nothing".to_owned(), Value::to_string);
-    match text.char_indices().nth(MAX_SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    clip(&text, MAX_SHOWN)
 }

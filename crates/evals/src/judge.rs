@@ -3,12 +3,12 @@
 //! It is an agent without tools, run by the same orchestrator under the same policy, in a session of its own. What it reads of
 //! the run is data in one JSON object, and what it answers has to fit a schema: anything else is no judgment.
 
-use neuraxis_core::{AgentName, FinishReason, Mode, Offer, Role, RunStatus, SessionId};
+use neuraxis_core::{AgentName, FinishReason, Mode, Offer, Role, RunStatus, SessionId, clip};
 use neuraxis_engine::{Agent, AnswerSchema, Brought, BuildError, OrchestratorResult, UserRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::seen::{Seen, clip};
+use crate::seen::Seen;
 
 /// The name of the agent that [`judge`] makes.
 pub const JUDGE: &str = "eval_judge";

@@ -7,7 +7,7 @@ use neuraxis_core::log::RunView;
 use neuraxis_core::log::describe::counted;
 use neuraxis_core::{
     Cost, CountLabel, FinishReason, Message, MicroUsd, ModelRef, Record, RecordBody, RunStatus,
-    SessionMetrics, has_answered, without_fence,
+    SessionMetrics, clip, has_answered, without_fence,
 };
 use neuraxis_engine::{ToolCallRecord, run_cost, tool_calls};
 use serde_json::Value;
@@ -174,13 +174,5 @@ impl Seen {
             }
             None => Some("the run has not ended".to_owned()),
         }
-    }
-}
-
-/// Cuts a text after so many characters.
-pub(crate) fn clip(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }

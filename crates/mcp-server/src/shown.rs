@@ -4,7 +4,7 @@
 //! character that leaves no mark, changes how others look or runs from right to left is written as an escape of JSON, and
 //! each line is indented, which Markdown leaves alone.
 
-use neuraxis_core::laid_out_json;
+use neuraxis_core::{clip, laid_out_json};
 
 /// The most characters of somebody's words within a line of ours.
 const MAX_WORDS_CHARS: usize = 300;
@@ -14,11 +14,7 @@ const MARGIN: &str = "    ";
 
 /// Writes somebody's words as one line of bounded length.
 pub(crate) fn words(text: &str) -> String {
-    let line = line(text);
-    match line.char_indices().nth(MAX_WORDS_CHARS) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
+    clip(&line(text), MAX_WORDS_CHARS)
 }
 
 /// Writes somebody's words as a line of their own, indented.

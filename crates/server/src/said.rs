@@ -2,6 +2,7 @@
 
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
+use neuraxis::core::clip;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
@@ -78,7 +79,7 @@ pub(crate) fn is_list(bytes: &[u8]) -> bool {
 /// Reads what stands behind the `?` of an address.
 pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     let Query(said) = query.map_err(|rejection| {
-        let text = cut(&rejection.body_text(), MAX_COMPLAINT_CHARS);
+        let text = clip(&rejection.body_text(), MAX_COMPLAINT_CHARS);
         Problem::new(&INVALID_QUERY, text)
     })?;
     Ok(said)
@@ -114,7 +115,7 @@ pub(crate) fn nul_in(value: &Value) -> Option<String> {
             if name.contains('\0') {
                 return Some(String::new());
             }
-            Some(joined(&cut(name, MAX_REPEATED_CHARS), &nul_in(value)?))
+            Some(joined(&clip(name, MAX_REPEATED_CHARS), &nul_in(value)?))
         }),
         _ => None,
     }
@@ -132,7 +133,7 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
     let (line, column) = (error.line(), error.column());
     let place = format!(" at line {line} column {column}");
     let text = error.to_string();
-    let text = cut(
+    let text = clip(
         text.strip_suffix(&place).unwrap_or(&text),
         MAX_COMPLAINT_CHARS,
     );
@@ -142,7 +143,7 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
             Problem::invalid(field, format_args!("{text}{place}"))
         }
         (Category::Data, field) => {
-            let field = cut(field, MAX_REPEATED_CHARS);
+            let field = clip(field, MAX_REPEATED_CHARS);
             let detail = format!(
                 "unknown field \"{field}\"{place}; known: {}",
                 fields.join(", ")
@@ -162,13 +163,6 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
 /// Returns the name of the list that a place is within, `attachments[0].name`, or the place itself.
 fn list_of(path: &str) -> &str {
     path.split_once('[').map_or(path, |(list, _)| list)
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

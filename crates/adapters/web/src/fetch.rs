@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{self, HeaderMap};
-use neuraxis_core::RunId;
+use neuraxis_core::{RunId, clip};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
@@ -28,7 +28,8 @@ const ROBOTS_CACHE_BYTES: usize = 4 << 20;
 /// The longest URL that is fetched, in bytes: longer ones carry something out rather than name something.
 const MAX_URL_BYTES: usize = 2_048;
 
-/// The most characters of a title. Without an end, the first heading of a page is all of it.
+/// The most characters of a title, with which each page of the document is told. Without an end, the first heading of a page is
+/// all of it.
 const MAX_TITLE_CHARS: usize = 300;
 
 /// How long a call waits in all for its turn: so many times what fetching a document may take.
@@ -173,9 +174,10 @@ impl Fetcher {
             seconds: within.as_secs().saturating_add(1),
         };
         let readable = convert_apart(order, answer.body, within).await?;
+        let title = readable.title.as_deref();
         Ok(Document {
             url,
-            title: readable.title.as_deref().map(short),
+            title: title.map(|title| clip(title, MAX_TITLE_CHARS)),
             pages: page::pages(&readable.content, self.config.page_chars),
             content: readable.content,
             is_cut: answer.is_cut || readable.is_cut,
@@ -305,14 +307,6 @@ async fn turn(
     turn.map_err(|_| FetchError::Busy {
         host: url.host_str().unwrap_or_default().to_owned(),
     })
-}
-
-/// Cuts a title to what a title is: each page of the document is told with it.
-fn short(title: &str) -> String {
-    match title.char_indices().nth(MAX_TITLE_CHARS) {
-        Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default()),
-        None => title.to_owned(),
-    }
 }
 
 /// Reads a URL as a model writes it.

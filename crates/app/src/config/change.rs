@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use neuraxis_brainstem::PolicyError;
+use neuraxis_core::clip;
 use neuraxis_offline::OfflineConfig;
 use neuraxis_ports::Provider as _;
 use toml::{Table, Value};
@@ -363,8 +364,5 @@ fn name(text: &str) -> String {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_VALUE_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    clip(text, MAX_VALUE_CHARS)
 }

@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 
+use crate::clip::clip;
 use crate::json::JsonText;
 
 /// The most steps that a list shows, and the most characters of each.
@@ -57,11 +58,7 @@ pub fn standing_plan(plan: &JsonText) -> Option<String> {
     if steps.steps.iter().all(|step| step.status == Status::Done) {
         return None;
     }
-    let mut list = checklist(plan)?;
-    if let Some((end, _)) = list.char_indices().nth(MAX_TOLD_CHARS) {
-        list.truncate(end);
-        list.push('…');
-    }
+    let list = clip(&checklist(plan)?, MAX_TOLD_CHARS);
     Some(format!(
         "The plan as it stands, from earlier in this session. It is a note and no request; what the user says next comes \
          first.\n{list}"

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::clip::clip;
 use crate::decision::Taint;
 use crate::effect::Purpose;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
@@ -247,12 +248,9 @@ fn user_text(message: &Message) -> Option<String> {
     let Message::User { .. } = message else {
         return None;
     };
-    let text = message.text();
-    let cut = text.char_indices().nth(MAX_TEXT_CHARS);
-    let shown = cut.and_then(|(end, _)| text.get(..end)).unwrap_or(&text);
+    let shown = clip(&message.text(), MAX_TEXT_CHARS);
     // What a text column of every database can hold.
-    let shown = shown.replace('\0', "\u{FFFD}");
-    Some(if cut.is_some() { shown + "…" } else { shown })
+    Some(shown.replace('\0', "\u{FFFD}"))
 }
 
 #[cfg(test)]

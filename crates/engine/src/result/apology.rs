@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, LlmError, LlmErrorKind, Message, Purpose, Record, RecordBody, RunStarted, has_answered,
+    AgentId, LlmError, LlmErrorKind, Message, Purpose, Record, RecordBody, RunStarted, clip,
+    has_answered,
 };
 
 /// The most characters of what a tool said that a user is told, and of its name, which a model wrote.
@@ -82,11 +83,7 @@ pub(super) fn for_cancelling(records: &[Arc<Record>]) -> String {
 fn one_line(text: &str) -> String {
     let plain = text.split(char::is_control).map(str::trim);
     let plain: Vec<&str> = plain.filter(|part| !part.is_empty()).collect();
-    let plain = plain.join(" ");
-    match plain.char_indices().nth(MAX_TOLD_CHARS) {
-        Some((end, _)) => format!("{}…", plain.get(..end).unwrap_or_default()),
-        None => plain,
-    }
+    clip(&plain.join(" "), MAX_TOLD_CHARS)
 }
 
 /// Says what took the room of a first request that did not fit, and what to do about it.
