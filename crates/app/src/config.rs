@@ -44,7 +44,6 @@ use layers::Layers;
 pub use mcp::{McpConfig, McpFault, McpServerSection};
 pub use models::ModelConfig;
 pub use named::AbsentTools;
-pub(crate) use named::SERVER_SEPARATOR;
 pub use origin::Origin;
 use prices::PriceListConfig;
 use read::Reading;

@@ -1,8 +1,8 @@
 //! Cases: what a policy has to decide, written beside it and run offline, as in a deployment's own CI.
 
 use neuraxis_core::{
-    AgentName, Channel, ContentIndex, Decision, JsonText, Mode, PlanName, Role, Taint, ToolClass,
-    ToolName, ToolSpec, Verdict,
+    AgentName, Channel, ContentIndex, Decision, JsonText, Mode, PlanName, Role, SERVER_SEPARATOR,
+    Taint, ToolClass, ToolName, ToolSpec, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,6 @@ use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
 use crate::request::{Call, Request};
-
-/// What stands between a server and its tool in a name.
-const FOREIGN: &str = "__";
 
 /// Tells whether arguments fit the schema of a tool, and else why not.
 type Fits<'a> = &'a dyn Fn(&ToolName, &JsonText) -> Result<(), String>;
@@ -340,7 +337,9 @@ impl Case {
         let mut tools = there_are.into_iter().flatten();
         let mut spec = match tools.find(|tool| tool.name == *name) {
             Some(tool) => tool.clone(),
-            None if there_are.is_none() || name.as_str().contains(FOREIGN) => Self::any_tool(name),
+            None if there_are.is_none() || name.as_str().contains(SERVER_SEPARATOR) => {
+                Self::any_tool(name)
+            }
             None => return Err(unknown(name, there_are.unwrap_or_default())),
         };
         spec.class = self.class.unwrap_or(spec.class);

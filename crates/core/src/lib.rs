@@ -150,7 +150,8 @@ pub use run::{
 pub use secret_files::{SECRET_FILES, is_secret_name};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
 pub use tool::{
-    FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT, ToolAnnotations, ToolClass, ToolKind, ToolSpec,
+    FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT, SERVER_SEPARATOR, ToolAnnotations, ToolClass, ToolKind,
+    ToolSpec,
 };
 pub use tool_search::{ToolSearch, offered_tools};
 pub use trace::{InvalidTraceParent, TraceContext};

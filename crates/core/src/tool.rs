@@ -10,6 +10,9 @@ use crate::duration;
 use crate::ids::ToolName;
 use crate::json::{JsonText, is_default};
 
+/// What stands between the name of a server and that of its tool, in the name by which the tool is called here.
+pub const SERVER_SEPARATOR: &str = "__";
+
 /// The name of the tool by which a model delivers an answer that is to have a form. It is the engine's own.
 pub const FINAL_ANSWER: &str = "final_answer";
 

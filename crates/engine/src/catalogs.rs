@@ -6,6 +6,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use neuraxis_brainstem::Policy;
+use neuraxis_core::SERVER_SEPARATOR;
 use neuraxis_ports::ToolSource;
 
 use crate::catalog::ToolCatalog;
@@ -80,7 +81,7 @@ impl Catalogs {
         }
         let is_of = |source: &&Arc<dyn ToolSource>| {
             let rest = tool.strip_prefix(source.name());
-            rest.is_some_and(|rest| rest.starts_with("__"))
+            rest.is_some_and(|rest| rest.starts_with(SERVER_SEPARATOR))
         };
         let source = self.sources.iter().find(is_of)?;
         source.tools().is_empty().then(|| source.name())

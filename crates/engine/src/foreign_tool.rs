@@ -7,15 +7,12 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::{JsonText, ToolKind, ToolName, ToolOutput, ToolSpec};
+use neuraxis_core::{JsonText, SERVER_SEPARATOR, ToolKind, ToolName, ToolOutput, ToolSpec};
 use neuraxis_ports::{
     Isolation, Tool, ToolContext, ToolError, ToolRunner, TurnContext, async_trait,
 };
 
 use crate::catalog::CatalogError;
-
-/// What joins the name of a server and that of its tool.
-const SEPARATOR: &str = "__";
 
 /// A tool of a server, as far as it is trusted.
 #[derive(Debug)]
@@ -60,8 +57,10 @@ impl ForeignTool {
 
 fn is_named_after(name: &ToolName, server: &str) -> bool {
     let rest = name.as_str().strip_prefix(server);
-    let tool = rest.and_then(|rest| rest.strip_prefix(SEPARATOR));
-    !server.is_empty() && !server.contains(SEPARATOR) && tool.is_some_and(|tool| !tool.is_empty())
+    let tool = rest.and_then(|rest| rest.strip_prefix(SERVER_SEPARATOR));
+    !server.is_empty()
+        && !server.contains(SERVER_SEPARATOR)
+        && tool.is_some_and(|tool| !tool.is_empty())
 }
 
 #[async_trait]

@@ -12,8 +12,9 @@ mod words;
 use std::collections::BTreeSet;
 
 use neuraxis_core::{
-    AgentSpec, JsonText, Message, Offer, Opening, Part, READ_OUTPUT, ToolChoice, ToolClass,
-    ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSearch, ToolSignal, ToolSpec, Transcript,
+    AgentSpec, JsonText, Message, Offer, Opening, Part, READ_OUTPUT, SERVER_SEPARATOR, ToolChoice,
+    ToolClass, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSearch, ToolSignal, ToolSpec,
+    Transcript,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +32,6 @@ const FOUND: usize = 5;
 
 /// How many tools a conversation keeps from one run to the next beside those that are always there.
 const MOST_KEPT: usize = 40;
-
-/// What stands between the name of a server and that of its tool.
-const SEPARATOR: &str = "__";
 
 /// How many servers are named to the model.
 const MOST_SERVERS: usize = 60;
@@ -267,7 +265,7 @@ fn called(history: &Transcript) -> Vec<ToolName> {
 
 /// Returns the server that a tool is named after, if it is one of a server.
 fn server_of(tool: &ToolSpec) -> Option<&str> {
-    let (server, _) = tool.name.as_str().split_once(SEPARATOR)?;
+    let (server, _) = tool.name.as_str().split_once(SERVER_SEPARATOR)?;
     Some(server).filter(|server| !server.is_empty())
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::ContentHash;
+use neuraxis_core::{ContentHash, SERVER_SEPARATOR};
 use neuraxis_ports::Secret;
 use url::{Host, Url};
 
@@ -309,7 +309,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= MAX_NAME
         && name.bytes().all(is_letter)
-        && !name.contains("__")
+        && !name.contains(SERVER_SEPARATOR)
         && !name.ends_with('_')
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use neuraxis_core::{ContentHash, JsonText, ToolAnnotations, ToolClass, ToolName, ToolSpec};
+use neuraxis_core::{
+    ContentHash, JsonText, SERVER_SEPARATOR, ToolAnnotations, ToolClass, ToolName, ToolSpec,
+};
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
@@ -104,7 +106,11 @@ fn definition(config: &McpServerConfig, tool: &Tool) -> Result<Definition, Strin
     if tool.name.is_empty() {
         return Err("it has no name".to_owned());
     }
-    let name = format!("{}__{}", config.name, local_name(&tool.name));
+    let name = format!(
+        "{}{SERVER_SEPARATOR}{}",
+        config.name,
+        local_name(&tool.name)
+    );
     let name: ToolName = name.parse().map_err(|_| {
         format!(
             "{} cannot be a tool's name: 1 to 64 of A-Z a-z 0-9 _ -",

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use neuraxis_core::{ModelRef, Role};
+use neuraxis_core::{ModelRef, Role, SERVER_SEPARATOR};
 use opentelemetry::KeyValue;
 use url::Url;
 
@@ -94,7 +94,7 @@ impl Endpoints {
     /// Describes the call of a tool as what it is to the MCP server that has it; nothing of a tool that is no server's.
     pub(crate) fn mcp_call(&self, tool: &str) -> Vec<KeyValue> {
         let mut parts = tool
-            .match_indices("__")
+            .match_indices(SERVER_SEPARATOR)
             .map(|(end, _)| tool.split_at(end).0);
         let Some(server) = parts.find_map(|name| self.mcp.get(name)) else {
             return Vec::new();

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use neuraxis_core::{READ_OUTPUT, ToolName, ToolSpec};
+use neuraxis_core::{READ_OUTPUT, SERVER_SEPARATOR, ToolName, ToolSpec};
 use neuraxis_engine::{RESERVED_TOOL_NAMES, SystemClock, ToolCatalog};
 use neuraxis_ports::Tool;
 use neuraxis_tools::OwnFiles;
 
 use super::BuildError;
 use crate::commands::RUN_COMMAND;
-use crate::config::{Config, SERVER_SEPARATOR};
+use crate::config::Config;
 use crate::environment::Environment;
 use crate::web::{self, FETCH, SEARCH};
 

@@ -2,7 +2,7 @@
 //! server, and tools.
 
 use neuraxis_brainstem::{Policy, PolicyError};
-use neuraxis_core::{Mode, PlanName, Role, ToolName};
+use neuraxis_core::{Mode, PlanName, Role, SERVER_SEPARATOR, ToolName};
 use neuraxis_engine::RESERVED_TOOL_NAMES;
 
 use super::Layers;
@@ -114,9 +114,6 @@ pub(super) fn check_modes(
     let message = format!("there is no mode \"{}\"{choices}", shown(given));
     Err(layers.invalid_at("server.modes", message))
 }
-
-/// What stands between the name of an MCP server and that of its tool.
-pub(crate) const SERVER_SEPARATOR: &str = "__";
 
 /// What the policy says about tools that are not there.
 #[derive(Debug, Default)]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use neuraxis_core::SERVER_SEPARATOR;
 use neuraxis_ports::{BeforeCall, HookedCall, ToolHook, async_trait};
 use serde::de::DeserializeOwned;
 
@@ -67,7 +68,7 @@ impl OrchestratorBuilder {
 pub(super) fn check(asked_about: &[Arc<str>], catalog: &ToolCatalog) -> Result<(), BuildError> {
     let is_there = |tool: &str| catalog.specs().any(|spec| spec.name.as_str() == tool);
     let mut missing = asked_about.iter();
-    match missing.find(|tool| !tool.contains("__") && !is_there(tool)) {
+    match missing.find(|tool| !tool.contains(SERVER_SEPARATOR) && !is_there(tool)) {
         None => Ok(()),
         Some(tool) => Err(BuildError::AskedAbout {
             tool: Arc::clone(tool),

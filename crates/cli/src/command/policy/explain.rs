@@ -3,7 +3,9 @@
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::brainstem::{Call, Judgment, Request};
-use neuraxis::core::{AgentName, JsonText, PlanName, Role, Taint, ToolName, ToolSpec};
+use neuraxis::core::{
+    AgentName, JsonText, PlanName, Role, SERVER_SEPARATOR, Taint, ToolName, ToolSpec,
+};
 use neuraxis::engine::RequestError;
 use neuraxis::{Channel, Mode};
 use neuraxis_app::{App, Config};
@@ -22,9 +24,6 @@ Examples:
   neuraxis policy explain --mode exploratory --channel code_task \"Fix the build\"
   neuraxis policy explain --channel code_task --tool read_file --args '{\"path\": \"../x\"}'
   neuraxis policy explain --format json \"What time is it?\" | jq .decision.role";
-
-/// What stands between the name of an MCP server and that of its tool.
-const SERVER_MARK: &str = "__";
 
 /// Say what the policy decides about a request, or a tool call in it, and why
 ///
@@ -169,7 +168,7 @@ fn taint_of(
     if let Some(source) = source {
         let name: ToolName = source.parse().map_err(CommandError::usage)?;
         // The tools of a server that is not connected are not known here.
-        if !source.contains(SERVER_MARK) {
+        if !source.contains(SERVER_SEPARATOR) {
             find(specs, source, config)?;
         }
         taint.add(&name, None);
