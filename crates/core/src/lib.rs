@@ -155,5 +155,5 @@ pub use tool::{
 };
 pub use tool_search::{ToolSearch, offered_tools};
 pub use trace::{InvalidTraceParent, TraceContext};
-pub use transcript::{PrefixDigest, Transcript};
+pub use transcript::{PrefixDigest, Transcript, last_of_user};
 pub use usage::{CountLabel, RoleUsage, RunUsage, TokenCount, Usage};

@@ -97,6 +97,14 @@ impl<M: Into<Arc<Message>>> FromIterator<M> for Transcript {
     }
 }
 
+/// Returns the last user message, be it one that stands in the place of others that were summed up.
+#[must_use]
+pub fn last_of_user(messages: &[Arc<Message>]) -> Option<&Arc<Message>> {
+    messages
+        .iter()
+        .rfind(|message| matches!(***message, Message::User { .. }))
+}
+
 /// Returns the place of the last user message. A summary stands where messages went, maybe after the question that is being
 /// worked on, and is none itself, unless there is no other.
 pub(crate) fn last_user_message(messages: &[Arc<Message>]) -> Option<usize> {

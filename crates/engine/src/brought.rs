@@ -13,6 +13,7 @@ use neuraxis_brainstem::name_role;
 use neuraxis_core::{
     ClientTools, ContentHash, Decision, FIND_TOOLS, JsonText, Message, Profile, READ_OUTPUT,
     ResultRule, Role, RunSpec, Taint, ToolChoice, ToolKind, ToolName, ToolSpec, UnboundedSchema,
+    last_of_user,
 };
 use serde::Serialize;
 
@@ -296,10 +297,7 @@ impl UserRequest {
     /// Returns what the person says, or said last.
     pub(crate) fn said(&self) -> Cow<'_, str> {
         let brought = self.brought.as_deref().filter(|_| self.message.is_empty());
-        let mut latest_first = brought
-            .into_iter()
-            .flat_map(|it| it.conversation.iter().rev());
-        let last = latest_first.find(|message| matches!(***message, Message::User { .. }));
+        let last = brought.and_then(|it| last_of_user(&it.conversation));
         last.map_or(Cow::Borrowed(&self.message), |message| {
             Cow::Owned(message.text())
         })

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use neuraxis_core::log::RunView;
 use neuraxis_core::log::describe::counted;
 use neuraxis_core::{
-    Cost, CountLabel, FinishReason, Message, MicroUsd, ModelRef, Record, RecordBody, RunStatus,
-    SessionMetrics, clip, has_answered, without_fence,
+    Cost, CountLabel, FinishReason, MicroUsd, ModelRef, Record, RecordBody, RunStatus,
+    SessionMetrics, clip, has_answered, last_of_user, without_fence,
 };
 use neuraxis_engine::{ToolCallRecord, run_cost, tool_calls};
 use serde_json::Value;
@@ -127,8 +127,7 @@ impl Seen {
     /// Returns what the user said last.
     pub(crate) fn question(&self) -> String {
         let messages = self.view.spec().map(|spec| spec.messages.as_slice());
-        let mut messages = messages.unwrap_or_default().iter().rev();
-        let last = messages.find(|message| matches!(***message, Message::User { .. }));
+        let last = messages.and_then(last_of_user);
         last.map(|message| message.text()).unwrap_or_default()
     }
 

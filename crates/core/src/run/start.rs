@@ -22,7 +22,7 @@ use crate::profile::Opening;
 use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted};
 use crate::reply::Reply;
 use crate::spec::{AgentSpec, RunSpec};
-use crate::transcript::Transcript;
+use crate::transcript::{Transcript, last_of_user};
 
 impl RunTree {
     /// Begins a run that continues the given history.
@@ -210,8 +210,7 @@ impl Agent {
         let routing = governed.and_then(|governed| governed.routing.as_ref());
         let missing = InputError::Inconsistent("no choice of a role was asked for");
         let routing = routing.ok_or(missing)?;
-        let mut latest_first = self.conversation.messages().iter().rev();
-        let user = latest_first.find(|message| matches!(message.as_ref(), Message::User { .. }));
+        let user = last_of_user(self.conversation.messages());
         // Who chooses may take no images, and sees what is asked.
         let user = user.map(|message| match message.media().next() {
             Some(_) => Arc::new(Message::user(message.text())),

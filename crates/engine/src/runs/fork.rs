@@ -6,7 +6,8 @@ use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
     AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, PlanName, Record, Role, RunId,
-    Seq, SessionId, Source, Taint, TraceContext, Transcript, Turn, forked_history, offered_tools,
+    Seq, SessionId, Source, Taint, TraceContext, Transcript, Turn, forked_history, last_of_user,
+    offered_tools,
 };
 use neuraxis_ports::{RequestContext, StoreError};
 
@@ -167,8 +168,10 @@ impl Runs {
         if message.is_none() && !waits_for_an_answer(&seed) {
             return Err(ForkError::NothingToAnswer);
         }
-        let asked = message.map_or_else(|| last_words(&seed), str::to_owned);
-        let mut request = UserRequest::new(options.session_id, asked)
+        // What the user said last, by which policy judges the request.
+        let last_said = || last_of_user(seed.messages()).map(|said| said.text());
+        let asked = message.map(str::to_owned).or_else(last_said);
+        let mut request = UserRequest::new(options.session_id, asked.unwrap_or_default())
             .mode(options.mode)
             .channel(options.channel);
         request.attachments = options.attachments;
@@ -251,13 +254,6 @@ pub(super) fn waits_for_an_answer(history: &Transcript) -> bool {
             .iter()
             .any(|part| matches!(part, Part::ToolCall(_))),
     }
-}
-
-/// What the user said last, by which policy judges the request.
-fn last_words(history: &Transcript) -> String {
-    let mut messages = history.messages().iter().rev();
-    let user = messages.find(|message| matches!(message.as_ref(), Message::User { .. }));
-    user.map(|message| message.text()).unwrap_or_default()
 }
 
 /// Returns the pages that had been read at the end of a turn, in the run or earlier in its session.

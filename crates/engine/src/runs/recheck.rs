@@ -9,8 +9,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::works_on_files;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    ApprovalDecision, ApprovalRequested, Decision, Limits, Message, OpenCall as Open, Record,
-    RunId, RunSpec, RunTree, Seq, SessionId, ToolClass, ToolKind, ToolName, Verdict,
+    ApprovalDecision, ApprovalRequested, Decision, Limits, OpenCall as Open, Record, RunId,
+    RunSpec, RunTree, Seq, SessionId, ToolClass, ToolKind, ToolName, Verdict, last_of_user,
 };
 use neuraxis_ports::StoreError;
 use serde::Serialize;
@@ -154,14 +154,7 @@ impl Runs {
         spec: &RunSpec,
         decision: &Decision,
     ) -> InForce {
-        let text = spec
-            .messages
-            .iter()
-            .rev()
-            .find_map(|message| match **message {
-                Message::User { .. } => Some(message.text()),
-                _ => None,
-            });
+        let text = last_of_user(&spec.messages).map(|message| message.text());
         let mut request = UserRequest::new(session.clone(), text.unwrap_or_default())
             .mode(decision.mode.clone())
             .channel(decision.channel.clone());
