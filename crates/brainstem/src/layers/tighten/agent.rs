@@ -70,7 +70,7 @@ pub(super) fn check(
     faults.at_most(at, "context_tokens", *context_tokens, base.context_tokens);
     // Left out, an agent uses all tools on offer.
     if base.tools.is_some() {
-        faults.fewer(at, "tools", tools.as_ref(), base.tools.as_ref());
+        faults.fewer_tools(at, tools.as_ref(), base.tools.as_ref());
     }
     check_agents(faults, at, agents.as_ref(), base.agents.as_ref());
     check_data(faults, kind, &format!("{at}.data"), data, &base.data);

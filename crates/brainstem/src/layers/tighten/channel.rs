@@ -58,7 +58,7 @@ pub(super) fn check(
         faults.add(&format!("{at}.self_check"), "it leaves drafts unchecked");
     }
     check_data(faults, kind, &format!("{at}.data"), data, &base.data);
-    faults.fewer(at, "tools", tools.as_ref(), base.tools.as_ref());
+    faults.fewer_tools(at, tools.as_ref(), base.tools.as_ref());
     check_unlisted(faults, at, *unlisted_tools, base.unlisted_tools);
     let modes_above = base.allowed_modes.as_ref();
     let added = allowed_modes
@@ -94,7 +94,7 @@ fn check_exceptions(
         let unlisted_above = above
             .and_then(|above| above.unlisted_tools)
             .or(base.unlisted_tools);
-        faults.fewer(&at, "tools", tools.as_ref(), tools_above);
+        faults.fewer_tools(&at, tools.as_ref(), tools_above);
         check_unlisted(faults, &at, *unlisted_tools, unlisted_above);
         match above.and_then(|above| above.roles.as_ref()) {
             Some(roles_above) => faults.fewer_roles(&at, roles.as_ref(), Some(roles_above)),

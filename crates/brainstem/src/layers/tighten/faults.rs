@@ -47,16 +47,15 @@ impl Faults {
     }
 
     /// Patterns of which each is one of those above, or a name that one of them matches.
-    pub(super) fn fewer(
+    pub(super) fn fewer_tools(
         &self,
         at: &str,
-        key: &str,
         given: Option<&Vec<String>>,
         base: Option<&Vec<String>>,
     ) {
         let Some(given) = given else { return };
         let base = base.map(Vec::as_slice).unwrap_or_default();
-        let at = format!("{at}.{key}");
+        let at = format!("{at}.tools");
         let Ok(above) = ToolPatterns::check(&at, base) else {
             return;
         };
