@@ -94,7 +94,7 @@ fn an_agent_uses_no_more_than_its_part_of_what_is_left_while_others_work() {
     assert_eq!(run.call_of(1).purpose, Purpose::LastAnswer);
     let reason = FinishReason::Budget(BudgetKind::ToolCalls);
     run.reply_as(1, says("A."));
-    assert_eq!(run.answer_of(2).finish_reason, reason);
+    assert_eq!(run.answer_of(1).finish_reason, reason);
 }
 
 #[test]
