@@ -1,10 +1,45 @@
 //! Texts cut to a length.
 
 /// Cuts a text after so many characters, and shows where it is cut: `…` stands for the rest.
+///
+/// Characters are those of Unicode and not what a reader takes for one: a letter may lose the accent behind it. How wide a
+/// text is at a terminal is another question.
+///
+/// ```
+/// use neuraxis_core::clip;
+///
+/// assert_eq!(clip("a long story", 6), "a long…");
+/// assert_eq!(clip("short", 6), "short");
+/// ```
 #[must_use]
 pub fn clip(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_counted_and_none_is_cut_in_two() {
+        for (text, most, clipped) in [
+            ("", 0, ""),
+            ("a", 0, "…"),
+            ("äöü", 3, "äöü"),
+            ("äöü", 2, "äö…"),
+            ("日本語です", 3, "日本語…"),
+        ] {
+            assert_eq!(clip(text, most), clipped, "{text} after {most}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_fits_is_as_it_was() {
+        let text = "as it was";
+        assert_eq!(clip(text, text.len()), text);
+        assert_eq!(clip(text, usize::MAX), text);
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct OpenModelCall {
     began: Timestamp,
     /// What the attempts that failed used, where it was said of any.
     usage: Option<Usage>,
-    /// What they cost.
+    /// What these cost, as far as their prices are known.
     cost: Option<Cost>,
     failures: Vec<Event>,
 }

@@ -14,7 +14,7 @@ const NOT_AT_ONCE: [&str; 5] = ["for", "function", "select", "time", "coproc"];
 /// A command that is being read.
 pub(super) struct Level {
     pub(super) command: Simple,
-    /// Where it begins.
+    /// The byte of the text that it begins with.
     pub(super) from: usize,
     /// The word that is being read, if one has begun.
     pub(super) word: Option<String>,
