@@ -39,7 +39,9 @@ impl From<ResumeError> for CommandError {
                 let why = format!(
                     "`neuraxis mcp test {server}` says how it stands with it; decide again then"
                 );
-                Self::failed(error).hint(why)
+                Self::failed(error)
+                    .hint(why)
+                    .hint("`neuraxis approvals deny` and `runs resume --cancel` need no server")
             }
             ResumeError::NotConfigured { .. } => Self::usage(error)
                 .hint("give the configuration that the run began with, as by --config FILE"),

@@ -63,7 +63,8 @@ impl Approvals {
     ///
     /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments, or somebody answered otherwise
     /// before, whether the run has heard of that or not; [`ResumeError::Arguments`] if the tool does not take the arguments that
-    /// were edited; [`ResumeError::ServerAway`] if it is of a server that has no tools here now;
+    /// were edited; [`ResumeError::ServerAway`] if it, or a call that was allowed and has not begun, is of a server that has no
+    /// tools here now;
     /// [`ResumeError::NotConfigured`] if the run is in a mode or channel that the policy does not have;
     /// [`ResumeError::NotADecision`] for [`ApprovalDecision::Expired`]; [`ResumeError::Expired`] if the time for it
     /// is over, which is all that is kept then; otherwise as [`post`](crate::Runs::post).
@@ -111,8 +112,9 @@ impl Approvals {
             })?;
         self.runs().check_folder(run_id, &records, Taker::Engine)?;
         self.runs().check_policy(run_id, &records)?;
-        self.runs()
-            .check_server(&asked.request, &decided.decision)?;
+        let allows = matches!(decided.decision, ApprovalDecision::Approve { .. });
+        let is_allowed = |asked: &ApprovalRequested| allows && asked.tool_call_id == *call;
+        self.runs().check_servers(&records, is_allowed)?;
         let verdict = discriminant(&decided.decision);
         let posted = InboxInput::ApprovalDecided(decided);
         match self.runs().post(run_id, posted).await {

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use neuraxis_core::RunId;
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{RunId, Seq};
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
 use super::{ResumeError, Runs, Taker};
@@ -106,7 +106,9 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// As [`resume`](Self::resume); [`ResumeError::Alive`] if the holder turns out to live; what `pause` fails with.
+    /// As [`resume`](Self::resume); [`ResumeError::Alive`] if the holder turns out to live; [`ResumeError::ServerAway`] if it
+    /// asks a person while that call, or one that was allowed and has not begun, is of a server that has no tools here now;
+    /// what `pause` fails with.
     ///
     /// # Cancel safety
     ///
@@ -118,6 +120,13 @@ impl Runs {
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<RunHandle, E> {
         let store = self.parts.store.as_ref();
+        self.check_owner_of(run).await?;
+        // What cannot be read, or has ended, is refused below.
+        if let Ok(records) = store.records(run, Seq(0)).await
+            && !records.last().is_some_and(|last| last.ends_the_run())
+        {
+            self.check_servers(&records, |_| true)?;
+        }
         let mut wait = LeaseWait::default();
         loop {
             match self.resume_as(run, Vec::new(), taker).await {

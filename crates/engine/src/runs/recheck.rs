@@ -9,8 +9,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::works_on_files;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    ApprovalDecision, ApprovalRequested, Decision, Limits, OpenCall as Open, Record, RunId,
-    RunSpec, RunTree, Seq, SessionId, ToolClass, ToolKind, ToolName, Verdict, last_of_user,
+    ApprovalDecision, ApprovalRequested, Decision, Limits, OpenCall as Open, Record, RecordBody,
+    RunId, RunSpec, RunTree, Seq, SessionId, ToolClass, ToolKind, ToolName, Verdict, last_of_user,
 };
 use neuraxis_ports::StoreError;
 use serde::Serialize;
@@ -228,21 +228,28 @@ impl Runs {
         Err(ResumeError::NotConfigured { run, what })
     }
 
-    /// Refuses to allow a call of a server that has no tools now: what a person allowed would be used up for nothing.
-    pub(crate) fn check_server(
+    /// Refuses to let a run go on where what a person allows of what it asks would be used up for nothing: that call, or one
+    /// that was allowed before and has not begun, is of a server that has no tools now.
+    pub(crate) fn check_servers(
         &self,
-        asked: &ApprovalRequested,
-        decision: &ApprovalDecision,
+        records: &[Arc<Record>],
+        is_allowed: impl Fn(&ApprovalRequested) -> bool,
     ) -> Result<(), ResumeError> {
-        let is_allowed = matches!(decision, ApprovalDecision::Approve { .. });
-        let away = self.parts.engine.catalogs.source_without_tools(&asked.name);
-        match away.filter(|_| is_allowed) {
-            Some(server) => Err(ResumeError::ServerAway {
-                call: asked.tool_call_id.clone(),
-                server: server.into(),
-            }),
-            None => Ok(()),
+        let view = RunView::of(records);
+        let open = view.open_approvals().map(|asked| asked.request);
+        let mut allowed: Vec<&ApprovalRequested> = open.filter(|asked| is_allowed(asked)).collect();
+        if !allowed.is_empty() {
+            allowed.extend(allowed_before(records));
         }
+        for asked in allowed {
+            if let Some(server) = self.parts.engine.catalogs.source_without_tools(&asked.name) {
+                return Err(ResumeError::ServerAway {
+                    call: asked.tool_call_id.clone(),
+                    server: server.into(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Tells whether a run offers tools that work on files here, whatever it says about them. One that its client runs does
@@ -256,4 +263,29 @@ impl Runs {
             tool.is_some_and(|tool| works_on_files(tool.spec()))
         })
     }
+}
+
+/// Returns what was asked about the calls that a person allowed and that have not begun.
+fn allowed_before(records: &[Arc<Record>]) -> Vec<&ApprovalRequested> {
+    let mut asked: Vec<&ApprovalRequested> = Vec::new();
+    let mut allowed: Vec<&ApprovalRequested> = Vec::new();
+    for record in records {
+        match &record.body {
+            RecordBody::ApprovalRequested(request) => asked.push(request),
+            RecordBody::ApprovalDecided(decided) => {
+                if matches!(decided.decision, ApprovalDecision::Approve { .. }) {
+                    let mut newest = asked.iter().rev();
+                    allowed.extend(newest.find(|it| it.tool_call_id == decided.tool_call_id));
+                }
+            }
+            RecordBody::ToolCall(call) => {
+                allowed.retain(|it| it.tool_call_id != call.tool_call_id);
+            }
+            RecordBody::ToolResult(result) => {
+                allowed.retain(|it| it.tool_call_id != result.tool_call_id);
+            }
+            _ => {}
+        }
+    }
+    allowed
 }

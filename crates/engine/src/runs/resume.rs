@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    ApprovalDecided, ApprovalRequested, Decision, InputError, Record, RecordBody, RestoreError,
-    RunId, Seq, SessionId, ToolCallId, ToolOutcome, Transcript, jiff::Timestamp,
+    ApprovalDecided, ApprovalDecision, Decision, InputError, Record, RestoreError, RunId, Seq,
+    SessionId, ToolCallId, ToolOutcome, Transcript, jiff::Timestamp,
 };
 use neuraxis_ports::{RequestContext, RunSummary, StoreError};
 
@@ -37,6 +37,19 @@ pub enum Answer {
         /// How long it took.
         duration: Duration,
     },
+}
+
+impl Answer {
+    /// Tells whether a person allows a call by it.
+    fn allows(&self, call: &ToolCallId) -> bool {
+        match self {
+            Self::Approval(decided) => {
+                let allows = matches!(decided.decision, ApprovalDecision::Approve { .. });
+                allows && decided.tool_call_id == *call
+            }
+            Self::ToolResult { .. } => false,
+        }
+    }
 }
 
 /// Why a run cannot be taken up.
@@ -398,13 +411,10 @@ impl Runs {
         let limits = run.in_force.limits.as_deref();
         let brought = (answers.as_slice(), posted.as_slice());
         let restored = RestoredRun::read(&run.history, &records, brought, limits, run.released)?;
-        for answer in &answers {
-            if let Answer::Approval(decided) = answer
-                && let Some(asked) = asked_about(&decided.tool_call_id, &records)
-            {
-                self.check_server(asked, &decided.decision)?;
-            }
-        }
+        self.check_servers(&records, |asked| {
+            let call = &asked.tool_call_id;
+            answers.iter().any(|answer| answer.allows(call))
+        })?;
         let scope = RunScope {
             run_id,
             session_id: Some(run.session),
@@ -433,13 +443,4 @@ impl Runs {
         });
         tasks.spawn(resumed);
     }
-}
-
-/// Returns what a person was asked last about a call.
-fn asked_about<'a>(call: &ToolCallId, records: &'a [Arc<Record>]) -> Option<&'a ApprovalRequested> {
-    let mut newest = records.iter().rev();
-    newest.find_map(|record| match &record.body {
-        RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *call => Some(&**asked),
-        _ => None,
-    })
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use neuraxis_core::{ApprovalDecision, JsonText, Mode, ToolFailure, ToolOutput, ToolSpec};
-use neuraxis_engine::{DecideError, ResumeError};
+use neuraxis_engine::{DecideError, HeldRun, ResumeError, Taker};
 use neuraxis_ports::{
     Approver as _, Field, FieldKind, Question, QuestionReply, Tool, ToolContext, ToolError,
     ToolSource, async_trait,
@@ -152,4 +152,56 @@ async fn what_a_person_allows_is_not_used_up_while_the_server_is_away() {
     shop.sells([buy.clone() as Arc<dyn Tool>]);
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     assert_eq!(buy.count(), 1);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_again_while_the_server_is_away_and_to_deny_needs_none() {
+    let (shop, buy) = (Arc::new(Shop::default()), echoing(spec("shop__buy")));
+    shop.sells([buy.clone() as Arc<dyn Tool>]);
+    let source = Arc::clone(&shop);
+    let world = World::with("", later(1), |it| it.tool_source(source));
+    world.calls(Mode::MODERATE, &[("shop__buy", "{}")]).await;
+    let approvals = world.orchestrator.approvals();
+    let waiting = approvals.list().await.unwrap();
+    shop.sells([]);
+    let pause = async |_: &HeldRun| Ok::<_, ResumeError>(());
+    let runs = world.orchestrator.runs();
+    let again = runs.resume_when_free(waiting[0].run_id, Taker::Engine, pause);
+    let again = again.await;
+    assert!(
+        matches!(again, Err(ResumeError::ServerAway { .. })),
+        "{again:?}"
+    );
+    let deny = ApprovalDecision::Deny { reason: None };
+    world.decide(&waiting[0], deny).await;
+    assert!(approvals.list().await.unwrap().is_empty());
+    assert_eq!(buy.count(), 0);
+}
+
+#[tokio::test]
+async fn what_was_allowed_is_not_used_up_by_allowing_another_call_while_its_server_is_away() {
+    let (shop, buy) = (Arc::new(Shop::default()), echoing(spec("shop__buy")));
+    shop.sells([buy.clone() as Arc<dyn Tool>]);
+    let source = Arc::clone(&shop);
+    let world = World::with("", later(2), |it| it.tool_source(source));
+    let calls = [("put", r#"{"n":1}"#), ("shop__buy", "{}")];
+    world.calls(Mode::MODERATE, &calls).await;
+    let approvals = world.orchestrator.approvals();
+    let waiting = approvals.list().await.unwrap();
+    // It waits for the call before it.
+    world.decide(&waiting[1], ApprovalDecision::APPROVE).await;
+    shop.sells([]);
+    let approve = ApprovalDecision::APPROVE;
+    let refused = approvals.decide_and_resume(&waiting[0], approve, None);
+    let refused = refused.await;
+    assert!(
+        matches!(
+            &refused,
+            Err(DecideError::Resume(ResumeError::ServerAway { .. }))
+        ),
+        "{refused:?}"
+    );
+    shop.sells([buy.clone() as Arc<dyn Tool>]);
+    world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
+    assert_eq!((world.tools.put.count(), buy.count()), (1, 1));
 }
