@@ -151,8 +151,8 @@ const OVERWRITES: [&str; 5] = ["delete", "force", "force-with-lease", "mirror", 
 /// What `git push` does with the words that no wildcard stands for, for the end of a sentence.
 const PUSHES: &str = "it removes or overwrites branches, or names another one to write";
 
-/// Commands to which the word behind `-m` or `--message` is a message. So it is to `stash push`, but `stash list` and `stash show`
-/// take the `-m` of `log`, and options behind it.
+/// Commands to which what stands behind `-m` or `--message`, or is glued to it, is a message. So it is to `stash push`, but
+/// `stash list` and `stash show` take the `-m` of `log`, and options behind it.
 const WITH_MESSAGE: [&str; 4] = ["commit", "merge", "notes", "tag"];
 
 /// Options of these commands that take no value, so that a `-m` behind them is none.
@@ -247,23 +247,36 @@ impl<'a> GitCommand<'a> {
 
     /// Tells whether the word at a place is a message, whatever it says.
     fn is_message(&self, place: usize) -> bool {
-        let before = self.words.get(self.at + 1..place).unwrap_or_default();
-        let Some((flag, before)) = before.split_last() else {
+        let Some(before) = self.words.get(self.at + 1..place) else {
             return false;
         };
         // Of these flags none takes a value, which the `m` would be.
         let are_free = |flags: &str| flags.chars().all(|it| "aenpqsv".contains(it));
-        let is_flag = flag == "--message" || flags_in(flag).strip_suffix('m').is_some_and(are_free);
+        let is_flag = |word: &String| {
+            word == "--message" || flags_in(word).strip_suffix('m').is_some_and(are_free)
+        };
+        // Such a flag with its message glued to it.
+        let is_glued = |word: &String| {
+            let glued = flags_in(word).split_once('m');
+            word.starts_with("--message=")
+                || glued.is_some_and(|(flags, text)| are_free(flags) && !text.is_empty())
+        };
         // Behind an option that takes one, the flag is its value: then the word is a file, or an option.
-        let is_value = before.last().is_some_and(|word| {
-            let is_known = WITHOUT_VALUE.contains(&word.as_str());
-            let flags = word.strip_prefix('-').filter(|_| !is_known);
-            flags.is_some_and(|flags| !are_free(flags))
-        });
+        let is_value = |before: &[String]| {
+            before.last().is_some_and(|word| {
+                let is_known = WITHOUT_VALUE.contains(&word.as_str()) || is_glued(word);
+                let flags = word.strip_prefix('-').filter(|_| !is_known);
+                flags.is_some_and(|flags| !are_free(flags))
+            })
+        };
+        let is_behind = before
+            .split_last()
+            .is_some_and(|(flag, before)| is_flag(flag) && !is_value(before));
+        let has_it_glued = self.words.get(place).is_some_and(is_glued) && !is_value(before);
         let ends_options = |word: &String| word == "--" || word == "--end-of-options";
         let takes_message = WITH_MESSAGE.contains(&self.name)
             || self.name == "stash" && before.first().is_some_and(|word| word == "push");
-        takes_message && is_flag && !is_value && !before.iter().any(ends_options)
+        takes_message && (is_behind || has_it_glued) && !before.iter().any(ends_options)
     }
 
     /// Names what more no wildcard of such a pattern stands for, for the end of a list.
