@@ -48,24 +48,27 @@ impl UserRequest {
         for (parts, texts) in std::iter::once((&self.attachments, Texts::Attached)).chain(before) {
             media::check_parts(parts, texts).map_err(|(number, source)| {
                 let part = number.checked_sub(1).and_then(|at| parts.get(at));
-                RequestError::Attachment {
-                    part: named(number, part),
-                    source,
-                }
+                let part = match part {
+                    Some(Part::Media(part)) if texts == Texts::Said => part.to_string(),
+                    part => named(number, part),
+                };
+                RequestError::Attachment { part, source }
             })?;
         }
         Ok(())
     }
 
-    /// Returns the media that are attached, with their numbers from 1; then those of a conversation that is brought.
-    fn media(&self) -> impl Iterator<Item = (usize, &MediaPart)> {
+    /// Returns the media that are attached, with their numbers from 1; then those of a conversation that is brought, whose parts
+    /// nobody numbers.
+    fn media(&self) -> impl Iterator<Item = (Option<usize>, &MediaPart)> {
         let brought = self.brought.iter().flat_map(|it| &it.conversation);
         let before = brought.flat_map(|message| match message.as_ref() {
             Message::User { parts } => parts.as_slice(),
             _ => &[],
         });
-        let numbered = (1..).zip(self.attachments.iter().chain(before));
-        numbered.filter_map(|(number, part)| match part {
+        let numbered = (1..).map(Some).zip(&self.attachments);
+        let all = numbered.chain(before.map(|part| (None, part)));
+        all.filter_map(|(number, part)| match part {
             Part::Media(part) => Some((number, part)),
             _ => None,
         })
@@ -208,9 +211,12 @@ impl Engine {
 fn refusal(request: &UserRequest, info: ModelInfo) -> Option<RequestError> {
     let mut media = request.media();
     let (number, part) = media.find(|(_, part)| info.media.refuses(&part.media_type))?;
-    let part = Part::Media(part.clone());
+    let part = match number {
+        Some(number) => named(number, Some(&Part::Media(part.clone()))),
+        None => part.to_string(),
+    };
     Some(RequestError::Attachment {
-        part: named(number, Some(&part)),
+        part,
         source: AttachmentError::NotTaken {
             model: info.model,
             takes: info.media,
