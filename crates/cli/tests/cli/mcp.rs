@@ -334,6 +334,14 @@ fn the_doctor_names_a_server_whose_program_or_folder_is_missing_and_starts_none(
 }
 
 #[test]
+fn a_server_that_is_only_turned_off_is_listed_without_an_empty_line() {
+    let machine = machine("[mcp.servers.shop]\nenabled = false\n");
+    let list = machine.run(["mcp", "list"]).stdout_of(0);
+    assert!(list.starts_with("shop (not enabled)\n"), "{list}");
+    assert!(list.lines().all(|line| !line.trim().is_empty()), "{list}");
+}
+
+#[test]
 fn what_is_wrong_in_a_section_is_named_with_what_was_meant() {
     for (section, said) in [
         (

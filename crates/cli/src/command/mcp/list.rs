@@ -43,10 +43,12 @@ impl List {
                         " (not enabled)"
                     };
                     let at = loaded.config.mcp_origin(name);
-                    format!(
-                        "{name}{off}\n    {}\n    {at}\n",
-                        one_line(&place(name, section))
-                    )
+                    // One that is only turned off has none.
+                    let place = match one_line(&place(name, section)) {
+                        place if place.is_empty() => place,
+                        place => format!("    {place}\n"),
+                    };
+                    format!("{name}{off}\n{place}    {at}\n")
                 });
                 lines.collect()
             }
