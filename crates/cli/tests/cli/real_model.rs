@@ -152,8 +152,8 @@ fn reasoning_is_streamed_apart_from_the_answer() {
     let server = LlamaServer::start();
     // In conservative mode, in which it calls nothing, it is told not to think: a longer reply leaves room for it.
     let room = ["--set", "modes.conservative.max_output_tokens=2048"];
-    let asked = ["--mode", "conservative", "Please think."];
-    let events = events(&server, &[&room[..], &asked].concat());
+    let mode = ["--channel", "code_task", "--mode", "conservative"];
+    let events = events(&server, &[&room[..], &mode, &["Please think."]].concat());
     let thoughts: String = of_kind(&events, "reasoning_delta")
         .iter()
         .map(|delta| delta["text"].as_str().unwrap())

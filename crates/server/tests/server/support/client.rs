@@ -76,7 +76,7 @@ impl Client {
         assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
         Frames {
             response,
-            buffer: String::new(),
+            buffer: Vec::new(),
         }
     }
 }
@@ -96,7 +96,7 @@ pub(crate) async fn answer(request: RequestBuilder) -> (u16, Value) {
 /// Server-sent events as they come.
 pub(crate) struct Frames {
     response: Response,
-    buffer: String,
+    buffer: Vec<u8>,
 }
 
 /// One event.
@@ -111,9 +111,10 @@ impl Frames {
     /// Waits for the next event, or returns `None` after the last one.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         loop {
-            if let Some((frame, rest)) = self.buffer.split_once("\n\n") {
-                let frame = parse(frame);
-                self.buffer = rest.to_owned();
+            if let Some(end) = self.buffer.windows(2).position(|it| it == b"\n\n") {
+                let rest = self.buffer.split_off(end + 2);
+                let frame = std::mem::replace(&mut self.buffer, rest);
+                let frame = parse(std::str::from_utf8(&frame).unwrap().trim_end());
                 match frame {
                     Some(frame) => {
                         contract::check_event(&frame.data);
@@ -123,11 +124,11 @@ impl Frames {
                 }
             }
             let Some(chunk) = self.response.chunk().await.unwrap() else {
-                assert_eq!(self.buffer, "", "the stream ends in the middle of an event");
+                let rest = String::from_utf8_lossy(&self.buffer);
+                assert_eq!(rest, "", "the stream ends in the middle of an event");
                 return None;
             };
-            // Each of our events is written whole, so that no character is split.
-            self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+            self.buffer.extend_from_slice(&chunk);
         }
     }
 
