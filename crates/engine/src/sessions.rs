@@ -283,17 +283,22 @@ impl Sessions {
 
     /// Says something to a run, as its user. Whichever process drives it hears it within some seconds, and has it join after
     /// the current batch of tool calls; one that nobody drives is left as it is, and hears it when it goes on.
-    /// [`Runs::steer`](crate::Runs::steer) takes it up, too.
+    /// [`Runs::steer`](crate::Runs::steer) takes it up, too. Returns the id that its record has.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchRun`]; [`StoreError::RunEnded`]; [`StoreError::InboxFull`]; [`StoreError::Invalid`], for a text
     /// that cannot be kept.
-    pub async fn steer(&self, run: RunId, message: impl Into<String>) -> Result<(), StoreError> {
+    pub async fn steer(
+        &self,
+        run: RunId,
+        message: impl Into<String>,
+    ) -> Result<InputId, StoreError> {
         let id = InputId::new(UuidV7.new_id().to_string());
-        let steered = Steered::new(id, Arc::new(Message::user(message)));
+        let steered = Steered::new(id.clone(), Arc::new(Message::user(message)));
         let entry = InboxEntry::new(InboxInput::Steered(steered));
-        self.store.post(run, &entry).await
+        self.store.post(run, &entry).await?;
+        Ok(id)
     }
 
     /// Returns a run in a few words.

@@ -1,11 +1,14 @@
 //! `neuraxis runs steer`.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use neuraxis::RunStatus;
+use neuraxis::core::{InputId, RunId};
 use neuraxis::engine::Sessions;
-use neuraxis::ports::RunSummary;
+use neuraxis::ports::{RunSummary, StoreError};
 
 use crate::command::lookup;
 use crate::completion;
@@ -17,11 +20,16 @@ Examples:
   neuraxis runs steer last \"Leave out what is older than a year.\"
   neuraxis runs steer 0199f3a1 \"In German, please.\"";
 
+/// How often it is looked whether a run took a message, and how long each time: a process looks for one every five seconds at
+/// least.
+const LOOKS: u32 = 60;
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Say something to a run that is at work
 ///
 /// The message joins its conversation once the tool calls that are under way have their results, and the model goes on from
-/// it. Whichever process drives the run hears it within some seconds. One that waits for an approval, or was left behind by
-/// its process, hears it when it goes on.
+/// it. Whichever process drives the run hears it within some seconds, which is waited for: exit code 1 if the run ended before.
+/// One that waits for an approval, or was left behind by its process, hears it when it goes on.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Steer {
@@ -41,21 +49,58 @@ impl Steer {
         let run = lookup::run(sessions, &self.id).await?;
         let id = run.run_id;
         if run.ended_at.is_some() {
-            let error = CommandError::failed(anyhow!("run {id} has ended"));
-            let session = &run.session;
-            let hint = format!("`neuraxis ask --session {session} TEXT` goes on from its answer");
-            return Err(error.hint(hint));
+            return Err(comes_too_late(&run, "has ended"));
         }
-        sessions.steer(id, self.text).await?;
+        let posted = sessions.steer(id, self.text).await?;
+        let run = once_taken(sessions, id).await?;
+        if run.ended_at.is_some() && !is_on_record(sessions, id, &posted).await? {
+            return Err(comes_too_late(&run, "ended before it heard this"));
+        }
         Ok(Output::new().sentence(&what_follows(&run))?)
     }
+}
+
+/// Waits for a while until the process that has a run took what was posted to it, or the run ended. Returns the run as it is
+/// then.
+async fn once_taken(sessions: &Sessions, id: RunId) -> Result<RunSummary, StoreError> {
+    for _ in 0..LOOKS {
+        let run = sessions.run(id).await?;
+        if !run.has_mail || run.leased_until.is_none() {
+            return Ok(run);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    sessions.run(id).await
+}
+
+/// Tells whether a run heard of what was posted to it: with its end, what it did not take is gone.
+async fn is_on_record(
+    sessions: &Sessions,
+    id: RunId,
+    posted: &InputId,
+) -> Result<bool, StoreError> {
+    let records = sessions.records(id).await?;
+    let mut taken = records.iter().filter_map(|record| record.inbox_id());
+    Ok(taken.any(|taken| taken == *posted))
+}
+
+fn comes_too_late(run: &RunSummary, why: &str) -> CommandError {
+    let (id, session) = (run.run_id, &run.session);
+    CommandError::failed(anyhow!("run {id} {why}")).hint(format!(
+        "`neuraxis ask --session {session} TEXT` goes on from its answer"
+    ))
 }
 
 /// Says when a run hears a message.
 fn what_follows(run: &RunSummary) -> String {
     let id = run.run_id;
-    if run.leased_until.is_some() {
+    if !run.has_mail {
         return format!("run {id} is told");
+    }
+    if run.leased_until.is_some() {
+        return format!(
+            "run {id} has not taken it yet; if its process has died, it hears it once it goes on"
+        );
     }
     match run.status {
         RunStatus::Waiting => format!(
@@ -64,5 +109,52 @@ fn what_follows(run: &RunSummary) -> String {
         _ => format!(
             "run {id} hears it once it goes on: `neuraxis runs resume {id}`, or the server, takes it up"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use neuraxis::memory::MemoryStore;
+    use neuraxis::ports::{RunLog as _, Session, SessionIndex as _};
+    use neuraxis_testkit::{CountingIds, RunLog, START};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_run_did_not_take_before_its_end_was_said_too_late() {
+        let store = Arc::new(MemoryStore::new());
+        let session = Session::new("main".parse().unwrap(), START);
+        store.create_session(&session).await.unwrap();
+        let mut log = RunLog::new(CountingIds::nth_run(1), session.id.clone());
+        let lease = store.begin_run(&session.id, log.run()).await.unwrap();
+        store
+            .commit(&lease, &[log.started("Hello?")])
+            .await
+            .unwrap();
+        let sessions = Sessions::new(store.clone());
+        let says = |text: &str| {
+            let (id, text) = (log.run().to_string(), text.to_owned());
+            Steer { id, text }.run(&sessions)
+        };
+        let takes = async {
+            tokio::time::sleep(PAUSE).await;
+            let posted = store.inbox(&lease).await.unwrap().swap_remove(0).id;
+            store.settle(&lease, &[posted]).await.unwrap();
+        };
+        let (heard, ()) = tokio::join!(says("In German."), takes);
+        heard.unwrap();
+        let late = says("Stop.");
+        let ends = async {
+            tokio::time::sleep(PAUSE).await;
+            store
+                .commit(&lease, &[log.clone().finished("Hi.")])
+                .await
+                .unwrap();
+        };
+        let (late, ()) = tokio::join!(late, ends);
+        let told = late.unwrap_err().told(None);
+        assert!(told.contains("ended before it heard this"), "{told}");
     }
 }
