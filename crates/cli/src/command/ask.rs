@@ -226,7 +226,12 @@ impl Ask {
         let request = self.request(app, asked).await;
         let request = request.inspect_err(|_| loaded.say_what_is_missed())?;
         if !is_new && format == Format::Text {
-            note_other_channel(app, &request).await;
+            let sessions = app.orchestrator.sessions();
+            let last = AskedWith::last_of(&sessions, &request.session_id).await;
+            if model.is_none() {
+                last.note_other_role(app, &request);
+            }
+            note_other_channel(app, &request, &last);
         }
         let (session, channel) = (request.session_id.clone(), request.channel.clone());
         let run = match app.orchestrator.runs().start(request).await {
@@ -279,13 +284,15 @@ impl Ask {
 
 /// Says so where a session goes on in the usual channel that was elsewhere before: what was said there may have taken the tools
 /// of that channel.
-async fn note_other_channel(app: &App, request: &UserRequest) {
+fn note_other_channel(app: &App, request: &UserRequest, last: &AskedWith) {
     if request.channel != Channel::CHAT || request.agent.is_some() {
         return;
     }
-    let sessions = app.orchestrator.sessions();
-    let mut last = AskedWith::last_of(&sessions, &request.session_id).await;
-    (last.mode, last.plan) = (None, None);
+    let last = AskedWith {
+        mode: None,
+        plan: None,
+        ..last.clone()
+    };
     let options = AskedWith::default().options(&last, app.orchestrator.policy());
     if !options.is_empty() {
         progress::notice(&format!(

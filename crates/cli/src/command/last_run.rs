@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use neuraxis::brainstem::Policy;
 use neuraxis::core::log::RunView;
-use neuraxis::core::{AgentName, PlanName};
+use neuraxis::core::{AgentName, Decision, PlanName};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::RunSummary;
-use neuraxis::{Channel, Mode, SessionId};
+use neuraxis::{Channel, Mode, Role, SessionId, UserRequest};
+use neuraxis_app::App;
 
 use crate::approve::is_folder_of;
 use crate::harmless::one_line;
 use crate::invocation::quoted;
 use crate::progress;
 
-/// The mode, channel, agent and plan of a request, where they are known.
+/// The mode, channel, agent, plan and role of a request, where they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AskedWith {
     pub(super) mode: Option<Mode>,
@@ -23,6 +24,8 @@ pub(super) struct AskedWith {
     /// The agent that was asked for; that of the channel if `None`.
     pub(super) agent: Option<AgentName>,
     pub(super) plan: Option<PlanName>,
+    /// The role that served it, unless that hung on what the message said.
+    pub(super) role: Option<Role>,
     /// The folder that its tools worked in, where they worked on files.
     pub(super) folder: Option<Arc<str>>,
 }
@@ -47,11 +50,14 @@ impl AskedWith {
         let records = sessions.records(run.run_id).await.unwrap_or_default();
         let view = RunView::of(&records);
         let decided = view.decision();
+        // One that the request named was chosen neither by the message nor by another model.
+        let is_fixed = |it: &&Arc<Decision>| it.complexity.is_none() && it.routing.is_none();
         Self {
             mode: decided.map(|decided| decided.mode.clone()),
             channel: decided.map(|decided| decided.channel.clone()),
             agent: decided.and_then(|decided| decided.agent.clone()),
             plan: view.spec().and_then(|spec| spec.plan.clone()),
+            role: decided.filter(is_fixed).map(|it| it.role.clone()),
             folder: view.folder().cloned(),
         }
     }
@@ -130,6 +136,28 @@ impl AskedWith {
         self
     }
 
+    /// Says so where the session's last run named a role and a request does not, so that another one serves it.
+    pub(super) fn note_other_role(&self, app: &App, request: &UserRequest) {
+        let mut like_last = UserRequest::new(request.session_id.clone(), request.message.clone());
+        like_last.mode = self.mode.clone().unwrap_or(Mode::MODERATE);
+        like_last.channel = self.channel.clone().unwrap_or(Channel::CHAT);
+        like_last.agent.clone_from(&self.agent);
+        like_last.plan.clone_from(&self.plan);
+        let decide = |request: &UserRequest| app.orchestrator.decide(request).ok();
+        let (Some(role), Some(now), Some(usual)) =
+            (&self.role, decide(request), decide(&like_last))
+        else {
+            return;
+        };
+        if *role != now.role && *role != usual.role && now.allowed_roles.contains(role) {
+            progress::notice(&format!(
+                "role {role} served the session's last run, and {} serves now; -m {} goes on as it was",
+                now.role,
+                quoted(role.as_str())
+            ));
+        }
+    }
+
     /// Says what differs from requests that say nothing of all this.
     pub(super) fn in_words(&self) -> Option<String> {
         let channel = self.channel.as_ref().filter(|it| **it != Channel::CHAT);
@@ -204,6 +232,7 @@ mod tests {
             channel: Some(channel),
             agent,
             plan: None,
+            role: None,
             folder: Some("/nowhere/work".into()),
         }
     }

@@ -139,6 +139,25 @@ fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_
     assert!(seen.contains(" --channel code_task`"), "{seen}");
 }
 
+#[test]
+fn a_session_says_that_another_role_serves_it_than_was_named_for_its_last_run() {
+    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Well."]), 3));
+    let machine = model.machine_with_roles();
+    let ask = |more: &[&str]| machine.run_with_key([&["ask"][..], more, &["Hi there"]].concat());
+    ask(&["--session", "s", "-m", "coding"]).stdout_of(0);
+    let note = "role coding served the session's last run, and reasoning serves now; -m coding goes on as it was";
+    for (arguments, noted) in [(&["-c"][..], true), (&["-c", "-m", "coding"][..], false)] {
+        let done = chat(&machine, arguments, "/mode\n");
+        assert_eq!(done.stderr.contains(note), noted, "{done:?}");
+        done.stdout_of(0);
+    }
+    for noted in [true, false] {
+        let done = ask(&["-c"]);
+        assert_eq!(done.stderr.contains(note), noted, "{done:?}");
+        done.stdout_of(0);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn at_a_terminal_a_slip_begins_no_session() {

@@ -130,6 +130,7 @@ impl Conversation {
             channel: Some(self.channel.clone()),
             agent: self.agent.clone(),
             plan: self.plan.clone(),
+            role: None,
             folder: None,
         };
         let options = last.options(&wanted, self.loaded.config.policy());

@@ -354,6 +354,7 @@ impl Conversation {
         channel: Option<Channel>,
         mut last: AskedWith,
     ) -> Result<(), CommandError> {
+        let was = last.clone();
         let policy = self.loaded.config.policy();
         if let Some(mode) = &mode {
             nearest_of("mode", mode.as_str(), policy.modes().map(Mode::as_str))?;
@@ -375,6 +376,9 @@ impl Conversation {
         self.channel = channel.unwrap_or(Channel::CHAT);
         self.take_up(last);
         self.check_role()?;
+        if self.model.is_none() {
+            was.note_other_role(&self.app, &self.request("Hello?"));
+        }
         ask::note_missing_search(&self.app, &self.channel);
         Ok(())
     }
