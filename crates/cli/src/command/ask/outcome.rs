@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use neuraxis::core::log::RunView;
 use neuraxis::core::{
-    AgentId, FinishReason, LlmCall, LlmErrorKind, Record, RecordBody, has_answered, last_reply,
+    AgentId, FinishReason, LlmCall, LlmError, LlmErrorKind, Record, RecordBody, has_answered,
+    last_reply,
 };
 use neuraxis::offline::OfflineModel;
 use neuraxis::{OrchestratorResult, RunStatus};
@@ -88,14 +89,15 @@ fn is_no_answer(records: &[Arc<Record>]) -> bool {
 }
 
 /// Says what to do about a run that failed.
-pub(super) fn what_to_do(records: &[Arc<Record>]) -> &'static str {
+pub(super) fn what_to_do(records: &[Arc<Record>]) -> String {
     let of_root = records.iter().rev();
     let of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
     let mut failures = of_root.filter_map(|record| match &record.body {
-        RecordBody::LlmFailed(failed) => Some(&failed.error.kind),
+        RecordBody::LlmFailed(failed) => Some(&failed.error),
         _ => None,
     });
-    match failures.next() {
+    let failure = failures.next();
+    match failure.map(|error| &error.kind) {
         Some(
             LlmErrorKind::Connection
             | LlmErrorKind::Unauthorized
@@ -103,9 +105,20 @@ pub(super) fn what_to_do(records: &[Arc<Record>]) -> &'static str {
             | LlmErrorKind::ModelNotFound
             | LlmErrorKind::InvalidResponse
             | LlmErrorKind::BadRequest,
-        ) => "`neuraxis doctor` checks the models and says how to fix what it finds",
-        Some(LlmErrorKind::NotRecorded) => "record it anew with --record, or ask what was recorded",
-        // This is told in a chat as well, which has no such option.
-        _ => "`neuraxis ask --format events` shows every step of a run",
+        ) => "`neuraxis doctor` checks the models and says how to fix what it finds".to_owned(),
+        Some(LlmErrorKind::NotRecorded) => {
+            "record it anew with --record, or ask what was recorded".to_owned()
+        }
+        _ => {
+            let view = RunView::of(records);
+            let run = view.run_id().map(|run| run.to_string());
+            let run = run.unwrap_or_else(|| "last".to_owned());
+            let passes = failure.is_some_and(LlmError::is_retryable);
+            let goes_on = view.session().filter(|_| passes).map(|session| {
+                format!("; the next message in session {session} goes on from there")
+            });
+            let goes_on = goes_on.unwrap_or_default();
+            format!("`neuraxis runs show {run}` shows every step of it{goes_on}")
+        }
     }
 }

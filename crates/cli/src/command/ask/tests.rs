@@ -56,6 +56,17 @@ async fn a_run_that_fails_prints_what_it_came_to_and_is_an_error_with_its_reason
     insta::assert_snapshot!(format!("{printed}---\n{}", told(verdict)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ends_at_a_rate_limit_is_kept_and_says_how_it_goes_on() {
+    let retry_after = None;
+    let limited = LlmError::new(LlmErrorKind::RateLimited { retry_after }, "too many");
+    let (_, verdict) = ask(ScriptedModel::always(limited), When::AsItComes).await;
+    let told = told(verdict);
+    assert!(told.contains(" runs show "), "{told}");
+    let next = " shows every step of it; the next message in session s goes on from there";
+    assert!(told.contains(next), "{told}");
+}
+
 /// A model whose first attempt breaks off.
 fn breaking() -> ScriptedModel {
     let broken = LlmError::new(LlmErrorKind::Connection, "reset by peer");
