@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::anyhow;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{PendingKind, RunId};
-use neuraxis::engine::{HeldRun, Sessions, Taker, WaitedFor};
+use neuraxis::core::{ApprovalDecision, PendingKind, RunId};
+use neuraxis::engine::{DecideError, Decided, HeldRun, ResumeError, Sessions, Taker, WaitedFor};
 use neuraxis::ports::RunSummary;
 use neuraxis::{RunHandle, RunStatus};
 use neuraxis_app::App;
@@ -16,7 +16,8 @@ use crate::error::CommandError;
 use crate::interrupt::Signals;
 use crate::progress::{self, Progress};
 
-/// Takes a run up. Where a process holds it that may have died, its lease is waited for.
+/// Takes a run up. Where a process holds it that may have died, its lease is waited for. One that has questions whose time is over
+/// goes on without their calls, and nobody is asked anything before.
 pub(in crate::command) async fn resume(
     app: &App,
     run: RunId,
@@ -27,8 +28,37 @@ pub(in crate::command) async fn resume(
     let runs = app.orchestrator.runs();
     let records = app.orchestrator.sessions().records(run).await?;
     runs.check_policy(run, &records)?;
+    if by == Taker::Engine
+        && let Some(resumed) = without_expired(app, run).await?
+    {
+        return Ok(resumed);
+    }
     let resumed = runs.resume_when_free(run, by, pause).await?;
     progress.hand_over(resumed).await
+}
+
+/// Takes a run up that nobody has by telling it which of its questions have expired, if any have.
+async fn without_expired(app: &App, run: RunId) -> Result<Option<RunHandle>, CommandError> {
+    let approvals = app.orchestrator.approvals();
+    let run = app.orchestrator.sessions().run(run).await?;
+    if run.leased_until.is_some() {
+        return Ok(None);
+    }
+    let mut open = approvals.of_run(&run).await?;
+    open.retain(|waiting| approvals.expired(waiting).is_some());
+    if open.is_empty() {
+        return Ok(None);
+    }
+    // What is decided too late is on record as an expiry.
+    let denied = || ApprovalDecision::Deny { reason: None };
+    let late = open.iter().map(|waiting| (waiting, denied())).collect();
+    match approvals.decide_all_and_resume(late, None).await {
+        Ok(Decided::GoesOn(run)) => Ok(Some(run)),
+        // Somebody was quicker.
+        Ok(Decided::LeftToHolder) | Err(DecideError::Resume(ResumeError::NotAsked(_))) => Ok(None),
+        Err(DecideError::Resume(error)) => Err(error.into()),
+        Err(error) => Err(CommandError::failed(error)),
+    }
 }
 
 /// Frees the session of a run that never began. Where a process holds it that may have died, its lease is waited for.
@@ -58,6 +88,15 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
         return error.hint("nothing was begun: try it again");
     }
     if summary.leased_until.is_none() && approvals(&summary) > 0 {
+        let has_expired = summary.pending.iter().any(|it| {
+            let is_over = it.expires_at.is_some_and(|end| end <= Timestamp::now());
+            it.kind == PendingKind::Approval && is_over
+        });
+        if has_expired {
+            return error.hint(format!(
+                "`neuraxis runs resume {run}` goes on without what nobody decided about in time; with --cancel it ends it"
+            ));
+        }
         return error
             .hint(format!(
                 "`neuraxis approvals show {run}` shows what would run"

@@ -160,6 +160,35 @@ fn a_question_tells_when_it_expires_and_nobody_can_approve_it_later() {
 }
 
 #[test]
+fn of_two_questions_that_expired_one_is_told_as_such_and_a_run_goes_on_without_the_other() {
+    let model = Scripted::start([
+        Turn::Calls(&[
+            ("current_time", r#"{"time_zone":"Asia/Tokyo"}"#),
+            ("current_time", r#"{"time_zone":"Europe/Paris"}"#),
+        ]),
+        Turn::Says(&["Nobody knows.\n"]),
+    ]);
+    let machine = model.machine();
+    let run = |arguments: &[&str]| machine.run_with_key([arguments, &SETTINGS[..]].concat());
+    let brief = ["--set", "modes.moderate.approval_expires=1ms"];
+    let ask = ["ask", "--wait", "--session", "s", "Where?"];
+    run(&[&ask[..], &brief[..]].concat()).complaint(5);
+    let list = run(&["approvals", "list", "--format", "json"]).stdout_of(0);
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    let text = |key: &str| list[0][key].as_str().unwrap();
+    let (id, first) = (text("run_id"), text("question"));
+    let late = run(&["approvals", "approve", id, first]).complaint(1);
+    for told in ["waits for your approval of a call", "came too late"] {
+        assert!(late.contains(told), "{late}");
+    }
+    let busy = run(&["ask", "--session", "s", "And now?"]).complaint(1);
+    let way = format!(" runs resume {id}` goes on without what nobody decided about in time");
+    assert!(busy.contains(&way), "{busy}");
+    let resumed = run(&["runs", "resume", id]);
+    assert_eq!(resumed.stdout_of(0), "Nobody knows.\n");
+}
+
+#[test]
 fn a_denial_reaches_the_model_with_its_reason_and_the_name_of_who_denied() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);

@@ -288,10 +288,19 @@ async fn decide_in(
         }
     };
     let view = View::new(format).after(records.last().map_or(Seq(0), |record| record.seq));
-    ask::watch(app, view, &run, attended).await?;
-    match waiting.request.expires_at {
-        Some(at) if has_expired(&waiting, &run.records()) => Err(too_late(&waiting, at)),
-        _ => Ok(()),
+    let watched = ask::watch(app, view, &run, attended).await;
+    let end = waiting.request.expires_at;
+    let Some(at) = end.filter(|_| has_expired(&waiting, &run.records())) else {
+        return watched;
+    };
+    match watched {
+        Err(error) if error.is_output_closed() || error.interruption().is_some() => Err(error),
+        watched => {
+            if let Err(error) = watched {
+                error.tell();
+            }
+            Err(too_late(&waiting, at))
+        }
     }
 }
 
