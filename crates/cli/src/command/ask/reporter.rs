@@ -232,9 +232,10 @@ impl Reporter {
             }
             RecordBody::MaxTurnsReached(reached) => {
                 let limit = describe::max_turns(reached);
-                progress::warn(&format!("{limit}: one last answer"));
+                let whose = whose(record.agent);
+                progress::warn(&format!("{whose}{limit}: one last answer"));
             }
-            RecordBody::LimitReached(reached) => self.limit_reached(reached),
+            RecordBody::LimitReached(reached) => self.limit_reached(record.agent, reached),
             RecordBody::Steered(steered) => {
                 let said = one_line_of(&steered.message.text(), MAX_SHOWN);
                 progress::notice(&format!("a message came while it was at work: {said}"));
@@ -251,7 +252,7 @@ impl Reporter {
     }
 
     /// The time is up twice where the last answer takes too long, which is told once.
-    fn limit_reached(&mut self, reached: &LimitReachedRecord) {
+    fn limit_reached(&mut self, agent: AgentId, reached: &LimitReachedRecord) {
         let last = match reached.prompt {
             Some(_) => ": one last answer",
             None => "",
@@ -260,8 +261,8 @@ impl Reporter {
             return;
         }
         self.is_time_up |= reached.limit == LimitKind::DeadlineReserve;
-        let limit = describe::limit(reached.limit);
-        progress::warn(&format!("{limit}{last}"));
+        let (whose, limit) = (whose(agent), describe::limit(reached.limit));
+        progress::warn(&format!("{whose}{limit}{last}"));
     }
 
     fn model_replied(&mut self, record: &Record, call: &LlmCall) {
@@ -359,6 +360,14 @@ impl Reporter {
     }
 }
 
+/// Names an agent that another one started, before what is said of it, as `runs show` does.
+fn whose(agent: AgentId) -> String {
+    match agent {
+        AgentId::ROOT => String::new(),
+        agent => format!("agent {agent}: "),
+    }
+}
+
 fn asked_model(call: &LlmCall) -> String {
     let LlmCall {
         served_by,
@@ -404,6 +413,12 @@ mod tests {
         }
         assert!(answered > 0);
         assert_eq!((reporter.model, reporter.model_calls), (None, answered));
+    }
+
+    #[test]
+    fn what_befalls_an_agent_of_an_agent_is_told_with_its_name() {
+        assert_eq!(whose(AgentId::ROOT), "");
+        assert_eq!(whose(AgentId(3)), "agent a3: ");
     }
 
     #[test]
