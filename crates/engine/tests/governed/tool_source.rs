@@ -9,7 +9,7 @@ use neuraxis_ports::{
     Approver as _, Field, FieldKind, Question, QuestionReply, Tool, ToolContext, ToolError,
     ToolSource, async_trait,
 };
-use neuraxis_testkit::{ScriptedApprover, spec};
+use neuraxis_testkit::{ScriptedApprover, ScriptedTool, spec};
 
 use crate::support::{World, echoing, later, nobody};
 
@@ -132,13 +132,19 @@ async fn a_tool_can_ask_the_person_who_approves_and_is_declined_where_there_is_n
     assert_eq!(nobody().answer(&question).await, QuestionReply::Declined);
 }
 
-#[tokio::test]
-async fn what_a_person_allows_is_not_used_up_while_the_server_is_away() {
+/// A run that waits for a person with these calls, of a shop that sells one tool.
+async fn waiting_for(calls: &[(&str, &str)]) -> (Arc<Shop>, Arc<ScriptedTool>, World) {
     let (shop, buy) = (Arc::new(Shop::default()), echoing(spec("shop__buy")));
     shop.sells([buy.clone() as Arc<dyn Tool>]);
     let source = Arc::clone(&shop);
-    let world = World::with("", later(1), |it| it.tool_source(source));
-    world.calls(Mode::MODERATE, &[("shop__buy", "{}")]).await;
+    let world = World::with("", later(calls.len()), |it| it.tool_source(source));
+    world.calls(Mode::MODERATE, calls).await;
+    (shop, buy, world)
+}
+
+#[tokio::test]
+async fn what_a_person_allows_is_not_used_up_while_the_server_is_away() {
+    let (shop, buy, world) = waiting_for(&[("shop__buy", "{}")]).await;
     let approvals = world.orchestrator.approvals();
     let waiting = approvals.list().await.unwrap();
     shop.sells([]);
@@ -156,11 +162,7 @@ async fn what_a_person_allows_is_not_used_up_while_the_server_is_away() {
 
 #[tokio::test]
 async fn nobody_is_asked_again_while_the_server_is_away_and_to_deny_needs_none() {
-    let (shop, buy) = (Arc::new(Shop::default()), echoing(spec("shop__buy")));
-    shop.sells([buy.clone() as Arc<dyn Tool>]);
-    let source = Arc::clone(&shop);
-    let world = World::with("", later(1), |it| it.tool_source(source));
-    world.calls(Mode::MODERATE, &[("shop__buy", "{}")]).await;
+    let (shop, buy, world) = waiting_for(&[("shop__buy", "{}")]).await;
     let approvals = world.orchestrator.approvals();
     let waiting = approvals.list().await.unwrap();
     shop.sells([]);
@@ -180,12 +182,8 @@ async fn nobody_is_asked_again_while_the_server_is_away_and_to_deny_needs_none()
 
 #[tokio::test]
 async fn what_was_allowed_is_not_used_up_by_allowing_another_call_while_its_server_is_away() {
-    let (shop, buy) = (Arc::new(Shop::default()), echoing(spec("shop__buy")));
-    shop.sells([buy.clone() as Arc<dyn Tool>]);
-    let source = Arc::clone(&shop);
-    let world = World::with("", later(2), |it| it.tool_source(source));
     let calls = [("put", r#"{"n":1}"#), ("shop__buy", "{}")];
-    world.calls(Mode::MODERATE, &calls).await;
+    let (shop, buy, world) = waiting_for(&calls).await;
     let approvals = world.orchestrator.approvals();
     let waiting = approvals.list().await.unwrap();
     // It waits for the call before it.
