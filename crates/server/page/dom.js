@@ -102,7 +102,7 @@ export function timeOf(at, more = "") {
 
 /** What stands where something will be that is on its way. */
 export function loading() {
-  return el("div", { class: "skeleton", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
+  return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
 }
 
 /** What is known of something, each by its name. */

@@ -313,10 +313,13 @@ export async function says_by_lines_what_colors_do_not_say(world) {
   await ask(page, "plan it");
   await ask(page, "markdown please");
   await page.emulateMedia({ forcedColors: "active" });
-  const look = (selector) => page.locator(selector).first().evaluate((node) => {
+  // Found and looked at in one step: lists are drawn anew, and what is no longer in the document has no style.
+  const look = async (selector) => (await page.waitForFunction((wanted) => {
+    const node = document.querySelector(wanted);
+    if (!node) return undefined;
     const { backgroundColor, backgroundImage, borderTopStyle, borderTopWidth, outlineStyle, outlineWidth } = getComputedStyle(node);
     return { fill: `${backgroundColor} ${backgroundImage} ${borderTopStyle}`, line: borderTopWidth, outline: outlineStyle === "none" ? "" : outlineWidth };
-  });
+  }, selector)).jsonValue();
   assert.equal((await look(".bubble")).line, "1px");
   assert.equal((await look(".session-list .current")).outline, "2px");
   assert.notEqual((await look(".tick.done")).fill, (await look(".tick:not(.done)")).fill);
