@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use neuraxis::core::clip;
+use neuraxis::core::{clip, is_invisible};
 use unicode_bidi::{BidiClass, bidi_class};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
@@ -106,45 +106,7 @@ fn is_harmless(letter: char) -> bool {
     let is_mark_of_direction = matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{ad}');
     matches!(letter, '\n' | '\t')
         || is_mark_of_direction
-        || !(letter.is_control() || reorders(letter) || hides(letter))
-}
-
-/// Tells whether a character changes the direction of the text after it, so that a line reads as another.
-const fn reorders(letter: char) -> bool {
-    matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Tells whether a character leaves no mark, or smuggles text that only machines read. The two joiners and the selectors
-/// of a glyph's variant are not among them: emoji and several scripts are written with them.
-const fn hides(letter: char) -> bool {
-    matches!(
-        letter,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{115f}'
-            | '\u{1160}'
-            | '\u{17b4}'
-            | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{2028}'
-            | '\u{2029}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{13430}'..='\u{1343f}'
-            | '\u{16fe4}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d159}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
+        || !(letter.is_control() || is_invisible(letter))
 }
 
 /// Tells whether a character leaves no mark on the screen, or one that differs from font to font.
@@ -159,7 +121,7 @@ fn leaves_no_mark(letter: char) -> bool {
             | GeneralCategory::Surrogate
             | GeneralCategory::Unassigned
     );
-    is_of_no_shape || hides(letter) || joins(letter) || letter == '\u{fffc}'
+    is_of_no_shape || is_invisible(letter) || joins(letter) || letter == '\u{fffc}'
 }
 
 /// Tells whether a character stands on the one before it.

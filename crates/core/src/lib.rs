@@ -62,6 +62,7 @@ mod ids;
 mod inbox;
 mod input;
 mod json;
+mod letters;
 mod limits;
 mod live;
 pub mod log;
@@ -116,6 +117,7 @@ pub use input::{
     Vetting,
 };
 pub use json::{ContentHash, JsonText, laid_out_json, without_fence};
+pub use letters::is_invisible;
 pub use limits::{AgentLimits, Limits, MicroUsd};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
 pub use log::{

@@ -1,5 +1,7 @@
 //! Text of a stranger, in a form that does no harm: bounded, and without what cannot be seen.
 
+use neuraxis_core::is_invisible;
+
 /// Returns a text without characters that nobody sees or that steer a terminal, cut at a number of characters. Line breaks
 /// and tabs stay.
 pub(crate) fn harmless(text: &str, most: usize) -> String {
@@ -16,22 +18,8 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
     harmless(text, most).replace(['\n', '\r', '\t'], " ")
 }
 
-/// Tells whether a character is a control character, a mark of direction, one without width or one of the tags, by which
-/// words are hidden from people and not from models.
 fn is_hidden(letter: char) -> bool {
-    match letter {
-        '\n' | '\t' => false,
-        '\u{ad}'
-        | '\u{61c}'
-        | '\u{180e}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}' => true,
-        _ => letter.is_control(),
-    }
+    !matches!(letter, '\n' | '\t') && (letter.is_control() || is_invisible(letter))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Makes text of strangers fit for a terminal: no escape sequences, no control characters, no overlong lines.
 
 use anstream::adapter::strip_str;
+use neuraxis_core::is_invisible;
 
 /// The most characters of one line.
 const MAX_LINE_CHARS: usize = 500;
@@ -28,13 +29,8 @@ fn printable(text: &str) -> String {
         .unwrap_or_default();
     let text = strip_str(beginning).to_string();
     text.chars()
-        .filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || reorders(*c)))
+        .filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c)))
         .collect()
-}
-
-/// Tells whether a character changes the direction of the text around it, and so can make a line read as another.
-const fn reorders(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{061c}')
 }
 
 /// Cuts a cleaned line, and shows it if anything of the original is missing at its end.

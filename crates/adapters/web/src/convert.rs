@@ -11,6 +11,7 @@ mod text;
 
 use std::time::Duration;
 
+use neuraxis_core::is_invisible;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -96,12 +97,11 @@ pub(crate) fn convert(order: &Order, bytes: &[u8]) -> Result<Readable, String> {
     }
 }
 
-/// Takes out what no reader sees and a model reads all the same: control characters, and the letters that Unicode has for
-/// tags and variants, by which texts are hidden in texts. What ends a line otherwise than by a line feed ends it by one.
+/// Takes out what no reader sees and a model reads all the same, by which texts are hidden in texts. What ends a line otherwise
+/// than by a line feed ends it by one.
 fn clean(text: &str) -> String {
     let is_visible = |letter: &char| {
-        let is_hidden = matches!(letter, '\u{e0000}'..='\u{e0fff}' | '\u{feff}');
-        matches!(letter, '\n' | '\t') || !(letter.is_control() || is_hidden)
+        matches!(letter, '\n' | '\t') || !(letter.is_control() || is_invisible(*letter))
     };
     let text = text.replace("\r\n", "\n");
     let letters = text.chars().map(|letter| match letter {

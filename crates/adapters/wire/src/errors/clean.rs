@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use neuraxis_core::is_invisible;
+
 /// Returns a text on one line, cut to so many characters, in which nothing can move a terminal's cursor, hide or
 /// reorder text: such characters are written as their code.
 #[must_use]
@@ -32,15 +34,6 @@ pub fn clean(text: &str, max_chars: usize) -> String {
         }
     }
     cleaned
-}
-
-/// Characters of no width, of direction, and tags: text that is not what it looks like.
-const fn is_invisible(letter: char) -> bool {
-    matches!(
-        letter,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-    )
 }
 
 #[cfg(test)]
