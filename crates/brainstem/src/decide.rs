@@ -18,7 +18,6 @@ use crate::policy::{PlanRules, Policy, opening};
 use crate::request::{Request, RequestError};
 use crate::rules::{AgentRules, ChannelRules, ModeRules};
 use complexity::{Score, complexity};
-pub use conduct::name_role;
 use limits::Source;
 pub(crate) use tools::is_reader;
 
@@ -74,12 +73,14 @@ impl Policy {
         decision.limits = limits::tightest(&sources, &mut decision.reasons);
         decision.agent_limits = limits::agents(&sources, &mut decision.reasons);
         shape_replies(&mut decision, mode, (agent_name, agent));
+        // Nobody is asked for another role than the one that is named.
+        decision.routing = match role.is_named {
+            true => None,
+            false => conduct::routing(channel, &decision),
+        };
         conduct::decide(&mut decision, mode, channel, &complexity, request);
         decision.data = decision.data.and(agent.profile.data);
-        if role.is_agents {
-            conduct::keep_role(&mut decision);
-        }
-        let counts = channel.simple_role.is_some() && !role.is_agents;
+        let counts = channel.simple_role.is_some() && !role.is_named;
         decision.complexity = counts.then(|| complexity.clone());
         if let Some(spent) = spent {
             decision

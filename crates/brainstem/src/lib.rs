@@ -88,7 +88,6 @@ pub use config::{
     PriceConfig, RemindConfig, RepeatsConfig, ResultConfig, RuleConfig, SelfChecks, SourceLine,
     SummarizeConfig, TaintConfig, ToolAnswersConfig, TrustConfig, UnlistedTools,
 };
-pub use decide::name_role;
 pub use error::PolicyError;
 pub use files::{files_named, works_on_files};
 pub use health::{CallOutcome, DegradedRole, Health, Serving};

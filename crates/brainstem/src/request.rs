@@ -19,6 +19,8 @@ pub struct Request<'a> {
     pub message: &'a str,
     /// The agent that is asked for; that of the channel if `None`.
     pub agent: Option<&'a AgentName>,
+    /// The role that is asked for, in place of the one that policy would choose.
+    pub role: Option<&'a Role>,
     /// All tools there are; a decision offers some of them, in this order.
     pub tools: &'a [ToolSpec],
     /// The plan of the key or user that asks, if it has one.
@@ -45,6 +47,7 @@ impl<'a> Request<'a> {
             channel,
             message,
             agent: None,
+            role: None,
             tools: &[],
             plan: None,
             roles: None,
@@ -66,6 +69,14 @@ impl<'a> Request<'a> {
     #[must_use]
     pub const fn with_agent(mut self, agent: &'a AgentName) -> Self {
         self.agent = Some(agent);
+        self
+    }
+
+    /// Names the role that is asked for: it serves if policy allows it, nobody is asked for another, it checks its own drafts, and
+    /// it does not take over from itself.
+    #[must_use]
+    pub const fn with_role(mut self, role: &'a Role) -> Self {
+        self.role = Some(role);
         self
     }
 
@@ -228,6 +239,17 @@ pub enum RequestError {
         mode: Mode,
         /// The modes in which it may be used.
         allowed: Vec<Mode>,
+    },
+    /// Policy does not let this role serve such a request.
+    #[error(
+        "policy does not allow role {asked} here; it allows: {}",
+        Listed(allowed)
+    )]
+    RoleNotAllowed {
+        /// The role that was asked for.
+        asked: Role,
+        /// The roles that may serve.
+        allowed: Vec<Role>,
     },
     /// No role that may serve has a model.
     #[error(

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use anyhow::anyhow;
 use neuraxis::cassette::CassetteError;
-use neuraxis::engine::{AttachmentError, BroughtError, FindError, ForkError, RequestError};
+use neuraxis::engine::{AttachmentError, FindError, ForkError, RequestError};
 use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError};
 
@@ -317,10 +317,10 @@ impl From<RequestError> for CommandError {
                 Some(role) => format!("give [models.{role}] a model, or choose another --mode"),
                 None => "choose another --mode".to_owned(),
             },
-            RequestError::Policy(refusal) => hint_about_policy(refusal).to_owned(),
-            RequestError::Brought(BroughtError::RoleNotAllowed { .. }) => {
-                "choose another model with -m, or another --mode".to_owned()
+            RequestError::Policy(Refusal::RoleNotAllowed { .. }) => {
+                "choose another --model, or another --mode or --channel".to_owned()
             }
+            RequestError::Policy(refusal) => hint_about_policy(refusal).to_owned(),
             RequestError::Store(why) => {
                 let hint = hint_about(why);
                 return hint.into_iter().fold(Self::failed(error), Self::hint);
@@ -399,9 +399,6 @@ impl From<ForkError> for CommandError {
             ForkError::NothingToAnswer => Self::usage(error).hint("add --message TEXT"),
             ForkError::SessionExists(_) => {
                 Self::usage(error).hint("leave out --session, or name a new one")
-            }
-            ForkError::RoleNotAllowed { .. } => {
-                Self::usage(error).hint("choose another --model, or another --mode or --channel")
             }
             error => Self::failed(error),
         }

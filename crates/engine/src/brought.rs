@@ -9,11 +9,9 @@ mod parameters;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use neuraxis_brainstem::name_role;
 use neuraxis_core::{
-    ClientTools, ContentHash, Decision, FIND_TOOLS, JsonText, Message, Profile, READ_OUTPUT,
-    ResultRule, Role, RunSpec, Taint, ToolChoice, ToolKind, ToolName, ToolSpec, UnboundedSchema,
-    last_of_user,
+    ClientTools, ContentHash, FIND_TOOLS, JsonText, Message, Profile, READ_OUTPUT, ResultRule,
+    Role, RunSpec, Taint, ToolChoice, ToolKind, ToolName, ToolSpec, UnboundedSchema, last_of_user,
 };
 use serde::Serialize;
 
@@ -104,15 +102,6 @@ pub enum BroughtError {
         name: ToolName,
         /// What is wrong with its parameters.
         why: UnboundedSchema,
-    },
-    /// Policy does not let this role serve such a request. Where it is its model that does not take what is attached,
-    /// [`RequestError::Attachment`] says so.
-    #[error("policy does not allow role {asked} here; it allows: {allowed}")]
-    RoleNotAllowed {
-        /// The role that was asked for.
-        asked: Role,
-        /// The roles that may serve.
-        allowed: String,
     },
     /// The tool that is to be called first is not offered.
     #[error("tool {0} is to be called, and is not offered")]
@@ -303,6 +292,11 @@ impl UserRequest {
         })
     }
 
+    /// Returns the role that it names.
+    pub(crate) fn role(&self) -> Option<&Role> {
+        self.brought.as_ref()?.role.as_ref()
+    }
+
     /// Refuses a request that says nothing, and one that brings what cannot be taken.
     pub(crate) fn check_brought(&self) -> Result<(), RequestError> {
         let brought = self.brought.as_deref();
@@ -311,23 +305,6 @@ impl UserRequest {
         }
         brought.map_or(Ok(()), Brought::check)?;
         Ok(())
-    }
-
-    /// Lets the role serve that the request names, if it names one.
-    pub(crate) fn choose_role(&self, decision: &mut Arc<Decision>) -> Result<(), BroughtError> {
-        match self
-            .brought
-            .as_ref()
-            .and_then(|brought| brought.role.as_ref())
-        {
-            Some(role) => serve_by(Arc::make_mut(decision), role).map_err(|allowed| {
-                BroughtError::RoleNotAllowed {
-                    asked: role.clone(),
-                    allowed,
-                }
-            }),
-            None => Ok(()),
-        }
     }
 
     /// Adds to the description of its run what the request says and brings. Returns the messages that the run cannot do without.
@@ -379,14 +356,4 @@ fn require_again(profile: &mut Profile, tools: impl IntoIterator<Item = ToolName
             profile.results.push(rule);
         }
     }
-}
-
-/// Lets a role serve that whoever asks has named; if policy does not allow it, returns those that it does allow.
-pub(crate) fn serve_by(decision: &mut Decision, role: &Role) -> Result<(), String> {
-    if !decision.allowed_roles.contains(role) {
-        let allowed: Vec<_> = decision.allowed_roles.iter().map(Role::as_str).collect();
-        return Err(allowed.join(", "));
-    }
-    name_role(decision, role);
-    Ok(())
 }

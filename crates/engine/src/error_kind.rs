@@ -115,7 +115,6 @@ kinds! {
 kinds! {
     ForkError {
         Self::SessionExists(_) => "session_exists",
-        Self::RoleNotAllowed { .. } => "role_not_allowed",
         Self::NothingToAnswer => "nothing_to_answer",
         Self::Store(error) => of_store(error),
         Self::Request(error) => error.kind(),
@@ -167,6 +166,7 @@ fn kind_of(refusal: &Refusal) -> &'static str {
         Refusal::UnknownAgent { .. } => "unknown_agent",
         Refusal::UnknownPlan { .. } => "unknown_plan",
         Refusal::ModeNotAllowed { .. } => "mode_not_allowed",
+        Refusal::RoleNotAllowed { .. } => "role_not_allowed",
         Refusal::NoRole { .. } => "no_role",
         _ => "refused",
     }

@@ -185,7 +185,6 @@ fn brought(why: &BroughtError, text: String) -> Problem {
         | BroughtError::UnboundedParameters { .. }
         | BroughtError::Withheld(_) => problem.with("field", "tools"),
         BroughtError::NoSuchTool(_) => problem.with("field", "tool_choice"),
-        BroughtError::RoleNotAllowed { .. } => problem.with("field", "model"),
         _ => problem,
     }
 }
@@ -212,6 +211,9 @@ fn refused(refusal: PolicyRefusal) -> Problem {
                  to give out a key with another"
             );
             Problem::new(&REFUSED, detail)
+        }
+        PolicyRefusal::RoleNotAllowed { .. } => {
+            Problem::new(&INVALID_FIELD, text).with("field", "model")
         }
         PolicyRefusal::NoRole { .. } => Problem::new(&NO_MODEL, text),
         _ => Problem::new(&REFUSED, text),

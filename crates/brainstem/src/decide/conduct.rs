@@ -2,12 +2,11 @@
 
 use neuraxis_core::{
     ApprovalPolicy, BudgetScope, Channel, Clarification, Complexity, Decision, Escalation,
-    PlanName, Role, Routing, SelfCheck,
+    PlanName, Routing, SelfCheck,
 };
 
 use crate::config::{Clarify, SelfChecks};
 use crate::decide::complexity::Score;
-use crate::decide::role::explain_named;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
@@ -38,7 +37,7 @@ pub(super) fn decide(
     decision.data = channel.data;
     decision.clarify = clarification(channel.clarify, request);
     decision.self_check = self_check(channel.self_check, decision, complexity);
-    decision.escalation = channel.escalate.as_ref().map(|escalate| Escalation {
+    let escalation = channel.escalate.as_ref().map(|escalate| Escalation {
         role: escalate
             .role
             .clone()
@@ -46,51 +45,11 @@ pub(super) fn decide(
         after_failures: escalate.after_failures,
         person: escalate.person,
     });
-    decision.routing = routing(channel, decision);
+    decision.escalation = escalation.filter(|it| it.role.is_some() || it.person);
     explain(decision);
     if let Some(taint) = request.taint {
         note_taint(decision, taint);
     }
-}
-
-/// Lets the role of an agent that names one stand: nobody is asked for another.
-pub(super) fn keep_role(decision: &mut Decision) {
-    if let Some(routing) = decision.routing.take() {
-        let asked = asked_first(&routing.asks, &decision.role);
-        decision.reasons.retain(|reason| *reason != asked);
-    }
-}
-
-/// Lets a role serve that the request names, in place of the one that was decided on: nobody is asked for another, it checks
-/// its own drafts, and it does not take over from itself. For a role that may serve, which [`Decision::allowed_roles`] lists,
-/// and whoever learns of it only after the request was decided about.
-pub fn name_role(decision: &mut Decision, role: &Role) {
-    keep_role(decision);
-    decision.complexity = None;
-    let before = std::mem::replace(&mut decision.role, role.clone());
-    decision.allowed_roles.retain(|other| other != role);
-    decision.allowed_roles.insert(0, role.clone());
-    explain_named(decision, &before);
-    let mut stale = Vec::new();
-    if let Some(check) = &mut decision.self_check {
-        stale.push(checked(check));
-        check.role = role.clone();
-    }
-    if let Some(escalation) = &mut decision.escalation {
-        stale.push(escalated(escalation));
-        escalation.role.take_if(|larger| larger == role);
-    }
-    decision
-        .escalation
-        .take_if(|left| left.role.is_none() && !left.person);
-    decision.reasons.retain(|reason| !stale.contains(reason));
-    let checks = decision.self_check.as_ref().map(checked);
-    let escalates = decision.escalation.as_ref().map(escalated);
-    decision.reasons.extend(checks.into_iter().chain(escalates));
-}
-
-fn asked_first(asks: &Role, role: &Role) -> String {
-    format!("Role {asks} is asked first which role serves; if it gives no answer, {role} does.")
 }
 
 impl Policy {
@@ -155,7 +114,8 @@ fn self_check(
     })
 }
 
-fn routing(channel: &ChannelRules, decision: &Decision) -> Option<Routing> {
+/// Describes the question about which role serves, where a channel lets a model choose it.
+pub(super) fn routing(channel: &ChannelRules, decision: &Decision) -> Option<Routing> {
     let asks = channel
         .router
         .as_ref()
@@ -183,16 +143,16 @@ fn explain(decision: &mut Decision) {
         reasons.push(format!("A question is the reply. {}", clarify.reason));
     }
     if let Some(routing) = &decision.routing {
-        reasons.push(asked_first(&routing.asks, &decision.role));
+        let (asks, role) = (&routing.asks, &decision.role);
+        reasons.push(format!(
+            "Role {asks} is asked first which role serves; if it gives no answer, {role} does."
+        ));
     }
-    reasons.extend(decision.self_check.as_ref().map(checked));
+    if let Some(SelfCheck { role, reason, .. }) = &decision.self_check {
+        reasons.push(format!("Role {role} checks the draft, because {reason}."));
+    }
     reasons.extend(decision.escalation.as_ref().map(escalated));
     decision.reasons.extend(reasons);
-}
-
-fn checked(check: &SelfCheck) -> String {
-    let SelfCheck { role, reason, .. } = check;
-    format!("Role {role} checks the draft, because {reason}.")
 }
 
 fn escalated(escalation: &Escalation) -> String {

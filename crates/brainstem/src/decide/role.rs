@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use neuraxis_core::{AgentName, Complexity, Decision, Role};
+use neuraxis_core::{AgentName, Complexity, Role};
 
 use crate::decide::complexity::Score;
 use crate::names::Listed;
@@ -15,8 +15,8 @@ pub(super) struct RoleChoice {
     pub(super) role: Role,
     pub(super) allowed: Vec<Role>,
     pub(super) reasons: Vec<String>,
-    /// Whether it is the one that the agent names.
-    pub(super) is_agents: bool,
+    /// Whether it is the one that the request or the agent names: nobody is asked for another then.
+    pub(super) is_named: bool,
 }
 
 impl Policy {
@@ -31,19 +31,7 @@ impl Policy {
         let rule = channel.roles(request.mode).unwrap_or(&mode.roles);
         let mut allowed = self.serving_roles(rule, request.roles);
         allowed.retain(|role| self.is_open_to(role, name));
-        let of_agent = agent.role.as_ref().map(|role| PreferredRole {
-            role,
-            set_by: format!("set by agent {name}"),
-        });
-        let is_agents = of_agent
-            .as_ref()
-            .is_some_and(|preferred| allowed.contains(preferred.role));
-        let (preferred, missed) = match of_agent {
-            Some(preferred) if is_agents => (preferred, None),
-            missed => (PreferredRole::of(channel, complexity, request), missed),
-        };
-        let wanted = allowed.iter().find(|role| *role == preferred.role);
-        let Some(role) = wanted.or(allowed.first()).cloned() else {
+        let Some(first) = allowed.first() else {
             return Err(RequestError::NoRole {
                 channel: request.channel.clone(),
                 mode: request.mode.clone(),
@@ -51,20 +39,48 @@ impl Policy {
                 configured: request.roles.unwrap_or_default().to_vec(),
             });
         };
+        let of_agent = agent.role.as_ref().map(|role| PreferredRole {
+            role,
+            set_by: format!("set by agent {name}"),
+        });
+        let is_agents = of_agent
+            .as_ref()
+            .is_some_and(|it| allowed.contains(it.role));
         let mut reasons = Vec::new();
-        reasons.extend(missed.map(|missed| missed.explain(&role, rule, request)));
-        reasons.push(preferred.explain(&role, rule, request));
+        let role = match (request.role, of_agent) {
+            (Some(asked), _) if allowed.contains(asked) => {
+                reasons.push(format!(
+                    "Role {asked} serves, because the request asks for it."
+                ));
+                asked.clone()
+            }
+            (Some(asked), _) => {
+                let asked = asked.clone();
+                return Err(RequestError::RoleNotAllowed { asked, allowed });
+            }
+            (None, of_agent) => {
+                let (preferred, missed) = match of_agent {
+                    Some(preferred) if is_agents => (preferred, None),
+                    missed => (PreferredRole::of(channel, complexity, request), missed),
+                };
+                let wanted = allowed.iter().find(|role| *role == preferred.role);
+                let role = wanted.unwrap_or(first).clone();
+                reasons.extend(missed.map(|missed| missed.explain(&role, rule, request)));
+                reasons.push(preferred.explain(&role, rule, request));
+                role
+            }
+        };
         reasons.extend(missed_turns(agent, &allowed, &role, rule, request));
         allowed.retain(|other| *other != role);
         if !allowed.is_empty() {
-            reasons.push(stand_ins(&allowed));
+            reasons.push(format!("Others may stand in for it: {}.", Listed(&allowed)));
         }
         allowed.insert(0, role.clone());
         Ok(RoleChoice {
             role,
             allowed,
             reasons,
-            is_agents,
+            is_named: request.role.is_some() || is_agents,
         })
     }
 
@@ -80,33 +96,6 @@ impl Policy {
             .chain(others);
         in_order.filter(|role| rule.allows(role)).cloned().collect()
     }
-}
-
-/// How the sentence about the roles begins that may stand in for the one that serves.
-const OTHERS: &str = "Others may stand in for it: ";
-
-fn stand_ins(others: &[Role]) -> String {
-    format!("{OTHERS}{}.", Listed(others))
-}
-
-/// Says that the role of a decision serves because the request names it, in place of why `before` would have.
-pub(super) fn explain_named(decision: &mut Decision, before: &Role) {
-    let role = &decision.role;
-    let serves = format!("Role {before} serves, ");
-    let serves_turns = format!("Role {before} serves the turns ");
-    let is_stale = |reason: &String| reason.starts_with(&serves);
-    let at = decision.reasons.iter().position(is_stale);
-    decision.reasons.retain(|reason| !is_stale(reason));
-    for reason in &mut decision.reasons {
-        if let Some(turns) = reason.strip_prefix(&serves_turns) {
-            *reason = format!("Role {role} serves the turns {turns}");
-        } else if reason.starts_with(OTHERS) {
-            let others = decision.allowed_roles.iter().filter(|other| *other != role);
-            *reason = stand_ins(&others.cloned().collect::<Vec<_>>());
-        }
-    }
-    let because = format!("Role {role} serves, because the request asks for it.");
-    decision.reasons.insert(at.unwrap_or_default(), because);
 }
 
 /// Says of the roles that an agent names for single turns which do not serve them, and why.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_brainstem::{Policy, Request, name_role};
+use neuraxis_brainstem::{Policy, Request, RequestError};
 use neuraxis_core::{
     BudgetScope, Channel, DataPolicy, Decision, Mode, PlanName, Remember, Role, TakesOver,
 };
@@ -110,9 +110,12 @@ fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_an
         "[channels.chat]\nrouter = 'router'\nself_check = 'always'\n\
          escalate = { role = 'reasoning', after_failures = 2 }",
     );
-    let mut decision = decide(&policy, "Hello");
-    assert_eq!(decision.role, Role::ROUTER);
-    name_role(&mut decision, &Role::REASONING);
+    assert_eq!(decide(&policy, "Hello").role, Role::ROUTER);
+    let named = |role: &Role| {
+        let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello").with_role(role);
+        policy.evaluate_request(&request)
+    };
+    let decision = named(&Role::REASONING).unwrap();
     assert_eq!(decision.role, Role::REASONING);
     assert_eq!(decision.allowed_roles[0], Role::REASONING);
     assert_eq!(decision.allowed_roles.len(), 3);
@@ -139,8 +142,7 @@ fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_an
     assert!(told("takes over").is_empty(), "{:?}", decision.reasons);
 
     // Another one than the larger role has that take over from it.
-    let mut decision = decide(&policy, "Hello");
-    name_role(&mut decision, &Role::CODING);
+    let decision = named(&Role::CODING).unwrap();
     let escalation = decision.escalation.unwrap();
     assert_eq!(escalation.after(2), TakesOver::Role(Role::REASONING));
     assert!(
@@ -150,6 +152,12 @@ fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_an
         "{:?}",
         decision.reasons
     );
+
+    let refused = named(&Role::new("oracle")).unwrap_err();
+    let RequestError::RoleNotAllowed { asked, allowed } = &refused else {
+        panic!("{refused}")
+    };
+    assert_eq!((asked.as_str(), allowed.len()), ("oracle", 3));
 }
 
 #[test]

@@ -122,8 +122,7 @@ impl Engine {
                 of_unanswered.push(role.clone());
             }
         }
-        let named = request.brought.as_ref().and_then(|it| it.role.as_ref());
-        let is_enough = match named {
+        let is_enough = match request.role() {
             Some(role) => of_all.contains(role),
             None => !of_all.is_empty(),
         };

@@ -1,13 +1,13 @@
 //! What governance said: one decision for all requests that get the same one whatever they say, and one list of tools for all
 //! runs that are offered the same.
 //!
-//! Modes, channels, agents and plans are those of the policy, since it refuses requests that name others, and tools are chosen by
+//! Modes, channels, agents, roles and plans are those of the policy, since it refuses requests that name others, and tools are chosen by
 //! them: so there are only so many of either, and none is forgotten until there are other tools.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_brainstem::works_on_files;
-use neuraxis_core::{Decision, PlanName, ToolName, ToolSpec};
+use neuraxis_core::{Decision, PlanName, Role, ToolName, ToolSpec};
 
 use crate::catalog::ToolCatalog;
 use crate::request::UserRequest;
@@ -20,10 +20,12 @@ pub(crate) struct DecisionCache(Mutex<Tables>);
 struct Tables {
     /// The version of the catalog that they are about.
     version: u64,
-    /// By mode, channel and agent, which stand in the decision, and by plan.
-    decisions: Vec<(Option<PlanName>, Arc<Decision>)>,
+    /// By mode, channel and agent, which stand in the decision, and by plan and the role that is asked for.
+    decisions: Vec<Decided>,
     tools: Vec<OfferedTools>,
 }
+
+type Decided = (Option<PlanName>, Option<Role>, Arc<Decision>);
 
 /// The tools that runs are offered. They share one list: adapters recognize it as one that they have encoded already.
 #[derive(Debug, Clone)]
@@ -34,7 +36,7 @@ pub(super) struct OfferedTools {
 }
 
 impl DecisionCache {
-    /// Returns the decision about requests of this mode, channel, agent and plan, or makes it.
+    /// Returns the decision about requests of this mode, channel, agent, role and plan, or makes it.
     ///
     /// # Errors
     ///
@@ -47,19 +49,22 @@ impl DecisionCache {
         decide: impl FnOnce() -> Result<Decision, E>,
     ) -> Result<Arc<Decision>, E> {
         let mut tables = self.about(catalog);
-        let is_it = |(of_plan, decision): &&(Option<PlanName>, Arc<Decision>)| {
+        let is_it = |(of_plan, of_role, decision): &&Decided| {
             decision.mode == request.mode
                 && decision.channel == request.channel
                 && decision.agent == request.agent
+                && of_role.as_ref() == request.role()
                 && of_plan.as_ref() == plan
         };
-        if let Some((_, decision)) = tables.decisions.iter().find(is_it) {
+        if let Some((.., decision)) = tables.decisions.iter().find(is_it) {
             return Ok(Arc::clone(decision));
         }
         let decision = Arc::new(decide()?);
-        tables
-            .decisions
-            .push((plan.cloned(), Arc::clone(&decision)));
+        tables.decisions.push((
+            plan.cloned(),
+            request.role().cloned(),
+            Arc::clone(&decision),
+        ));
         Ok(decision)
     }
 

@@ -14,7 +14,7 @@ use neuraxis_ports::{RequestContext, StoreError};
 use super::Runs;
 use super::restored::restored_context;
 use crate::answer::AnswerSchema;
-use crate::brought::{Brought, serve_by};
+use crate::brought::Brought;
 use crate::error_kind::words_of_store;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
@@ -114,14 +114,6 @@ pub enum ForkError {
     /// There already is a session with the new id.
     #[error("there already is a session {0}")]
     SessionExists(SessionId),
-    /// Policy does not allow this role for such a request.
-    #[error("policy does not allow role {asked} here; it allows: {allowed}")]
-    RoleNotAllowed {
-        /// The role that was asked for.
-        asked: Role,
-        /// The roles that may serve.
-        allowed: String,
-    },
     /// The conversation ends with an answer, and nothing new was said.
     #[error("the conversation ends with an answer at this turn: say something new")]
     NothingToAnswer,
@@ -183,24 +175,12 @@ impl Runs {
         let of_run = || view.decision().and_then(|decision| decision.agent.clone());
         request.agent = options.agent.or_else(of_run);
         request.plan = options.plan;
-        if let Some(instructions) = options.instructions {
-            request = request.bring(Brought::default().instructions(instructions));
-        }
+        let mut brought = Brought::default();
+        (brought.instructions, brought.role) = (options.instructions, options.role);
+        request = request.bring(brought);
         request.trace = options.trace;
         let mut decision = self.decide_branch(&request, seed.len()).await?;
         note_taint(&mut decision, &taint_until(&records, turn));
-        if let Some(role) = options.role
-            && let Err(allowed) = serve_by(&mut decision, &role)
-        {
-            let not_taken = self.parts.engine.not_taken_by(&request, &role);
-            return Err(not_taken.map_or_else(
-                || ForkError::RoleNotAllowed {
-                    asked: role,
-                    allowed,
-                },
-                ForkError::Request,
-            ));
-        }
         let new_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await?;
         spec.forked_from = Some(ForkPoint { run_id, turn });

@@ -14,7 +14,6 @@ use neuraxis_ports::{Session, StoreError, UsageOf};
 use super::recheck::InForce;
 use super::{Runs, owner};
 use crate::agent::InstructionContext;
-use crate::brought::BroughtError;
 use crate::request::{Earlier, RequestError, UserRequest};
 
 /// What is known of a request beside what it says itself.
@@ -88,11 +87,16 @@ impl Runs {
     ) -> Result<Decision, RequestError> {
         facts.roles = Some(roles);
         let decided = self.decide_with(request, self.plan_of(request), facts);
-        decided.map_err(|error| match error {
+        let engine = &self.parts.engine;
+        decided.map_err(|error| match &error {
             RequestError::Policy(Refusal::NoRole { allowed, .. }) => {
-                self.parts.engine.not_taken(request, &allowed)
+                engine.not_taken(request, allowed)
             }
-            error => error,
+            // Its own model may be the one that does not take what is attached.
+            RequestError::Policy(Refusal::RoleNotAllowed { asked, .. }) => {
+                engine.not_taken_by(request, asked).unwrap_or(error)
+            }
+            _ => error,
         })
     }
 
@@ -175,6 +179,9 @@ impl Runs {
             .with_roles(facts.roles.unwrap_or(&engine.roles));
         if let Some(agent) = &request.agent {
             asked = asked.with_agent(agent);
+        }
+        if let Some(role) = request.role() {
+            asked = asked.with_role(role);
         }
         if let Some(plan) = plan {
             asked = asked.with_plan(plan);
@@ -282,16 +289,8 @@ impl Runs {
     pub(crate) async fn asked_spec(
         &self,
         request: &UserRequest,
-        mut decision: Arc<Decision>,
+        decision: Arc<Decision>,
     ) -> Result<Arc<RunSpec>, RequestError> {
-        request.choose_role(&mut decision).map_err(|error| {
-            let engine = &self.parts.engine;
-            let not_taken = match &error {
-                BroughtError::RoleNotAllowed { asked, .. } => engine.not_taken_by(request, asked),
-                _ => None,
-            };
-            not_taken.unwrap_or_else(|| error.into())
-        })?;
         let run_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(run_id, request, decision).await?;
         let latest = request.join(&mut spec)?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use neuraxis_brainstem::RequestError as Refusal;
 use neuraxis_core::{
     FinishReason, ForkPoint, RecordBody, Role, RunId, RunStatus, Seq, SessionId, Transcript, Turn,
 };
@@ -195,10 +196,12 @@ async fn another_role_may_serve_the_fork_if_policy_allows_it() {
         .runs()
         .fork(world.run, Turn(1), options)
         .await;
-    let Err(ForkError::RoleNotAllowed { allowed, .. }) = refused else {
+    let Err(ForkError::Request(RequestError::Policy(Refusal::RoleNotAllowed { allowed, .. }))) =
+        refused
+    else {
         panic!("{refused:?}")
     };
-    assert!(allowed.contains("reasoning"), "{allowed}");
+    assert!(allowed.contains(&Role::REASONING), "{allowed:?}");
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::fs::File;
 
-use neuraxis_core::{Role, with_causes};
-use neuraxis_engine::{BroughtError, Orchestrator, UserRequest};
+use neuraxis_core::with_causes;
+use neuraxis_engine::{Orchestrator, UserRequest};
 
 use super::Evals;
 use super::attempt::new_session;
@@ -73,7 +73,7 @@ impl Evals {
         // Which tools there were when a stored run was made nobody knows.
         if let Some(orchestrator) = asked {
             let request = case.request(new_session()?);
-            is_let_in(orchestrator, &request, case.role.as_ref())?;
+            is_let_in(orchestrator, &request)?;
             // A slip in the first would never be noticed, and one in the second be told as a call that is denied.
             let forbidden = case.checks.iter().filter_map(Check::forbidden_tool);
             let approved = case.approve.iter().map(|calls| calls.tool.as_str());
@@ -85,30 +85,15 @@ impl Evals {
         }
         if case.needs_a_judge() {
             let request = self.judge.asked(new_session()?, case.message.clone());
-            let found = is_let_in(self.orchestrator(None)?, &request, self.judge.role.as_ref());
+            let found = is_let_in(self.orchestrator(None)?, &request);
             found.map_err(|why| format!("the judge: {why}"))?;
         }
         Ok(())
     }
 }
 
-/// Looks whether policy lets a request in, and a role serve it.
-fn is_let_in(
-    orchestrator: &Orchestrator,
-    request: &UserRequest,
-    role: Option<&Role>,
-) -> Result<(), String> {
+/// Looks whether policy lets a request in.
+fn is_let_in(orchestrator: &Orchestrator, request: &UserRequest) -> Result<(), String> {
     let decision = orchestrator.decide(request);
-    let allowed = decision.map_err(|error| with_causes(&error))?.allowed_roles;
-    match role {
-        Some(asked) if !allowed.contains(asked) => {
-            let allowed: Vec<&str> = allowed.iter().map(Role::as_str).collect();
-            let error = BroughtError::RoleNotAllowed {
-                asked: asked.clone(),
-                allowed: allowed.join(", "),
-            };
-            Err(error.to_string())
-        }
-        _ => Ok(()),
-    }
+    decision.map(drop).map_err(|error| with_causes(&error))
 }

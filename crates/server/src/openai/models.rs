@@ -128,14 +128,9 @@ fn is_usable(
         .channel(channel.clone())
         .mode(mode.clone());
     let chosen = choose(orchestrator, model, request, Brought::default());
-    let admitted = chosen.and_then(|(request, brought)| {
-        let role = brought.role.clone();
-        Ok((caller.apply(limited, request.bring(brought))?, role))
-    });
-    let decided = admitted.and_then(|(request, role)| Ok((orchestrator.decide(&request)?, role)));
-    decided.is_ok_and(|(decision, role)| {
-        role.is_none_or(|role| decision.allowed_roles.contains(&role))
-    })
+    let admitted =
+        chosen.and_then(|(request, brought)| caller.apply(limited, request.bring(brought)));
+    admitted.is_ok_and(|request| orchestrator.decide(&request).is_ok())
 }
 
 /// Lets the model that a client names answer: an agent, or a role.

@@ -1,6 +1,7 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
 use anyhow::{Context, anyhow};
+use neuraxis::brainstem::RequestError as Refusal;
 use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq, Turn};
 use neuraxis::engine::{Brought, Earlier, RequestError, Taker};
 use neuraxis::ports::RunSummary;
@@ -182,17 +183,12 @@ impl Conversation {
 
     /// Makes sure that policy lets the role serve that is asked for.
     fn check_role(&self) -> Result<(), CommandError> {
-        let decision = self.app.orchestrator.decide(&self.request("Hello?"))?;
-        let Some(role) = &self.role else {
-            return Ok(());
-        };
-        if decision.allowed_roles.contains(role) {
-            return Ok(());
+        match self.app.orchestrator.decide(&self.request("Hello?")) {
+            Err(error @ RequestError::Policy(Refusal::RoleNotAllowed { .. })) => {
+                Err(CommandError::usage(error).hint("/mode and /channel change what is allowed"))
+            }
+            decided => Ok(decided.map(drop)?),
         }
-        let allowed: Vec<&str> = decision.allowed_roles.iter().map(Role::as_str).collect();
-        let allowed = allowed.join(", ");
-        let error = anyhow!("policy does not allow role {role} here; it allows: {allowed}");
-        Err(CommandError::usage(error).hint("/mode and /channel change what is allowed"))
     }
 
     /// Says where it stands before it begins.
