@@ -238,7 +238,7 @@ function list(all, at, depth) {
   const [, indent, mark] = ITEM.exec(all[at]);
   const isOrdered = /\d/.test(mark);
   const begin = isOrdered ? Number.parseInt(mark, 10) : 1;
-  const node = el(isOrdered ? "ol" : "ul", { dir: "auto", start: isOrdered && begin !== 1 ? begin : undefined });
+  const items = [];
   let next = at;
   while (next < all.length) {
     const item = ITEM.exec(all[next]);
@@ -250,10 +250,13 @@ function list(all, at, depth) {
     for (let end = belongs(all, next, width, inner); end > next; end = belongs(all, next, width, inner)) {
       while (next < end) inner.push(all[next++].replace(outside, ""));
     }
-    node.append(listItem(inner, depth));
+    items.push(listItem(inner, depth));
     const following = behindEmpty(all, next);
     if (ITEM.test(all[following] ?? "")) next = following;
   }
+  // Its direction is looked for with each item that is added where none has a letter: so it is set once all are there.
+  const node = el(isOrdered ? "ol" : "ul", { start: isOrdered && begin !== 1 ? begin : undefined }, items);
+  node.dir = "auto";
   return [node, next];
 }
 
