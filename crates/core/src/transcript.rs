@@ -52,8 +52,7 @@ impl Transcript {
     /// none.
     #[must_use]
     pub fn last_user_text(&self) -> String {
-        let place = last_user_message(&self.0);
-        let user = place.and_then(|place| self.0.get(place));
+        let user = last_of_user(&self.0);
         user.map(|message| message.text()).unwrap_or_default()
     }
 
@@ -97,12 +96,10 @@ impl<M: Into<Arc<Message>>> FromIterator<M> for Transcript {
     }
 }
 
-/// Returns the last user message, be it one that stands in the place of others that were summed up.
+/// Returns the last user message, for which no summary of earlier ones is taken unless there is no other.
 #[must_use]
 pub fn last_of_user(messages: &[Arc<Message>]) -> Option<&Arc<Message>> {
-    messages
-        .iter()
-        .rfind(|message| matches!(***message, Message::User { .. }))
+    messages.get(last_user_message(messages)?)
 }
 
 /// Returns the place of the last user message. A summary stands where messages went, maybe after the question that is being

@@ -6,8 +6,7 @@ use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
     AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, PlanName, Record, Role, RunId,
-    Seq, SessionId, Source, Taint, TraceContext, Transcript, Turn, forked_history, last_of_user,
-    offered_tools,
+    Seq, SessionId, Source, Taint, TraceContext, Transcript, Turn, forked_history, offered_tools,
 };
 use neuraxis_ports::{RequestContext, StoreError};
 
@@ -161,9 +160,8 @@ impl Runs {
             return Err(ForkError::NothingToAnswer);
         }
         // What the user said last, by which policy judges the request.
-        let last_said = || last_of_user(seed.messages()).map(|said| said.text());
-        let asked = message.map(str::to_owned).or_else(last_said);
-        let mut request = UserRequest::new(options.session_id, asked.unwrap_or_default())
+        let asked = message.map_or_else(|| seed.last_user_text(), str::to_owned);
+        let mut request = UserRequest::new(options.session_id, asked)
             .mode(options.mode)
             .channel(options.channel);
         request.attachments = options.attachments;
