@@ -12,6 +12,7 @@ mod table;
 
 use blocks::{Block, Blocks};
 use code::Code;
+use render::Marks;
 
 use crate::wrap::USUAL_WIDTH;
 
@@ -28,6 +29,8 @@ pub(crate) struct Markdown {
     shown: String,
     /// What stands before what is shown next, because the screen was resized.
     line_break: Option<String>,
+    /// Whether the marks of what styles show stay, because there are none.
+    keeps_marks: bool,
 }
 
 impl Default for Markdown {
@@ -39,11 +42,20 @@ impl Default for Markdown {
             code: Code::default(),
             shown: String::new(),
             line_break: None,
+            keeps_marks: false,
         }
     }
 }
 
 impl Markdown {
+    /// Lets the marks of headings, code, and what is emphasized or struck out stay, for whoever sees no styles.
+    pub(crate) fn with_marks() -> Self {
+        Self {
+            keeps_marks: true,
+            ..Self::default()
+        }
+    }
+
     /// Says how wide the screen is from now on.
     pub(crate) const fn set_columns(&mut self, columns: usize) {
         self.columns = columns;
@@ -80,7 +92,7 @@ impl Markdown {
             return;
         };
         self.columns_of_block = self.columns;
-        let whole = self.shown(&open);
+        let whole = self.shown(&open, false);
         let stands = letters(&self.shown);
         let fitted = after(&whole, stands.len()).and_then(|place| whole.get(..place));
         match fitted {
@@ -108,7 +120,7 @@ impl Markdown {
 
     /// Returns what was not shown yet of a block that is complete.
     fn rest_of(&mut self, block: &Block) -> String {
-        let whole = self.shown(block);
+        let whole = self.shown(block, true);
         let begun = std::mem::take(&mut self.shown);
         match whole.strip_prefix(begun.as_str()) {
             Some(rest) => self.going_on(rest),
@@ -122,7 +134,7 @@ impl Markdown {
         let Some(open) = self.blocks.open() else {
             return String::new();
         };
-        let upto_now = self.shown(&open);
+        let upto_now = self.shown(&open, false);
         let upto_now = upto_now.strip_suffix('\n').unwrap_or(&upto_now);
         match upto_now.strip_prefix(self.shown.as_str()) {
             Some(more) => {
@@ -137,12 +149,16 @@ impl Markdown {
         }
     }
 
-    fn shown(&mut self, block: &Block) -> String {
+    fn shown(&mut self, block: &Block, is_complete: bool) -> String {
         if self.shown.is_empty() {
             self.columns_of_block = self.columns;
         }
         let gap = if block.has_gap { "\n" } else { "" };
-        let text = render::render(&block.text, self.columns_of_block, &mut self.code);
+        let marks = match self.keeps_marks {
+            true => Marks::Kept { is_complete },
+            false => Marks::Styled,
+        };
+        let text = render::render(&block.text, self.columns_of_block, marks, &mut self.code);
         format!("{gap}{text}")
     }
 }

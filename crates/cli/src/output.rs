@@ -140,12 +140,20 @@ impl Output {
         }
     }
 
+    /// Returns what Markdown is laid out by. Where nobody wants styles its marks stay: nothing else says what they say.
+    pub(crate) fn empty_page(&self) -> Markdown {
+        match anstream::AutoStream::choice(&self.stdout) {
+            anstream::ColorChoice::Never => Markdown::with_marks(),
+            _ => Markdown::default(),
+        }
+    }
+
     /// Prints Markdown that is complete: laid out where that is wanted, and otherwise as it is.
     pub(crate) fn markdown(&mut self, text: &str) -> io::Result<()> {
         if !self.lays_out() {
             return self.line(text);
         }
-        let mut markdown = Markdown::default();
+        let mut markdown = self.empty_page();
         markdown.set_columns(self.width());
         let shown = markdown.push(text) + &markdown.end();
         self.painted(&shown)

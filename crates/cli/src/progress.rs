@@ -35,7 +35,7 @@ pub(crate) struct Progress {
 enum Audience {
     /// Somebody at a terminal.
     Watcher,
-    /// A log that is to hold each step.
+    /// Somebody at a terminal that knows nothing but lines, and a log that is to hold each step.
     Reader,
     /// A log, or nobody.
     Log,
@@ -44,11 +44,12 @@ enum Audience {
 impl Audience {
     /// Looks who reads, where so much is wanted.
     fn of(detail: Detail) -> Self {
-        let is_watched = io::stderr().is_terminal() && !terminal::is_dumb();
-        match (detail, is_watched) {
-            (Detail::Quiet, _) | (Detail::Usual, false) => Self::Log,
-            (Detail::Usual | Detail::Verbose, true) => Self::Watcher,
-            (Detail::Verbose, false) => Self::Reader,
+        let is_terminal = io::stderr().is_terminal();
+        match detail {
+            Detail::Quiet => Self::Log,
+            Detail::Usual | Detail::Verbose if is_terminal && !terminal::is_dumb() => Self::Watcher,
+            Detail::Usual if !is_terminal => Self::Log,
+            Detail::Usual | Detail::Verbose => Self::Reader,
         }
     }
 

@@ -35,7 +35,7 @@ use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
 use crate::piped::make_way_for_person;
-use crate::progress;
+use crate::progress::{self, Progress};
 use crate::setup::{Loaded, Setup, with_app};
 use attach::AttachArguments;
 pub(in crate::command) use attach::attached;
@@ -219,7 +219,8 @@ impl Ask {
         let format = self.format;
         let is_new = !self.session.is_given();
         let model = self.model.model.clone();
-        let mut view = View::new(format).telling(self.detail.detail());
+        let detail = self.detail.detail();
+        let mut view = View::new(format).telling(detail);
         if asked.schema.is_some() {
             view = view.of_json();
         }
@@ -251,7 +252,7 @@ impl Ask {
             let (sessions, policy) = (app.orchestrator.sessions(), app.orchestrator.policy());
             let model = model.as_deref();
             let command = last_run::to_go_on(&sessions, &session, policy, model).await;
-            progress::done(&format!("to go on: {} {command}", neuraxis()));
+            Progress::telling(detail).done(&format!("to go on: {} {command}", neuraxis()));
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::invocation::neuraxis;
 use crate::piped::make_way_for_person;
-use crate::progress;
+use crate::progress::Progress;
 use crate::setup::{Setup, close};
 use crate::terminal::NextReader;
 use conversation::{Conversation, Flow};
@@ -136,7 +136,8 @@ impl Chat {
             && conversation.attended.is_kept()
             && let Some(command) = conversation.to_go_on().await
         {
-            progress::done(&format!("to go on: {} {command}", neuraxis()));
+            let said = format!("to go on: {} {command}", neuraxis());
+            Progress::telling(conversation.detail).done(&said);
         }
         match talked?.in_words() {
             Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),

@@ -19,9 +19,18 @@ pub(super) const fn options() -> Options {
         .union(Options::ENABLE_TASKLISTS)
 }
 
+/// What becomes of the marks of what styles show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marks {
+    /// Styles stand for them.
+    Styled,
+    /// They stay; that which ends a block of code, once it is complete.
+    Kept { is_complete: bool },
+}
+
 /// Renders a block, which ends with a line break.
-pub(super) fn render(markdown: &str, columns: usize, code: &mut Code) -> String {
-    let mut page = Page::new(columns, code);
+pub(super) fn render(markdown: &str, columns: usize, marks: Marks, code: &mut Code) -> String {
+    let mut page = Page::new(columns, marks, code);
     for (event, range) in Parser::new_ext(markdown, options()).into_offset_iter() {
         let is_heading = matches!(
             &event,
@@ -45,6 +54,7 @@ pub(super) fn render(markdown: &str, columns: usize, code: &mut Code) -> String 
 struct Page<'a> {
     text: String,
     columns: usize,
+    marks: Marks,
     code: &'a mut Code,
     /// The line that is being written.
     line: Line,
@@ -66,10 +76,11 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn new(columns: usize, code: &'a mut Code) -> Self {
+    fn new(columns: usize, marks: Marks, code: &'a mut Code) -> Self {
         Self {
             text: String::new(),
             columns,
+            marks,
             code,
             line: Line::default(),
             styles: Vec::new(),
@@ -91,7 +102,9 @@ impl<'a> Page<'a> {
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.write(&text),
             Event::Code(text) => {
                 self.styles.push(self.style().fg_color(CODE.get_fg_color()));
+                self.mark("`");
                 self.write(&text);
+                self.mark("`");
                 self.styles.pop();
             }
             Event::SoftBreak | Event::HardBreak => self.line_break(),
@@ -116,6 +129,7 @@ impl<'a> Page<'a> {
                 let is_top = level == HeadingLevel::H1;
                 self.styles
                     .push(if is_top { style.underline() } else { style });
+                self.mark(&format!("{} ", "#".repeat(level as usize)));
             }
             Tag::BlockQuote(_) => {
                 self.begin_block();
@@ -127,9 +141,18 @@ impl<'a> Page<'a> {
                 self.lists.push(first);
             }
             Tag::Item => self.begin_item(),
-            Tag::Emphasis => self.styles.push(self.style().italic()),
-            Tag::Strong => self.styles.push(self.style().bold()),
-            Tag::Strikethrough => self.styles.push(self.style().strikethrough()),
+            Tag::Emphasis => {
+                self.styles.push(self.style().italic());
+                self.mark("*");
+            }
+            Tag::Strong => {
+                self.styles.push(self.style().bold());
+                self.mark("**");
+            }
+            Tag::Strikethrough => {
+                self.styles.push(self.style().strikethrough());
+                self.mark("~~");
+            }
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
                 self.links.push((one_line(&dest_url), String::new()));
                 self.styles.push(self.style().underline());
@@ -158,6 +181,9 @@ impl<'a> Page<'a> {
             TagEnd::CodeBlock => {
                 self.end_line();
                 self.is_in_code = false;
+                if self.marks == (Marks::Kept { is_complete: true }) {
+                    self.write("```");
+                }
                 self.end_block();
             }
             TagEnd::List(_) => {
@@ -169,7 +195,9 @@ impl<'a> Page<'a> {
                 self.margins.pop();
                 self.is_after_block = false;
             }
-            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => drop(self.styles.pop()),
+            TagEnd::Emphasis => self.end_style("*"),
+            TagEnd::Strong => self.end_style("**"),
+            TagEnd::Strikethrough => self.end_style("~~"),
             TagEnd::Link | TagEnd::Image => self.end_link(),
             TagEnd::Table => {
                 let table = self.table.take();
@@ -199,24 +227,33 @@ impl<'a> Page<'a> {
         self.end_block();
     }
 
+    /// Writes a mark that no style stands for.
+    fn mark(&mut self, mark: &str) {
+        if self.marks != Marks::Styled {
+            self.write(mark);
+        }
+    }
+
+    fn end_style(&mut self, mark: &str) {
+        self.mark(mark);
+        self.styles.pop();
+    }
+
     fn rule(&mut self) {
         self.write(&"─".repeat(20));
     }
 
     fn begin_code(&mut self, kind: &CodeBlockKind<'_>) {
         self.begin_block();
-        if let CodeBlockKind::Fenced(language) = kind
-            && !language.trim().is_empty()
-        {
-            self.styles.push(DIM);
-            self.write(&one_line(language));
-            self.styles.pop();
-            self.end_line();
-        }
         let language = match kind {
             CodeBlockKind::Fenced(language) => language.as_ref(),
             CodeBlockKind::Indented => "",
         };
+        self.styles.push(DIM);
+        self.mark("```");
+        self.write(&one_line(language));
+        self.styles.pop();
+        self.end_line();
         self.code.begin(language);
         self.is_in_code = true;
     }

@@ -51,6 +51,22 @@ fn each_kind_of_block_is_rendered() {
 }
 
 #[test]
+fn marks_stay_for_whoever_sees_no_styles_and_nothing_is_shown_twice_as_it_comes() {
+    let text = "# Part two\n\nRun ~~make dist~~ `make all`, **not** *yet*:\n\n```sh\nmake all\n```\n\n```\nb\n```\nEnd\n";
+    let mut markdown = Markdown::with_marks();
+    let mut letters = [0; 4];
+    let mut shown: String = text
+        .chars()
+        .map(|letter| markdown.push(letter.encode_utf8(&mut letters)))
+        .collect();
+    shown.push_str(&markdown.end());
+    assert_eq!(
+        plain(&shown),
+        "# Part two\n\nRun ~~make dist~~ `make all`, **not** *yet*:\n\n```sh\nmake all\n```\n\n```\nb\n```\n\nEnd\n"
+    );
+}
+
+#[test]
 fn styles_are_set_and_end_with_their_text() {
     assert_eq!(
         whole("a **b *c* d** `e`\n"),

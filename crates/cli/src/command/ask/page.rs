@@ -25,7 +25,7 @@ impl Page {
 
     /// Renders Markdown where a terminal shows it, and otherwise writes the text as it is.
     pub(super) fn rendered(output: Output) -> Self {
-        let markdown = output.lays_out().then(Markdown::default);
+        let markdown = output.lays_out().then(|| output.empty_page());
         Self { output, markdown }
     }
 

@@ -105,10 +105,7 @@ impl Editor {
         prompt: &str,
         stopping_until: Option<Instant>,
     ) -> io::Result<Line> {
-        let mut interrupts = Interrupts {
-            stopping_until,
-            is_leaving: false,
-        };
+        let mut interrupts = Interrupts::new(stopping_until);
         loop {
             self.held_text.store(false, Ordering::Relaxed);
             let line = terminal::edited(|| self.editor.readline(prompt));
@@ -125,7 +122,7 @@ impl Editor {
                     let held_text = self.held_text.load(Ordering::Relaxed);
                     match interrupts.meaning(Instant::now(), held_text) {
                         Meaning::Nothing => {}
-                        Meaning::LeavesNext => progress::notice("Ctrl-C again, or Ctrl-D, leaves"),
+                        Meaning::LeavesNext => progress::notice(LEAVES_NEXT),
                         Meaning::Leaves => return Ok(Line::Interrupted),
                     }
                 }
@@ -296,8 +293,11 @@ fn is_fence(line: &str) -> bool {
     line.trim_start().starts_with("```")
 }
 
+/// What is said of a Ctrl-C after which the next one leaves.
+pub(super) const LEAVES_NEXT: &str = "Ctrl-C again, or Ctrl-D, leaves";
+
 /// What Ctrl-C came to at one prompt.
-struct Interrupts {
+pub(super) struct Interrupts {
     /// Until when one more was about what was stopped before.
     stopping_until: Option<Instant>,
     is_leaving: bool,
@@ -305,15 +305,22 @@ struct Interrupts {
 
 /// What one Ctrl-C means.
 #[derive(Debug, PartialEq, Eq)]
-enum Meaning {
+pub(super) enum Meaning {
     Nothing,
     LeavesNext,
     Leaves,
 }
 
 impl Interrupts {
+    pub(super) const fn new(stopping_until: Option<Instant>) -> Self {
+        Self {
+            stopping_until,
+            is_leaving: false,
+        }
+    }
+
     /// Says what one means that comes now, at a line that held text or not.
-    fn meaning(&mut self, now: Instant, held_text: bool) -> Meaning {
+    pub(super) fn meaning(&mut self, now: Instant, held_text: bool) -> Meaning {
         if self.stopping_until.is_some_and(|until| now < until) {
             return Meaning::Nothing;
         }

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 
 use super::conversation::Conversation;
-use super::editor::Editor;
+use super::editor::{Editor, Interrupts, LEAVES_NEXT, Meaning};
 use crate::approve::{Line, forget_what_was_typed};
 use crate::error::CommandError;
 use crate::interrupt::{Signal, Signals};
 use crate::progress;
+use crate::terminal;
 
 /// How long somebody may press Ctrl-C once more for what was stopped by it already.
 const STOPPING: Duration = Duration::from_secs(1);
@@ -88,15 +89,25 @@ impl Input {
                 let gone = || CommandError::failed(anyhow!("the line editor is gone"));
                 let mut theirs = editor.take().ok_or_else(gone)?;
                 let prompt = prompt.to_owned();
-                let typed = tokio::task::spawn_blocking(move || {
+                let mut typed = tokio::task::spawn_blocking(move || {
                     let typed = read_by_editor(theirs.read(&prompt, stopping_until));
                     (theirs, typed)
                 });
-                let typed = tokio::select! {
-                    // Where the terminal goes away, there is a signal and the end of input.
-                    biased;
-                    signal = self.signals.next() => return Ok(Said::Interrupted(signal)),
-                    typed = typed => typed,
+                let mut interrupts = Interrupts::new(stopping_until);
+                let typed = loop {
+                    let signal = tokio::select! {
+                        // Where the terminal goes away, there is a signal and the end of input.
+                        biased;
+                        signal = self.signals.next() => signal,
+                        typed = &mut typed => break typed,
+                    };
+                    // A terminal that edits no lines turns Ctrl-C into a signal, and forgets what was typed itself.
+                    let is_key = signal == Signal::Interrupt && terminal::is_dumb();
+                    match is_key.then(|| interrupts.meaning(Instant::now(), false)) {
+                        Some(Meaning::Nothing) => {}
+                        Some(Meaning::LeavesNext) => progress::notice(LEAVES_NEXT),
+                        Some(Meaning::Leaves) | None => return Ok(Said::Interrupted(signal)),
+                    }
                 };
                 let (ours, typed) = typed.context("the line editor failed")?;
                 *editor = Some(ours);
