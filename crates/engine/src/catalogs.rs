@@ -79,13 +79,26 @@ impl Catalogs {
         if self.base.specs().any(|own| own.name.as_str() == tool) {
             return None;
         }
-        let is_of = |source: &&Arc<dyn ToolSource>| {
-            let rest = tool.strip_prefix(source.name());
-            rest.is_some_and(|rest| rest.starts_with(SERVER_SEPARATOR))
-        };
-        let source = self.sources.iter().find(is_of)?;
+        let source = self.sources.iter().find(|it| is_of(it.name(), tool))?;
         source.tools().is_empty().then(|| source.name())
     }
+
+    /// Tells whether there is a source that has had no tools yet.
+    pub(crate) fn awaits_any(&self) -> bool {
+        self.sources.iter().any(|source| source.version() == 0)
+    }
+
+    /// Tells whether a tool is of a source that has had none yet.
+    pub(crate) fn awaits(&self, tool: &str) -> bool {
+        let mut sources = self.sources.iter();
+        sources.any(|source| source.version() == 0 && is_of(source.name(), tool))
+    }
+}
+
+/// Tells by its name whether a tool is of a source.
+fn is_of(source: &str, tool: &str) -> bool {
+    let rest = tool.strip_prefix(source);
+    rest.is_some_and(|rest| rest.starts_with(SERVER_SEPARATOR))
 }
 
 /// Adds the tools of a source. One that cannot be added is left out and told of: it is no fault of the run that starts.

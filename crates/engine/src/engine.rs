@@ -21,6 +21,7 @@ use neuraxis_ports::{
     TraceSink, TurnContext, async_trait,
 };
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -118,6 +119,8 @@ pub(crate) struct Engine {
     pub(crate) approval_key: ApprovalKey,
     pub(crate) tool_permits: Arc<Semaphore>,
     pub(crate) tasks: TaskTracker,
+    /// When it was built.
+    pub(crate) began: Instant,
     /// Ends all runs.
     pub(crate) shutdown: CancellationToken,
     /// Keeps new ones from beginning: cancelled with the above, or before.
@@ -144,6 +147,7 @@ impl Engine {
             approval_key,
             tool_permits: Arc::new(Semaphore::new(permits)),
             tasks: TaskTracker::new(),
+            began: Instant::now(),
             closing: shutdown.child_token(),
             shutdown,
             wiring,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::time::Duration;
 
-use neuraxis_core::{RunId, Seq, SessionId};
+use neuraxis_core::{RunId, RunView, Seq, SessionId};
 use neuraxis_ports::{RunFilter, RunSummary, StoreError};
 
 use super::slot::Claim;
@@ -13,6 +13,10 @@ use crate::run_handle::RunHandle;
 
 /// How many of the runs before one are looked at, of what may stand in its way.
 const MOST_EARLIER: usize = 16;
+
+/// For how long from the beginning of an engine runs are left alone whose tools are of a server that has not been there yet: a
+/// run keeps the tools with which it is taken up to its end.
+const SERVERS_BEGIN: Duration = Duration::from_secs(60);
 
 /// What became of the runs that a process left behind.
 #[derive(Debug, Default)]
@@ -31,7 +35,9 @@ impl Runs {
     ///
     /// A run is left once its lease has run out: those of a process that died just now are found later, by
     /// [`keep_recovering`](Self::keep_recovering). So are those that this process itself lost, because their records could not be
-    /// kept: they are left alone for five seconds, longer each time, and are in neither list meanwhile.
+    /// kept: they are left alone for five seconds, longer each time, and are in neither list meanwhile. Neither are those with tools
+    /// of a [`ToolSource`](neuraxis_ports::ToolSource) that has had none yet: for a minute from the beginning of the engine they
+    /// are left to `keep_recovering` as well.
     ///
     /// # Errors
     ///
@@ -124,7 +130,23 @@ impl Runs {
             }
             return Ok(None);
         }
+        if self.awaits_server(run.run_id).await? {
+            return Ok(None);
+        }
         self.resume(run.run_id, Vec::new()).await.map(Some)
+    }
+
+    /// Tells whether a run has tools of a server that began with this process and is not there yet.
+    async fn awaits_server(&self, run: RunId) -> Result<bool, StoreError> {
+        let engine = &self.parts.engine;
+        if engine.began.elapsed() >= SERVERS_BEGIN || !engine.catalogs.awaits_any() {
+            return Ok(false);
+        }
+        let records = self.parts.store.records(run, Seq(0)).await?;
+        let view = RunView::of(&records);
+        let agents = view.spec().into_iter().flat_map(|spec| spec.all_agents());
+        let mut tools = agents.flat_map(|agent| agent.tools.iter());
+        Ok(tools.any(|tool| engine.catalogs.awaits(tool.name.as_str())))
     }
 
     /// Returns a run of a session that came before one: the last of them at first, each time the one before that.

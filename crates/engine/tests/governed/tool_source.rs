@@ -2,14 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use neuraxis_core::{ApprovalDecision, JsonText, Mode, ToolFailure, ToolOutput, ToolSpec};
-use neuraxis_engine::{DecideError, HeldRun, ResumeError, Taker};
+use neuraxis_engine::{DecideError, HeldRun, ResumeError, Taker, UserRequest};
 use neuraxis_ports::{
     Approver as _, Field, FieldKind, Question, QuestionReply, Tool, ToolContext, ToolError,
     ToolSource, async_trait,
 };
-use neuraxis_testkit::{ScriptedApprover, ScriptedTool, spec};
+use neuraxis_testkit::{Script, ScriptedApprover, ScriptedTool, reply, spec};
 
 use crate::support::{World, echoing, later, nobody};
 
@@ -202,4 +203,44 @@ async fn what_was_allowed_is_not_used_up_by_allowing_another_call_while_its_serv
     shop.sells([buy.clone() as Arc<dyn Tool>]);
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     assert_eq!((world.tools.put.count(), buy.count()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_left_waits_a_minute_for_the_server_of_its_tools() {
+    let minute = Duration::from_secs(60);
+    let shop = Arc::new(Shop::default());
+    let sell = |shop: &Shop| shop.sells([echoing(spec("shop__list")) as Arc<dyn Tool>]);
+    sell(&shop);
+    let before = world(&shop, nobody());
+    let slow = Script::from(reply::text("Done.")).after(minute);
+    before.model.push(slow);
+    let request = UserRequest::new("s".parse().unwrap(), "List it.");
+    let handle = before.orchestrator.runs().start(request).await.unwrap();
+    before.settled().await;
+    assert_eq!(
+        before.orchestrator.suspend(Duration::ZERO).await,
+        [handle.run_id()]
+    );
+
+    let next = |shop: &Arc<Shop>| {
+        let (shop, store) = (Arc::clone(shop), before.store.clone());
+        World::with(TRUST, nobody(), |it| it.tool_source(shop).store(store))
+    };
+    let taken_up = async |world: &World| {
+        let recovered = world.orchestrator.runs().recover().await.unwrap();
+        assert!(recovered.left.is_empty(), "{:?}", recovered.left);
+        recovered.resumed.len()
+    };
+    let (late, never) = (Arc::new(Shop::default()), Arc::new(Shop::default()));
+    let (with_late, with_none) = (next(&late), next(&never));
+    assert_eq!(taken_up(&with_late).await, 0);
+    sell(&late);
+    assert_eq!(taken_up(&with_late).await, 1);
+    assert_eq!(
+        with_late.orchestrator.suspend(Duration::ZERO).await,
+        [handle.run_id()]
+    );
+    assert_eq!(taken_up(&with_none).await, 0);
+    tokio::time::advance(minute).await;
+    assert_eq!(taken_up(&with_none).await, 1);
 }
