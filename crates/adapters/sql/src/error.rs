@@ -20,6 +20,17 @@ pub enum OpenError {
         /// The URL, without its password.
         url: String,
     },
+    /// The query of the URL of a Postgres server says what has no meaning there.
+    #[error(
+        "{url} says {name} in its query, which is not known: sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, \
+         user, password, application_name and options are"
+    )]
+    Parameter {
+        /// The URL, without its password and its query.
+        url: String,
+        /// The name without its value, or `***` where it may be a piece of a password.
+        name: String,
+    },
     /// The URL names a database that this program was built without.
     #[error(
         "{url} names a database that this program was built without: turn on the feature `sqlite` or `postgres` of neuraxis-sql"

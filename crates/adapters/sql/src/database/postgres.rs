@@ -11,6 +11,28 @@ use crate::error::OpenError;
 use crate::lease_clock::LeaseClock;
 use crate::schema::SCHEMA;
 
+/// What the query of an address may say besides `options[NAME]`, as libpq and sqlx call it.
+const PARAMETERS: [&str; 18] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
+
 /// How the store's own connections are made.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
@@ -23,8 +45,12 @@ pub(super) struct Server {
 ///
 /// # Errors
 ///
-/// [`OpenError::Url`] where the URL is none of a Postgres server.
+/// [`OpenError::Url`] where the URL is none of a Postgres server, [`OpenError::Parameter`] where its query says what is not known.
 pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
+    if let Some(name) = unknown_parameter(&config.url) {
+        let url = shown(&config.url);
+        return Err(OpenError::Parameter { url, name });
+    }
     let options: PgConnectOptions = config.url.parse().map_err(|_| OpenError::Url {
         url: shown(&config.url),
     })?;
@@ -37,6 +63,35 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         .connect_lazy_with(writer.options.clone());
     let pools = Pools::Postgres { writer, readers };
     Ok(database(shown(&config.url), pools, config))
+}
+
+/// Returns what the query of an address says that sqlx does not know. It would leave that out, `sslmodes=verify-full` as well, and
+/// write its value into the log.
+fn unknown_parameter(url: &str) -> Option<String> {
+    let (_, query) = url.split('#').next()?.split_once('?')?;
+    let mut pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let unknown = pairs.find(|pair| !is_known(pair.split('=').next().unwrap_or_default()))?;
+    let (name, _) = unknown.split_once('=').unwrap_or_default();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    // It may be a piece of a password with a sign that was not escaped.
+    let is_shown = !query.contains('@') && !query.contains("password");
+    let is_shown = is_shown && !name.is_empty() && name.bytes().all(is_name);
+    let name = match is_shown {
+        true => name,
+        false => "***",
+    };
+    Some(name.to_owned())
+}
+
+fn is_known(name: &str) -> bool {
+    let inner = name.strip_prefix("options");
+    let is_option = inner.is_some_and(|inner| {
+        let begins = ["[", "%5B", "%5b"]
+            .iter()
+            .any(|sign| inner.starts_with(sign));
+        begins && ["]", "%5D", "%5d"].iter().any(|sign| inner.ends_with(sign))
+    });
+    is_option || PARAMETERS.contains(&name)
 }
 
 /// Takes the database that the connections of a pool lead to: those read, and one of the store's own, made in the same way,
@@ -94,5 +149,39 @@ fn database(place: String, pools: Pools, config: &SqlConfig) -> Database {
         lease_clock: LeaseClock::new(),
         patience: config.patience,
         pools,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_address_says_in_vain_is_named_without_what_may_be_secret() {
+        for (query, expected) in [
+            ("passwd=s3cret&sslmode=require", Some("passwd")),
+            ("sslmode=require&pass=s3cret", Some("pass")),
+            ("sslmodes=verify-full", Some("sslmodes")),
+            ("connect_timeout=5", Some("connect_timeout")),
+            // Pieces of passwords.
+            ("password=a&s3cret=b", Some("***")),
+            ("s3cret=a@db/nx", Some("***")),
+            ("s3cret", Some("***")),
+            ("=s3cret", Some("***")),
+            ("options[search_path=x", Some("***")),
+            ("ssl-mode=require&sslrootcert=a.crt&", None),
+            ("options[work_mem]=1MB&options%5Bjit%5D=off", None),
+            ("host=/run/postgres&user=app&password=a%26b", None),
+            ("#sslmodes=x", None),
+        ] {
+            let url = format!("postgres://db/nx?{query}");
+            assert_eq!(unknown_parameter(&url).as_deref(), expected, "{query}");
+            if expected.is_some() {
+                let refused = prepare(&SqlConfig::new(url)).unwrap_err();
+                let told = format!("{refused} {refused:?}");
+                assert!(!told.contains("s3cret"), "{told}");
+            }
+        }
+        assert_eq!(unknown_parameter("postgres://db/nx"), None);
     }
 }

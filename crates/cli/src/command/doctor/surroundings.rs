@@ -277,6 +277,9 @@ fn fix_of_database(config: &Config, error: &OpenError) -> String {
             "make the folder and let yourself write there, or name another place in store.url"
                 .to_owned()
         }
+        OpenError::Parameter { .. } => {
+            "write it in store.url as the guide on storage says, or leave it out".to_owned()
+        }
         _ => "name another place in store.url".to_owned(),
     }
 }
