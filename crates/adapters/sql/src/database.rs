@@ -8,7 +8,7 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-pub(crate) use file::{Header, path as file_of, tighten};
+pub(crate) use file::{FileAtPlace, Header, path as file_of, tighten};
 #[cfg(feature = "postgres")]
 pub(crate) use lent::Lent;
 
@@ -114,6 +114,16 @@ impl Database {
                 let url = shown(&config.url);
                 Err(OpenError::Url { url })
             }
+        }
+    }
+
+    /// Returns which file stands now at the place of that of SQLite; `None` for a server.
+    pub(crate) fn file_at_place(&self) -> Option<FileAtPlace> {
+        match &self.pools {
+            #[cfg(feature = "sqlite")]
+            Pools::Sqlite { writer, .. } => file::at_place(writer.get_filename()),
+            #[cfg(feature = "postgres")]
+            Pools::Postgres { .. } | Pools::Lent { .. } => None,
         }
     }
 

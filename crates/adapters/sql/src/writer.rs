@@ -31,7 +31,7 @@ pub(crate) use act::{Act, Beginning, Done};
 use run_state::RunState;
 use transaction::Transaction;
 
-use crate::database::Database;
+use crate::database::{Database, FileAtPlace};
 use crate::error::{self, Failure, Kind};
 use crate::link::Link;
 use crate::log_copy::Copier;
@@ -153,6 +153,8 @@ struct Task {
     histories: Arc<Histories>,
     settings: Settings,
     link: Option<Link>,
+    /// The file of SQLite that is open.
+    file: Option<FileAtPlace>,
     /// Numbers of leases that are set aside, the smallest first.
     tokens: Vec<i64>,
     /// What is known of the runs that this store drives: only the holder of a lease changes it.
@@ -183,6 +185,7 @@ impl Task {
             histories,
             settings,
             link: None,
+            file: None,
             tokens: Vec::new(),
             runs: HashMap::new(),
             stopped: None,
@@ -304,7 +307,9 @@ impl Task {
                 // and numbers are given again, to others.
                 self.runs.clear();
                 self.tokens.clear();
-                self.database.writer().await?
+                let link = self.database.writer().await?;
+                self.file = self.file.or_else(|| self.database.file_at_place());
+                link
             }
         };
         let mut transaction = Transaction::begin(link).await?;

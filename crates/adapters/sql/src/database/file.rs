@@ -20,6 +20,33 @@ pub(crate) fn path(url: &str) -> Option<PathBuf> {
     is_file.then(|| PathBuf::from(path))
 }
 
+/// Which file a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileAtPlace {
+    /// None.
+    Gone,
+    /// That with this number on this device.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "files have no numbers there"))]
+    There { device: u64, number: u64 },
+}
+
+/// Looks which file a path names, without opening it. `None` where nobody here can tell.
+pub(super) fn at_place(path: &Path) -> Option<FileAtPlace> {
+    match path.metadata() {
+        #[cfg(unix)]
+        Ok(found) => {
+            use std::os::unix::fs::MetadataExt as _;
+
+            let (device, number) = (found.dev(), found.ino());
+            Some(FileAtPlace::There { device, number })
+        }
+        #[cfg(not(unix))]
+        Ok(_) => None,
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(FileAtPlace::Gone),
+        Err(_) => None,
+    }
+}
+
 /// How a file of SQLite begins (<https://www.sqlite.org/fileformat2.html#the_database_header>).
 const MAGIC: &[u8] = b"SQLite format 3\0";
 

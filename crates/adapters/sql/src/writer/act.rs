@@ -1,7 +1,7 @@
 //! What is written beside steps: sessions, leases, inboxes.
 
 use neuraxis_core::{ContentHash, InputId, RunId, SessionId};
-use neuraxis_ports::{ChainHead, LongOutput, RunLease, RunStart, Session};
+use neuraxis_ports::{ChainHead, LongOutput, RunLease, RunStart, Session, StoreError};
 use sqlx::Error;
 
 use super::Task;
@@ -101,9 +101,21 @@ impl Task {
                 if self.may_lack_room {
                     write_much(link).await?;
                 }
+                self.check_place()?;
             }
         }
         Ok(Done::Nothing)
+    }
+
+    /// Refuses a file of SQLite that no longer stands where it was opened: whoever opens the store finds nothing of what is written.
+    fn check_place(&self) -> Result<(), StoreError> {
+        match (self.file, self.database.file_at_place()) {
+            (Some(open), Some(there)) if open != there => Err(StoreError::Unavailable(format!(
+                "{}: the file was moved or replaced while it was open, and what is written goes into the former one: start anew",
+                self.database.place
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 

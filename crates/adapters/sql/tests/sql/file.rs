@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use neuraxis_core::SessionMetrics;
-use neuraxis_ports::{RunLog as _, SessionFilter, SessionIndex as _};
+use neuraxis_ports::{RunLog as _, SessionFilter, SessionIndex as _, StoreError};
 use neuraxis_sql::{OlderSchema, OpenError, SqlConfig, SqlStore};
 use sqlx::{Connection, SqliteConnection};
 
@@ -235,6 +235,27 @@ async fn what_is_deleted_is_no_longer_in_the_file() {
         !holds_it(),
         "a deleted session can still be read in the file"
     );
+}
+
+#[tokio::test]
+async fn a_file_that_was_moved_while_it_was_open_is_named_by_a_probe() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&config_in(folder.path())).await;
+    store.probe().await.unwrap();
+    let [file, moved] = ["sessions.db", "old.db"].map(|name| folder.path().join(name));
+    std::fs::rename(&file, &moved).unwrap();
+    for is_replaced in [false, true] {
+        if is_replaced {
+            std::fs::write(&file, "").unwrap();
+        }
+        let probed = store.probe().await;
+        assert!(
+            matches!(&probed, Err(StoreError::Unavailable(told)) if told.contains("moved or replaced")),
+            "{probed:?}"
+        );
+    }
+    std::fs::rename(&moved, &file).unwrap();
+    store.probe().await.unwrap();
 }
 
 #[tokio::test]

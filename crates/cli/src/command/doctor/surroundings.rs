@@ -287,9 +287,9 @@ fn fix_of_database(config: &Config, error: &OpenError) -> String {
 fn fix_of_store(config: &Config, error: &StoreError) -> &'static str {
     match error {
         StoreError::Damaged(_) => {
-            "copy it before anything else, a file with its -wal, which holds the last of it, and see whether the disk is full or \
-             fails; of a file, `sqlite3 FILE .recover` saves what can be read. Then move it away with its -wal and -shm: a new one \
-             is made, and `neuraxis sessions import` takes what was exported"
+            "end all programs that use it, copy it before anything else, a file with its -wal, which holds the last of it, and see \
+             whether the disk is full or fails; `neuraxis sessions export --all` saves what can be read. Then move it away with its \
+             -wal and -shm: a new one is made, and `neuraxis sessions import` takes what was exported"
         }
         StoreError::Unavailable(_) if config.store().url().starts_with("sqlite:") => {
             "see whether the disk is full or read-only, the file belongs to somebody else or another program has it locked"
