@@ -29,7 +29,7 @@ Examples:
 ///
 /// Every record is compared with the hash chain of its session. A change, a removed record or a moved one is found. Whoever
 /// can write the store could cut a session off at its end, or make its chain anew: note the head elsewhere, and --expect
-/// finds that, too. Exit code 1 if something was altered.
+/// finds that, too. Exit code 1 if something was altered, or if there are no sessions.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Verify {
@@ -68,6 +68,10 @@ impl Verify {
         }
         checked.listing.end()?;
         match checked.damaged {
+            // Such as a backup that is not there, or without what stood beside its file.
+            0 if self.ids.is_empty() && checked.listing.count == 0 => {
+                Err(CommandError::failed(anyhow!("there are no sessions")))
+            }
             0 => {
                 if self.format == Format::Text && checked.listing.count > 0 {
                     progress::notice("nothing was altered");
