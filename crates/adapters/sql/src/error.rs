@@ -258,7 +258,7 @@ fn store_error(error: &Error, place: &str) -> StoreError {
             Some(code) => format!("{} (code {code})", error.message()),
             None => error.message().to_owned(),
         },
-        Error::PoolTimedOut => "no answer in time".to_owned(),
+        Error::PoolTimedOut => "no answer in time, or no free connection".to_owned(),
         Error::PoolClosed | Error::WorkerCrashed => "the connection is closed".to_owned(),
         Error::Io(error) => error.to_string(),
         Error::Tls(_) => "no encrypted connection".to_owned(),

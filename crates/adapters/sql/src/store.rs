@@ -39,7 +39,8 @@ pub struct Contents {
     pub connections: Option<Connections>,
 }
 
-/// The connections of a Postgres server, over all of its databases and programs.
+/// The connections of a Postgres server, over all of its databases and programs; those of the role or of the database alone where
+/// a limit of its own leaves fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Connections {

@@ -67,15 +67,29 @@ async fn check_rights(link: &mut Link) -> Result<(), Failure> {
     }
 }
 
+/// Counts the connections where the fewest are left: at the server, or where the role or the database has a limit of its own, there.
+/// Those that superusers take are not limited so.
 async fn connections(link: &mut Link) -> Result<Connections, Failure> {
-    let most = "SELECT CAST(current_setting('max_connections') AS BIGINT) \
-                - CAST(current_setting('superuser_reserved_connections') AS BIGINT)";
     // What those of other roles are is told to few: they have a user and a database, which processes of the server's own lack.
-    let in_use = "SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL \
-                  AND coalesce(backend_type, 'client backend') = 'client backend'";
+    let sql = "WITH used AS (SELECT usesysid, datid FROM pg_stat_activity \
+               WHERE usesysid IS NOT NULL AND datid IS NOT NULL \
+               AND coalesce(backend_type, 'client backend') = 'client backend'), \
+               us AS (SELECT r.oid AS role, r.rolconnlimit, d.oid AS base, d.datconnlimit, r.rolsuper \
+               FROM pg_roles r, pg_database d WHERE r.rolname = session_user AND d.datname = current_database()) \
+               SELECT most, in_use FROM (\
+               SELECT CAST(current_setting('max_connections') AS BIGINT) \
+               - CAST(current_setting('superuser_reserved_connections') AS BIGINT) AS most, \
+               (SELECT count(*) FROM used) AS in_use \
+               UNION ALL SELECT rolconnlimit, (SELECT count(*) FROM used WHERE usesysid = role) \
+               FROM us WHERE rolconnlimit >= 0 AND NOT rolsuper \
+               UNION ALL SELECT datconnlimit, (SELECT count(*) FROM used WHERE datid = base) \
+               FROM us WHERE datconnlimit >= 0 AND NOT rolsuper) AS limits \
+               ORDER BY most - in_use LIMIT 1";
+    let row = link.row(sql, &[]).await?;
+    let row = row.ok_or(sqlx::Error::RowNotFound)?;
     Ok(Connections {
-        most: count(link, most).await?,
-        in_use: count(link, in_use).await?,
+        most: row.int(0)?.cast_unsigned(),
+        in_use: row.int(1)?.cast_unsigned(),
     })
 }
 

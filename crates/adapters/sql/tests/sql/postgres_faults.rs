@@ -208,6 +208,11 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
     let all = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
     let all: (i64,) = sqlx::query_as(all).fetch_one(&mut raw).await.unwrap();
     assert_eq!(found.in_use, all.0.unsigned_abs(), "those of others count");
+    let limit = "ALTER ROLE few CONNECTION LIMIT 20";
+    sqlx::query(limit).execute(&mut raw).await.unwrap();
+    let of_few = store.check().await.unwrap().connections.unwrap();
+    assert_eq!(of_few.most, 20);
+    assert!(of_few.in_use < found.in_use, "{of_few:?}");
     store.delete_session(&busy.session).await.unwrap();
     // As for a table that a later version brought.
     let revoke = "REVOKE SELECT ON neuraxis.outputs FROM few";

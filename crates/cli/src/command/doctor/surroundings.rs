@@ -153,7 +153,8 @@ async fn store(config: &Config, environment: &Environment) -> Check {
                         (Some(nowhere), _) => Check::here("store", Outcome::Warning, nowhere),
                         (None, true) => Check::here("store", Outcome::Ok, detail),
                         (None, false) => Check::here("store", Outcome::Warning, detail).fix(
-                            "raise max_connections of the Postgres server, or make store.max_connections smaller (store.live = false saves one more)",
+                            "raise max_connections of the Postgres server, or the CONNECTION LIMIT of the role or the database, or make \
+                             store.max_connections smaller (store.live = false saves one more)",
                         ),
                     }
                 }
