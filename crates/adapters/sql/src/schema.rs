@@ -192,9 +192,11 @@ pub(crate) async fn migrate(
 async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {
     link.run(dialect.begin(), &[]).await?;
     if dialect == Dialect::Postgres {
-        // The server's limits are those of requests: a long index would be given up at each start.
+        // The server's limits are those of requests: a long index would be given up at each start. Who waits for somebody's lock holds
+        // up all that come later, and so does not wait for long.
         link.script(
-            "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
+            "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; \
+             SET LOCAL lock_timeout = '5s'",
         )
         .await?;
         lock(link).await?;

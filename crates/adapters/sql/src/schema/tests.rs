@@ -213,3 +213,27 @@ async fn a_server_is_brought_up_to_date_however_long_that_takes() {
     let version = super::version(Dialect::Postgres, &mut other).await;
     assert_eq!(version.unwrap(), LATEST);
 }
+
+/// As a transaction that somebody forgot: what waits for it would hold up all others.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_table_that_somebody_reads_for_good_is_not_waited_for_to_bring_it_up_to_date() {
+    let server = Postgres::start();
+    let config = SqlConfig::new(server.url());
+    made_at(LATEST - 1, &config).await;
+    let mut other = Database::connect(&config).unwrap().writer().await.unwrap();
+    for sql in [
+        "SET idle_in_transaction_session_timeout = 0",
+        "BEGIN",
+        "LOCK TABLE runs IN ACCESS SHARE MODE",
+    ] {
+        other.run(sql, &[]).await.unwrap();
+    }
+    let refused = SqlStore::open(&config).await;
+    assert!(
+        matches!(refused, Err(OpenError::Locked { .. })),
+        "{refused:?}"
+    );
+    other.run("COMMIT", &[]).await.unwrap();
+    SqlStore::open(&config).await.unwrap().close().await;
+}
