@@ -12,6 +12,12 @@ use crate::step::Step;
 /// How many hashes a probe writes where there may be no room: as many bytes as a turn takes, 64 KiB.
 const HASHES: u64 = 2_048;
 
+/// What each step does with tables, without a row: it waits for who has one of them locked, and needs the same rights.
+const AS_A_STEP: [&str; 2] = [
+    "UPDATE runs SET records = records WHERE 1 = 0",
+    "INSERT INTO steps (run) SELECT run FROM inbox WHERE 1 = 0",
+];
+
 /// Something to do.
 #[derive(Debug)]
 pub(crate) enum Act {
@@ -33,7 +39,8 @@ pub(crate) enum Act {
     Settle(RunLease, Vec<InputId>),
     KeepOutput(RunLease, LongOutput),
     Revoke(SessionId, u32),
-    /// Writes the number of a lease that nobody gets; the first time, and after there was no room, as much as a turn does.
+    /// Writes the number of a lease that nobody gets, and uses the tables that a step does; the first time, and after there was no
+    /// room, writes as much as a turn does.
     Probe,
 }
 
@@ -97,6 +104,10 @@ impl Task {
             }
             Act::Probe => {
                 self.next_tokens(link, 1).await?;
+                // A number is had where no step is taken.
+                for sql in AS_A_STEP {
+                    link.run(sql, &[]).await?;
+                }
                 // A number goes into a page that is there, for which there is room where there is none for a turn.
                 if self.may_lack_room {
                     write_much(link).await?;

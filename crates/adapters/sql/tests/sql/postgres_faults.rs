@@ -143,6 +143,33 @@ async fn a_table_that_somebody_keeps_locked_is_waited_for_once() {
     assert_eq!(records(&store, busy.run()).await, busy.records);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_probe_tells_of_each_table_without_which_no_step_is_kept() {
+    use sqlx::Connection;
+
+    let server = Postgres::start();
+    let mut config = SqlConfig::new(server.url());
+    config.patience = Duration::from_millis(500);
+    let store = open(&config).await;
+    let mut raw = sqlx::PgConnection::connect(&config.url).await.unwrap();
+    for lock in [
+        "LOCK TABLE neuraxis.runs",
+        "LOCK TABLE neuraxis.steps",
+        "LOCK TABLE neuraxis.inbox",
+    ] {
+        sqlx::query("BEGIN").execute(&mut raw).await.unwrap();
+        sqlx::query(lock).execute(&mut raw).await.unwrap();
+        let probed = store.probe().await;
+        assert!(
+            matches!(probed, Err(StoreError::Unavailable(_))),
+            "{lock}: {probed:?}"
+        );
+        sqlx::query("ROLLBACK").execute(&mut raw).await.unwrap();
+        store.probe().await.unwrap();
+    }
+}
+
 /// As many records as take longer to read than an answer may take: here nobody can read them at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
@@ -200,6 +227,8 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
         Err(StoreError::Refused(told)) if told.contains("42501")
     );
     assert!(is_told, "{refused:?}");
+    let probed = store.probe().await;
+    assert!(matches!(probed, Err(StoreError::Refused(_))), "{probed:?}");
     let grant = "GRANT INSERT ON neuraxis.steps TO few";
     sqlx::query(grant).execute(&mut raw).await.unwrap();
     busy.finish(&store).await.unwrap();
