@@ -167,10 +167,16 @@ async fn store(config: &Config, environment: &Environment) -> Check {
         Err(BuildError::Database {
             source: older @ OpenError::Older { .. },
             ..
-        }) => Check::here("store", Outcome::Warning, older.to_string()).fix(
-            "take a backup and end the programs of older versions that use it; then a server or any command but `neuraxis doctor` \
-             brings it up to date",
-        ),
+        }) => {
+            let as_whom = match config.store().url().starts_with("sqlite:") {
+                true => "",
+                false => ", as the owner of the schema,",
+            };
+            Check::here("store", Outcome::Warning, older.to_string()).fix(format!(
+                "take a backup and end the programs of older versions that use it; then a server or any command but \
+                 `neuraxis doctor`{as_whom} brings it up to date"
+            ))
+        }
         Err(error) => {
             let fix = match &error {
                 BuildError::StoreFolder { .. } => {
