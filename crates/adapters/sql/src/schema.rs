@@ -201,13 +201,19 @@ async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {
         .await?;
         lock(link).await?;
         // Whoever may only use what is there may not make it, not even if it is there.
-        let is_new = "SELECT 1 WHERE to_regclass('neuraxis.schema_version') IS NULL";
-        if link.row(is_new, &[]).await?.is_some() {
-            link.script(
-                "CREATE SCHEMA IF NOT EXISTS neuraxis; \
-                 CREATE TABLE neuraxis.schema_version (version BIGINT NOT NULL)",
-            )
-            .await?;
+        for (is_new, make) in [
+            (
+                "SELECT 1 WHERE to_regnamespace('neuraxis') IS NULL",
+                "CREATE SCHEMA neuraxis",
+            ),
+            (
+                "SELECT 1 WHERE to_regclass('neuraxis.schema_version') IS NULL",
+                "CREATE TABLE neuraxis.schema_version (version BIGINT NOT NULL)",
+            ),
+        ] {
+            if link.row(is_new, &[]).await?.is_some() {
+                link.script(make).await?;
+            }
         }
     }
     Ok(())

@@ -253,6 +253,25 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
     );
 }
 
+/// As administrators do who give no right to make schemas in the database.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_schema_that_was_made_beforehand_for_a_role_is_used() {
+    use sqlx::Connection;
+
+    let server = Postgres::start();
+    let mut raw = sqlx::PgConnection::connect(&server.url()).await.unwrap();
+    for sql in [
+        "CREATE ROLE maker LOGIN",
+        "CREATE SCHEMA neuraxis AUTHORIZATION maker",
+    ] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    let of_maker = SqlConfig::new(server.url().replace("//postgres@", "//maker@"));
+    let store = open(&of_maker).await;
+    Busy::new(&store, 1).await.finish(&store).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_without_the_password() {
     let port = FreePort::take();
