@@ -12,9 +12,10 @@ use crate::own_file::UnsafeFile;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The URL names no database that this store can use.
+    /// The URL names no database that this store can use, or what stands in it cannot be read.
     #[error(
-        "{url} names no database: it must be sqlite://PATH or postgres://USER@HOST:PORT/DATABASE, with a password as USER:PASSWORD"
+        "{url} cannot be read as the address of a database: it must be sqlite://PATH or postgres://USER@HOST:PORT/DATABASE, with one \
+         host, and a password as USER:PASSWORD"
     )]
     Url {
         /// The URL, without its password.

@@ -309,7 +309,7 @@ fn fix_of_store(config: &Config, error: &StoreError) -> &'static str {
         }
         StoreError::Unavailable(_) => {
             "see whether the server is up and can be reached, has connections left, and has the database and the user that \
-             store.url names"
+             store.url names; where it checks certificates, the guide on storage says how"
         }
         StoreError::Refused(_) => {
             "give its user the rights that the guide on storage names, or look whether its tables are all there"
