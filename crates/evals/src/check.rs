@@ -277,6 +277,11 @@ impl Check {
         }
     }
 
+    /// Tells whether it wants calls that failed, as those of an agent whose model fails do.
+    pub(crate) fn wants_failed_calls(&self) -> bool {
+        matches!(&self.0, Kind::Called(called) if called.succeeded == Some(false))
+    }
+
     /// Tells whether it is about how a run ended, so that a run without an answer can be what is wanted.
     pub(crate) const fn is_about_the_end(&self) -> bool {
         matches!(self.0, Kind::Finish(_))

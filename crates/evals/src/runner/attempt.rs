@@ -5,8 +5,10 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
+use neuraxis_core::log::describe;
 use neuraxis_core::{
-    LlmErrorKind, NextAttempt, Record, RecordBody, RunId, SessionId, last_reply, with_causes,
+    AgentId, FinishReason, LlmErrorKind, NextAttempt, Record, RecordBody, RunId, SessionId,
+    last_reply, with_causes,
 };
 use neuraxis_engine::{
     Orchestrator, OrchestratorResult, RunHandle, UserRequest, UuidV7, read_log_file,
@@ -50,7 +52,8 @@ impl Evals {
         let is_wanted = |end| checks.any(|check| check.wants_the_end(end));
         let is_wanted = seen.view.finish().is_some_and(is_wanted);
         let trouble = self.unserved(&records, &seen);
-        if let Some(trouble) = trouble.or_else(|| seen.trouble().filter(|_| !is_wanted)) {
+        let trouble = trouble.or_else(|| seen.trouble().filter(|_| !is_wanted));
+        if let Some(trouble) = trouble.or_else(|| served_otherwise(case, &records, &seen)) {
             attempt.verdict = Verdict::Error;
             attempt.error = Some(trouble);
             return attempt;
@@ -178,11 +181,60 @@ impl Evals {
         match self.run_to_its_end(orchestrator, request).await {
             Ok((handle, result)) => {
                 let asked = (handle.run_id(), JudgeUsage::of(&result));
-                (Some(asked), Judge::read(&result))
+                let found = match other_role(&handle.records()) {
+                    Some(other) => Err(format!("the judge gave no judgment: {other}")),
+                    None => Judge::read(&result),
+                };
+                (Some(asked), found)
             }
             Err(error) => (None, Err(format!("the judge could not be asked: {error}"))),
         }
     }
+}
+
+/// Says why a run that was begun for a case tells nothing of whom the case asks: a budget that was used up before left it no
+/// model, another role answered in it, or one of its agents was left without an answer of its model.
+fn served_otherwise(case: &Case, records: &[Arc<Record>], seen: &Seen) -> Option<String> {
+    if !case.begins_a_run() {
+        return None;
+    }
+    let spent = seen.view.decision().and_then(|it| it.spent.as_ref());
+    let spent = spent.map(|spent| format!("no model was asked: {}", spent.reply));
+    // Who answers out of a case's own recording is the same each time.
+    let is_live = case.source == Source::Models;
+    let why = spent.or_else(|| other_role(records).filter(|_| is_live));
+    let why = why.or_else(|| failed_agent(case, records));
+    why.map(|why| seen.reason(&why))
+}
+
+/// Says which role answered instead of which, if one did since that one failed.
+fn other_role(records: &[Arc<Record>]) -> Option<String> {
+    records.iter().find_map(|record| match &record.body {
+        RecordBody::LlmCall(call) => call.downgraded.as_ref().map(|downgraded| {
+            let what = describe::downgraded(downgraded);
+            format!("{what}: {}", downgraded.reason)
+        }),
+        _ => None,
+    })
+}
+
+/// Says why an agent that was called in a run failed, if one did as no check wants it.
+fn failed_agent(case: &Case, records: &[Arc<Record>]) -> Option<String> {
+    let called = records.iter().filter(|it| it.agent != AgentId::ROOT);
+    let mut ends = called.filter_map(|record| match &record.body {
+        RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => Some(&outcome.finish_reason),
+        _ => None,
+    });
+    let is_wanted = |end| {
+        let mut checks = case.checks.iter();
+        checks.any(|check| check.wants_the_end(end) || check.wants_failed_calls())
+    };
+    ends.find_map(|end| match end {
+        FinishReason::Failed(why) if !is_wanted(end) => {
+            Some(format!("an agent that was called failed: {why}"))
+        }
+        _ => None,
+    })
 }
 
 /// Says that the model did not come to an answer, if so.

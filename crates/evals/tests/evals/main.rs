@@ -9,6 +9,7 @@ mod checks;
 mod compare;
 mod judge;
 mod runner;
+mod served;
 
 use std::sync::Arc;
 
