@@ -85,7 +85,7 @@ pub enum CaseStatus {
     Passed,
     /// Too many of its attempts are not as they should be.
     Failed,
-    /// Too few could be judged: a model, a store or the judge failed.
+    /// Too few could be judged to tell: a model, a store or the judge failed.
     Error,
     /// Somebody stopped it all before it was done.
     NotRun,
@@ -293,15 +293,23 @@ impl CaseReport {
     /// Returns how many of its attempts passed.
     #[must_use]
     pub fn passes(&self) -> u32 {
-        let passed = self.attempts.iter();
-        let passed = passed.filter(|attempt| attempt.verdict == Verdict::Passed);
-        u32::try_from(passed.count()).unwrap_or(u32::MAX)
+        self.count(Verdict::Passed)
     }
 
     /// Returns the share of its planned attempts that passed, from 0 to 1.
     #[must_use]
     pub fn rate(&self) -> f64 {
-        f64::from(self.passes()) / f64::from(self.planned.max(1))
+        self.share(self.passes())
+    }
+
+    fn count(&self, verdict: Verdict) -> u32 {
+        let attempts = self.attempts.iter();
+        let such = attempts.filter(|attempt| attempt.verdict == verdict);
+        u32::try_from(such.count()).unwrap_or(u32::MAX)
+    }
+
+    fn share(&self, attempts: u32) -> f64 {
+        f64::from(attempts) / f64::from(self.planned.max(1))
     }
 
     fn judged(&self) -> CaseStatus {
@@ -312,11 +320,10 @@ impl CaseReport {
         if self.rate() >= self.pass_rate {
             return CaseStatus::Passed;
         }
-        let is_error = |attempt: &Attempt| attempt.verdict == Verdict::Error;
-        if self.attempts.iter().any(is_error) {
-            CaseStatus::Error
-        } else {
-            CaseStatus::Failed
+        // As if all that nobody could tell of had passed.
+        match self.share(self.count(Verdict::Passed) + self.count(Verdict::Error)) {
+            at_best if at_best >= self.pass_rate => CaseStatus::Error,
+            _ => CaseStatus::Failed,
         }
     }
 }
@@ -387,11 +394,11 @@ impl Attempt {
         }
     }
 
-    /// Takes in what a check found: an error outweighs a failure, and a failure what passed.
+    /// Takes in what a check found: whatever nobody can tell of another, one failure is enough.
     pub(crate) fn add(&mut self, found: CheckReport) {
         self.verdict = match (self.verdict, found.verdict) {
-            (Verdict::Error, _) | (_, Verdict::Error) => Verdict::Error,
             (Verdict::Failed, _) | (_, Verdict::Failed) => Verdict::Failed,
+            (Verdict::Error, _) | (_, Verdict::Error) => Verdict::Error,
             (Verdict::Passed, Verdict::Passed) => Verdict::Passed,
         };
         self.checks.push(found);

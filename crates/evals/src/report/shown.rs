@@ -40,12 +40,19 @@ impl fmt::Display for Report {
 }
 
 impl CaseReport {
-    /// Returns why it did not pass, a line each: what the first attempt that did not pass shows.
+    /// Returns why it did not pass, a line each: what the first attempt shows that is why.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
-        let mut bad = self.attempts.iter();
-        let bad = bad.find(|attempt| attempt.verdict != Verdict::Passed);
-        bad.map(Attempt::reasons).unwrap_or_default()
+        self.why().map(Attempt::reasons).unwrap_or_default()
+    }
+
+    /// Returns the first attempt that is why it did not pass: one that failed, where it failed.
+    #[must_use]
+    pub fn why(&self) -> Option<&Attempt> {
+        self.attempts.iter().find(|attempt| match self.status {
+            CaseStatus::Failed => attempt.verdict == Verdict::Failed,
+            _ => attempt.verdict != Verdict::Passed,
+        })
     }
 }
 

@@ -248,6 +248,12 @@ fn faulty(path: &Path, fault: CaseFault) -> CommandError {
 /// Says how it went.
 fn verdict(report: &Report, comparison: Option<&Comparison>) -> Result<(), CommandError> {
     if let Some(comparison) = comparison {
+        let totals = &report.totals;
+        if totals.errors > 0 && totals.passed + totals.failed == 0 {
+            return Err(CommandError::failed(anyhow!(
+                "no case could be judged: nobody can tell whether any got worse"
+            )));
+        }
         if comparison.is_fine() {
             return Ok(());
         }

@@ -73,9 +73,7 @@ pub(super) fn in_text(
 
 /// Returns the run that shows why a case did not pass, if it is kept: of the judge, if that is what failed.
 fn worth_a_look(case: &CaseReport, kept: Kept) -> Option<RunId> {
-    // Those of attempts that passed show nothing of why.
-    let mut bad = case.attempts.iter();
-    let bad = bad.find(|attempt| attempt.verdict != Verdict::Passed)?;
+    let bad = case.why()?;
     let mut checks = bad.checks.iter();
     let unjudged = checks.find(|check| check.verdict == Verdict::Error);
     let is_failed = bad
