@@ -60,7 +60,8 @@ impl Comparison {
         }
     }
 
-    /// Returns what a judge of an eval is asked, one JSON object, without the results of tools in it, where those may differ.
+    /// Returns what a judge of an eval is asked, one JSON object, without the results of tools in it, where those may differ, but
+    /// for whether they are errors.
     fn without_results(&self, text: &str) -> Option<String> {
         if self.tool_results == ToolResults::Compare || !text.starts_with('{') {
             return None;
@@ -68,7 +69,11 @@ impl Comparison {
         let mut asked: Value = serde_json::from_str(text).ok()?;
         asked.get("rubric")?;
         for call in asked.get_mut("tool_calls")?.as_array_mut()? {
-            call.as_object_mut()?.remove("result");
+            let call = call.as_object_mut()?;
+            let result = call.remove("result");
+            if result.is_some_and(|result| result.as_str().is_some_and(is_error)) {
+                call.insert("failed".to_owned(), Value::Bool(true));
+            }
         }
         Some(asked.to_string())
     }
@@ -99,6 +104,11 @@ impl Comparison {
         }
         page.lines
     }
+}
+
+/// Tells whether a result, or the beginning of one, is that of a call that failed or was not run.
+fn is_error(result: &str) -> bool {
+    result.starts_with(r#"{"error":""#)
 }
 
 /// Lines in the making.
@@ -156,9 +166,15 @@ impl LineBuilder<'_> {
                 let number = self.call(&result.tool_call_id);
                 self.line(format!("result of call {number}"));
                 self.text(&result.name);
-                if self.comparison.tool_results == ToolResults::Compare {
-                    self.text(result.content.as_str());
-                    result.media.iter().for_each(|part| self.media(part));
+                match self.comparison.tool_results {
+                    ToolResults::Compare => {
+                        self.text(result.content.as_str());
+                        result.media.iter().for_each(|part| self.media(part));
+                    }
+                    ToolResults::Ignore if is_error(result.content.as_str()) => {
+                        self.line("an error".to_owned());
+                    }
+                    ToolResults::Ignore => {}
                 }
             }
         }
@@ -300,6 +316,23 @@ mod tests {
         assert!(same(ToolResults::Ignore, &one, &elsewhere));
         assert!(!same(ToolResults::Compare, &one, &elsewhere));
         assert!(!same(ToolResults::Ignore, &one, &judged("Paris", "UTC")));
+        let failed = judged("Delft", r#"{\"error\":\"denied\"}"#);
+        let cut = judged("Delft", r#"{\"error\":\"there is no such fi…"#);
+        assert!(!same(ToolResults::Ignore, &one, &failed));
+        assert!(same(ToolResults::Ignore, &failed, &cut));
+    }
+
+    #[test]
+    fn whether_a_result_is_an_error_counts_where_its_value_does_not() {
+        let comparison = Comparison::new(Redactor::default(), ToolResults::Ignore);
+        let hash = |result| {
+            let request = history("c", result);
+            comparison.hash(&Role::REASONING, &request, Closeness::Loose)
+        };
+        assert_eq!(hash("1"), hash(r#"{"lines":["error"]}"#));
+        let denied = hash(r#"{"error":"denied by rule private"}"#);
+        assert_eq!(denied, hash(r#"{"error":"there is no such file"}"#));
+        assert_ne!(denied, hash("1"));
     }
 
     #[test]

@@ -168,6 +168,33 @@ fn a_judged_case_is_replayed_where_its_tools_return_something_else() {
 }
 
 #[test]
+fn no_recording_answers_after_a_call_that_is_denied_or_fails_by_now() {
+    let case = "[[case]]\nname = 'a'\nmessage = 'How long is it?'\nchannel = 'code_task'\ncheck = [{ exact = 'One line.' }]\n";
+    let model = Scripted::start([
+        Turn::Calls(&[("read_file", "{\"path\": \"data.txt\"}")]),
+        Turn::Says(&["One line."]),
+    ]);
+    let machine = model.machine().with_file("evals.toml", case);
+    let machine = machine.with_file("data.txt", "one\n");
+    let mut record = machine.command(["eval", "evals.toml", "--record", "../a.cassette"]);
+    let done: Done = record.env("MY_KEY", "k").output().unwrap().into();
+    done.stdout_of(0);
+    let replay = ["eval", "evals.toml", "--replay", "../a.cassette"];
+    let machine = machine.with_file("data.txt", "another\n");
+    machine.run(replay).stdout_of(0);
+    fs::remove_file(machine.path("data.txt")).unwrap();
+    let told = machine.run(replay).stdout_of(1);
+    assert!(told.contains("no recording of this request"), "{told}");
+    machine
+        .run([&replay[..], &["--out", "none.json"]].concat())
+        .stdout_of(1);
+    // As bad as before, but nobody can tell.
+    let done = machine.run([&replay[..], &["--compare", "none.json"]].concat());
+    assert!(done.stderr.contains("no case could be judged"), "{done:?}");
+    done.stdout_of(1);
+}
+
+#[test]
 fn results_replace_nothing_that_is_read_or_recorded_to() {
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ max_turns = 1 }]\n";
     let recorded = "[[case]]\nname = 'b'\nmessage = 'Hello'\ncassette = 'b.cassette'\ncheck = [{ max_turns = 1 }]\n";
