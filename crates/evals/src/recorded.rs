@@ -55,8 +55,8 @@ impl fmt::Display for LeftOut {
 }
 
 impl Case {
-    /// Makes a case of a run: the question with what was said before, which tools were called, that it finishes as it should,
-    /// and in no more turns. [`left_out`](Self::left_out) says what of the conversation is not in it.
+    /// Makes a case of a run: the question with what was said before, which tools were called and that they succeed if all their
+    /// calls did, that it finishes as it should, and in no more turns. [`left_out`](Self::left_out) says what of the conversation is not in it.
     ///
     /// # Errors
     ///
@@ -88,11 +88,17 @@ impl Case {
             case.mode = decision.mode.clone();
             case.agent.clone_from(&decision.agent);
         }
+        case.plan.clone_from(&spec.plan);
         let mut called: BTreeSet<&str> = BTreeSet::new();
         for call in &seen.calls {
             // By that a model answers.
             if *call.name != *FINAL_ANSWER && called.insert(&call.name) {
-                case.checks.push(Check::tool_called(&*call.name));
+                let mut same = seen.calls.iter().filter(|it| it.name == call.name);
+                let check = Check::tool_called(&*call.name);
+                case.checks.push(match same.all(|it| it.success) {
+                    true => check.succeeded(true),
+                    false => check,
+                });
             }
         }
         case.checks.push(Check::finish_reason(&FinishReason::Stop));

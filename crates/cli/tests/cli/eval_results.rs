@@ -195,6 +195,39 @@ fn no_recording_answers_after_a_call_that_is_denied_or_fails_by_now() {
 }
 
 #[test]
+fn a_case_of_a_run_with_an_approved_call_says_so_and_wants_the_call_to_succeed() {
+    let write = || {
+        let arguments = "{\"path\": \"note.txt\", \"content\": \"hello\"}";
+        Turn::Calls(Vec::leak(vec![("write_file", arguments)]))
+    };
+    let says = || Turn::Says(&["Done."]);
+    let model = Scripted::start([write(), says(), write(), says()]);
+    let defaults = "[defaults]\nagent = 'deep_research'\n";
+    let machine = model.machine().with_file("others.toml", defaults);
+    let run = |arguments: &[&str]| -> Done {
+        let mut command = machine.command(arguments);
+        command.env("MY_KEY", "k").output().unwrap().into()
+    };
+    let ask = ["ask", "--wait", "--session", "s", "--channel", "code_task"];
+    run(&[&ask[..], &["Write a note"]].concat()).complaint(5);
+    let list = run(&["approvals", "list", "--format", "json"]).stdout_of(0);
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let text = |key: &str| list[0][key].as_str().unwrap().to_owned();
+    let (id, question) = (text("run_id"), text("question"));
+    run(&["approvals", "approve", &id, &question]).stdout_of(0);
+    fs::remove_file(machine.path("note.txt")).unwrap();
+    run(&["eval", "add", "evals.toml", &id]).stdout_of(0);
+    let made = fs::read_to_string(machine.path("evals.toml")).unwrap();
+    assert!(made.contains("Calls of write_file were approved"), "{made}");
+    let told = run(&["eval", "evals.toml"]).stdout_of(1);
+    assert!(told.contains("write_file that succeeded"), "{told}");
+    assert!(!machine.path("note.txt").exists());
+    let added = run(&["eval", "add", "others.toml", &id]);
+    let expected = "the case has the agent that [defaults] of others.toml names";
+    assert!(added.stderr.contains(expected), "{added:?}");
+}
+
+#[test]
 fn results_replace_nothing_that_is_read_or_recorded_to() {
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ max_turns = 1 }]\n";
     let recorded = "[[case]]\nname = 'b'\nmessage = 'Hello'\ncassette = 'b.cassette'\ncheck = [{ max_turns = 1 }]\n";

@@ -1,5 +1,7 @@
 //! `neuraxis eval add`: a stored run becomes a case.
 
+mod notes;
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +12,6 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use neuraxis::FinishReason;
 use neuraxis::brainstem::Request;
 use neuraxis::cassette::{Cassette, Redactor};
 use neuraxis::core::log::RunView;
@@ -21,6 +22,7 @@ use neuraxis::evals::{Case, EvalFile, FileFault, Source};
 use neuraxis_app::{Config, holds_instructions, secrets_notice, secrets_of, tool_specs};
 use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 
+use self::notes::{approved, notes, said_by_defaults};
 use super::results::{destination, write};
 use crate::command::lookup;
 use crate::command::runs::save_recording;
@@ -124,7 +126,7 @@ impl Add {
         }
         text.push_str(&cleaned);
         let file = self.file.display();
-        text.parse::<DocumentMut>().map_err(|error| {
+        let document = text.parse::<DocumentMut>().map_err(|error| {
             let error = anyhow::Error::new(error).context(format!("cannot add to {file}"));
             CommandError::usage(error).hint("write its cases as [[case]], not as one list")
         })?;
@@ -140,6 +142,11 @@ impl Add {
         write(&destination, &secrets.without_patterns().text(&text))?;
         if is_changed {
             progress::warn(SECRETS_LEFT_OUT);
+        }
+        for key in said_by_defaults(&document, case) {
+            progress::warn(&format!(
+                "the case has the {key} that [defaults] of {file} names, and the run was asked without one"
+            ));
         }
         let (name, checks) = (one_line(&case.name), case.checks.len() as u64);
         let checks = counted(checks, "check");
@@ -190,6 +197,12 @@ impl Add {
                 tells_secrets: false,
                 notes,
             });
+        }
+        if let Some(approved) = approved(&records) {
+            notes.push(format!(
+                "Calls of {approved} were approved: they are denied unless the case says so by `approve`, and is run with \
+                 --approve"
+            ));
         }
         let decision = view.decision();
         case.role = decision.and_then(|it| named_role(&case, it, &loaded.config));
@@ -242,24 +255,6 @@ impl Add {
         let name = names.find(|name| !there.contains(name));
         Ok(name.unwrap_or_default())
     }
-}
-
-/// Says what a person should know who edits a case.
-fn notes(run: RunId, view: &RunView) -> Vec<String> {
-    let mut notes = vec![format!("Made of run {run}.")];
-    if view.finish().is_none() {
-        notes.push("It had not ended".to_owned());
-    }
-    if let Some(outcome) = view.outcome() {
-        if outcome.finish_reason != FinishReason::Stop {
-            let reason = &outcome.finish_reason;
-            notes.push(format!("It did not end as it should: {reason}"));
-        }
-        if !outcome.content.trim().is_empty() {
-            notes.push(format!("It answered: {}", outcome.content));
-        }
-    }
-    notes
 }
 
 /// Takes secrets out of each text of a case, so that none of its patterns eats the end of one.
