@@ -101,6 +101,9 @@ pub enum CheckFault {
         /// The reasons that there are.
         known: String,
     },
+    /// A text that is empty stands in every answer.
+    #[error("`{0}` is empty, which every answer fits")]
+    Empty(&'static str),
     /// A value that JSON has not, such as infinity.
     #[error("`{0}` holds a number that JSON has not")]
     Number(&'static str),
@@ -269,10 +272,13 @@ impl Check {
         }
     }
 
-    /// Returns the tool that must not be called, if it is about one.
-    pub(crate) fn forbidden_tool(&self) -> Option<&str> {
+    /// Returns the tool that must not be called, if it is about one, and the key that says so.
+    pub(crate) fn forbidden_tool(&self) -> Option<(&'static str, &str)> {
         match &self.0 {
-            Kind::NotCalled(pattern) => Some(&pattern.tool),
+            Kind::NotCalled(pattern) => Some(("tool_not_called", &pattern.tool)),
+            Kind::Called(called) if called.times == Some(0) => {
+                Some(("tool_called", &called.pattern.tool))
+            }
             _ => None,
         }
     }

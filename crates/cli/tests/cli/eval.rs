@@ -495,7 +495,7 @@ fn what_cannot_be_used_is_told_before_anything_is_run() {
         &["slip.toml"],
         &["none.toml"],
         &["gone.toml"],
-        &["evals.toml", "--case", "nobody"],
+        &["evals.toml", "--case", "sum", "--case", "nobody"],
         &["evals.toml", "--compare", "report.json"],
         &["evals.toml", "--compare", "no.json"],
         &["evals.toml", "--out", "no/such/folder.json"],

@@ -42,6 +42,7 @@ impl CheckTable {
     pub(crate) fn check(self, folder: Option<&Path>) -> Result<Check, CheckFault> {
         self.has_one_kind()?;
         self.has_its_own_keys()?;
+        self.can_fail()?;
         let arguments = match self.arguments {
             Some(table) => Some(json_of(toml::Value::Table(table), "arguments")?),
             None => None,
@@ -146,6 +147,18 @@ impl CheckTable {
             }
         }
         Ok(())
+    }
+
+    /// Refuses what every answer fits.
+    fn can_fail(&self) -> Result<(), CheckFault> {
+        let texts = [("contains", &self.contains), ("regex", &self.regex)];
+        let empty = texts
+            .into_iter()
+            .find(|(_, text)| text.as_deref() == Some(""));
+        match empty {
+            Some((key, _)) => Err(CheckFault::Empty(key)),
+            None => Ok(()),
+        }
     }
 
     /// Returns a check as it is written; `None` if it holds what TOML cannot say.

@@ -107,9 +107,10 @@ impl CaseTable {
         let approve = approve.into_iter().flatten().map(approved);
         let approve = approve.collect::<Result<_, _>>()?;
         let pass_rate = self.pass_rate.or(defaults.pass_rate).unwrap_or(1.0);
-        if !(0.0..=1.0).contains(&pass_rate) {
+        let is_share = pass_rate > 0.0 && pass_rate <= 1.0;
+        if !is_share {
             return Err(Fault::new(format!(
-                "case {name:?}: `pass_rate` is {pass_rate}; it must be from 0 to 1"
+                "case {name:?}: `pass_rate` is {pass_rate}; it must be above 0 and at most 1"
             )));
         }
         let repeat = self.repeat.or(defaults.repeat).unwrap_or(1);

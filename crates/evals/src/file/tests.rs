@@ -173,6 +173,19 @@ fn a_fault_is_told_with_its_line_and_what_to_do() {
 }
 
 #[test]
+fn what_cannot_fail_is_refused() {
+    for (line, told) in [
+        ("pass_rate = 0\ncheck = [{ max_turns = 1 }]", "above 0"),
+        ("check = [{ contains = '' }]", "`contains` is empty"),
+        ("check = [{ regex = '' }]", "`regex` is empty"),
+    ] {
+        let text = format!("[[case]]\nname = 'a'\nmessage = 'b'\n{line}\n");
+        let fault = EvalFile::from_toml(&text).unwrap_err().to_string();
+        assert!(fault.contains(told), "{fault}");
+    }
+}
+
+#[test]
 fn a_schema_is_read_from_the_folder_of_the_file_and_a_large_file_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("evals.toml");
@@ -201,7 +214,7 @@ proptest! {
     #[test]
     fn a_case_that_is_written_is_read_as_it_was(
         name in "[^\u{0}]{1,20}[a-z]", message in ".{0,40}[a-z]", text in ".{0,30}",
-        times in proptest::option::of(0_u32..5), number in any::<i64>(), rate in 0_u8..=10,
+        times in proptest::option::of(0_u32..5), number in any::<i64>(), rate in 1_u8..=10,
     ) {
         let pattern = CallPattern {
             tool: text.clone(),

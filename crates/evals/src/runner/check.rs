@@ -77,8 +77,7 @@ impl Evals {
             // A slip in the first would never be noticed, and one in the second be told as a call that is denied.
             let forbidden = case.checks.iter().filter_map(Check::forbidden_tool);
             let approved = case.approve.iter().map(|calls| calls.tool.as_str());
-            let named = forbidden.map(|tool| ("tool_not_called", tool));
-            let mut named = named.chain(approved.map(|tool| ("approve", tool)));
+            let mut named = forbidden.chain(approved.map(|tool| ("approve", tool)));
             if let Some((key, tool)) = named.find(|(_, tool)| *tool != "*" && !knows_tool(tool)) {
                 return Err(format!("{key} {tool:?}: there is no such tool"));
             }

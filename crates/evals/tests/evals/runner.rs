@@ -287,6 +287,10 @@ async fn what_cannot_be_run_is_told_with_its_line_and_nothing_is_run() {
             "tool_not_called \"weathr\": there is no such tool",
         ),
         (
+            "check = [{ tool_called = 'weathr', times = 0 }]",
+            "tool_called \"weathr\": there is no such tool",
+        ),
+        (
             "approve = ['weather', 'wether']",
             "approve \"wether\": there is no such tool",
         ),
