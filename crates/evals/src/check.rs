@@ -272,6 +272,14 @@ impl Check {
         }
     }
 
+    /// Returns the tool of the calls that it is about, if it is about calls.
+    pub(crate) fn tool(&self) -> Option<&str> {
+        match &self.0 {
+            Kind::Called(Called { pattern, .. }) | Kind::NotCalled(pattern) => Some(&pattern.tool),
+            _ => None,
+        }
+    }
+
     /// Returns the tool that must not be called, if it is about one, and the key that says so.
     pub(crate) fn forbidden_tool(&self) -> Option<(&'static str, &str)> {
         match &self.0 {

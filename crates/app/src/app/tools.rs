@@ -45,15 +45,16 @@ pub fn is_project_tool(name: &str) -> bool {
 }
 
 /// Tells whether a tool has this name, or may have it another day: one of the project's folder or of the web that is not
-/// offered now, or one of an MCP server's.
+/// offered now, or one of a configured MCP server's.
 #[must_use]
-pub fn may_be_tool(catalog: &ToolCatalog, name: &str) -> bool {
+pub fn may_be_tool(catalog: &ToolCatalog, config: &Config, name: &str) -> bool {
     let mut offered = catalog.specs();
+    let server = name.split_once(SERVER_SEPARATOR).map(|(server, _)| server);
     offered.any(|spec| spec.name.as_str() == name)
         || is_project_tool(name)
         || [FETCH, SEARCH].contains(&name)
         || RESERVED_TOOL_NAMES.contains(&name)
-        || name.contains(SERVER_SEPARATOR)
+        || server.is_some_and(|server| config.mcp().servers.contains_key(server))
 }
 
 /// Returns the names of the tools of this build, for whoever checks what a policy says about them without an engine.

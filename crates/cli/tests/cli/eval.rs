@@ -529,6 +529,10 @@ fn names_that_nobody_knows_are_told_before_anything_is_run() {
             "check = [{ tool_not_called = 'calculat' }]",
             "there is no such tool",
         ),
+        (
+            "check = [{ tool_not_called = 'shop__buy' }]",
+            "there is no such tool",
+        ),
     ] {
         let check = match line.starts_with("check") {
             true => "",
@@ -543,7 +547,7 @@ fn names_that_nobody_knows_are_told_before_anything_is_run() {
         assert!(complaint.contains(told), "{complaint}");
     }
     // What is offered another day is no slip.
-    let others = ["run_command", "web_search", "shop__buy"];
+    let others = ["run_command", "web_search"];
     let others = others.map(|tool| format!("{{ tool_not_called = '{tool}' }}"));
     let others = others.join(", ");
     let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\n";

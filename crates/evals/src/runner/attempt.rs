@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use neuraxis_core::log::describe;
 use neuraxis_core::{
-    AgentId, FinishReason, LlmErrorKind, NextAttempt, Record, RecordBody, RunId, SessionId,
-    last_reply, with_causes,
+    AgentId, FinishReason, LlmErrorKind, NextAttempt, Record, RecordBody, RunId, SERVER_SEPARATOR,
+    SessionId, last_reply, with_causes,
 };
 use neuraxis_engine::{
     Orchestrator, OrchestratorResult, RunHandle, UserRequest, UuidV7, read_log_file,
@@ -105,6 +105,9 @@ impl Evals {
             }
             Source::Log(file) => return log(file),
         };
+        if let Some(absent) = absent_server(case, orchestrator) {
+            return Err(absent);
+        }
         let request = case.request(new_session()?);
         let (handle, _) = self.run_to_its_end(orchestrator, request).await?;
         Ok(handle.records())
@@ -190,6 +193,26 @@ impl Evals {
             Err(error) => (None, Err(format!("the judge could not be asked: {error}"))),
         }
     }
+}
+
+/// Says which tool server a case is about that has no tools now: whatever its checks find of calls would be nobody's doing.
+fn absent_server(case: &Case, orchestrator: &Orchestrator) -> Option<String> {
+    let tools = orchestrator.tools();
+    let is_there = |own: &str| {
+        let mut specs = tools.specs();
+        specs.any(|spec| spec.name.as_str().starts_with(own))
+    };
+    let checked = case.checks.iter().filter_map(Check::tool);
+    let approved = case.approve.iter().map(|calls| calls.tool.as_str());
+    checked.chain(approved).find_map(|tool| {
+        let (server, _) = tool.split_once(SERVER_SEPARATOR)?;
+        let is_absent = !is_there(&format!("{server}{SERVER_SEPARATOR}"));
+        is_absent.then(|| {
+            format!(
+                "{tool}: tool server {server} has no tools here now, as where it is not connected"
+            )
+        })
+    })
 }
 
 /// Says why a run that was begun for a case tells nothing of whom the case asks: a budget that was used up before left it no

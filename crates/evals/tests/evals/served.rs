@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{LlmError, LlmErrorKind, PlanName, Role};
-use neuraxis_engine::{Agent, OrchestratorBuilder};
+use neuraxis_engine::{Agent, Orchestrator, OrchestratorBuilder};
 use neuraxis_evals::{Case, CaseStatus, Check, Evals, Report, Source, judge};
-use neuraxis_testkit::{Script, ScriptedModel, reply};
+use neuraxis_memory::MemoryStore;
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::{asked, builder, found};
 
@@ -139,6 +140,34 @@ async fn a_run_for_which_a_budget_had_nothing_left_is_an_error_whatever_checks_w
         let told = error(&report, case);
         assert!(told.starts_with("no model was asked: "), "{told}");
         assert!(told.contains("today's budget"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_case_about_a_tool_server_without_tools_is_an_error_and_asks_no_model() {
+    let refund = || Check::tool_not_called("shop__refund");
+    for (tool, status) in [
+        ("bank__pay", CaseStatus::Error),
+        ("shop__pay", CaseStatus::Passed),
+    ] {
+        let model = Arc::new(ScriptedModel::always(reply::text("yes")));
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, model.clone())
+            .tool(Arc::new(ScriptedTool::echoing(spec(tool))))
+            .store(Arc::new(MemoryStore::default()))
+            .build()
+            .unwrap();
+        let case = Case::new("a", "Hello").check(refund());
+        let report = Evals::new(&orchestrator).run(&[case]).await;
+        assert_eq!(report.cases[0].status, status, "{report}");
+        if status == CaseStatus::Error {
+            let told = error(&report, 0);
+            assert!(
+                told.contains("tool server shop has no tools here now"),
+                "{told}"
+            );
+            assert!(model.calls().is_empty());
+        }
     }
 }
 

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use neuraxis::cassette::{CassetteConfig, CassetteError, ToolResults};
 use neuraxis::evals::{Case, CaseFault, EvalFile, Evals, Source, judge};
 use neuraxis::offline::OfflineModel;
-use neuraxis_app::{App, BuildError, OpenStore, Tape, Telemetry, may_be_tool, nowhere_to_keep};
+use neuraxis_app::{
+    App, BuildError, Config, OpenStore, Tape, Telemetry, may_be_tool, nowhere_to_keep,
+};
 
 use crate::error::CommandError;
 use crate::progress;
@@ -110,12 +112,12 @@ impl Engines {
     }
 
     /// Looks whether there is what the cases of a file name.
-    pub(super) fn check(&self, file: &EvalFile) -> Result<(), CaseFault> {
+    pub(super) fn check(&self, config: &Config, file: &EvalFile) -> Result<(), CaseFault> {
         let cassettes = self.cassettes.iter().map(|(_, app)| app);
         let apps: Vec<&App> = self.models.iter().chain(cassettes).collect();
         let knows_tool = |name: &str| {
             let mut apps = apps.iter();
-            apps.any(|app| may_be_tool(&app.orchestrator.tools(), name))
+            apps.any(|app| may_be_tool(&app.orchestrator.tools(), config, name))
         };
         let evals = self.evals().judge(file.judge.clone());
         evals.check(&file.cases, knows_tool)

@@ -92,7 +92,7 @@ impl Run {
         let files = (self.out.as_deref(), self.junit.as_deref());
         let mut results = Results::begin(secrets, &self.others(&path, &named), files)?;
         let engines = Engines::open(&loaded, &file, self.tape.tape()).await?;
-        if let Err(fault) = engines.check(&file) {
+        if let Err(fault) = engines.check(&loaded.config, &file) {
             // That a recording was not played is no wonder then.
             let _ = engines.close().await;
             return Err(faulty(&path, fault));
