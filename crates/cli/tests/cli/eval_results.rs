@@ -228,6 +228,21 @@ fn a_case_of_a_run_with_an_approved_call_says_so_and_wants_the_call_to_succeed()
 }
 
 #[test]
+fn that_a_file_is_not_trusted_is_told_where_a_case_names_what_nobody_knows() {
+    let case = "[[case]]\nname = 'a'\nmessage = 'What time is it?'\nagent = 'lead'\ncheck = [{ max_turns = 9 }]\n";
+    let lead = "[agents.lead]\ninstructions = 'You lead.'\n";
+    let machine = Machine::offline_with_cases(case).with_untrusted(lead);
+    let complaint = machine.run(["eval", "evals.toml"]).complaint(2);
+    assert!(complaint.contains("unknown agent \"lead\""), "{complaint}");
+    assert!(
+        complaint.contains("add --config neuraxis.toml"),
+        "{complaint}"
+    );
+    let done = machine.run(["eval", "evals.toml", "--config", "neuraxis.toml"]);
+    assert_ne!(done.code, Some(2), "{done:?}");
+}
+
+#[test]
 fn results_replace_nothing_that_is_read_or_recorded_to() {
     let case = "[[case]]\nname = 'a'\nmessage = 'Hello'\ncheck = [{ max_turns = 1 }]\n";
     let recorded = "[[case]]\nname = 'b'\nmessage = 'Hello'\ncassette = 'b.cassette'\ncheck = [{ max_turns = 1 }]\n";

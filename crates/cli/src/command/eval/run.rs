@@ -10,7 +10,7 @@ use neuraxis::evals::{
     Case, CaseFault, CaseReport, Comparison, EvalFile, FileFault, Report, Source,
 };
 use neuraxis::ports::CancellationToken;
-use neuraxis_app::secrets_of;
+use neuraxis_app::{Config, secrets_of};
 
 use super::engines::Engines;
 use super::results::{Results, earlier};
@@ -95,7 +95,7 @@ impl Run {
         if let Err(fault) = engines.check(&loaded.config, &file) {
             // That a recording was not played is no wonder then.
             let _ = engines.close().await;
-            return Err(faulty(&path, fault));
+            return Err(faulty(&path, fault, &loaded.config));
         }
 
         let stop = CancellationToken::new();
@@ -242,10 +242,17 @@ pub(super) fn unreadable(path: &Path, fault: FileFault) -> CommandError {
     CommandError::usage(error).hint(hint)
 }
 
-/// Says why a case cannot be run, and what to do.
-fn faulty(path: &Path, fault: CaseFault) -> CommandError {
+/// Says why a case cannot be run, and what to do: what it names may stand in a file that is ignored.
+fn faulty(path: &Path, fault: CaseFault, config: &Config) -> CommandError {
     let error = anyhow::Error::new(fault).context(path.display().to_string());
-    CommandError::usage(error).hint(WHAT_IT_MAY_HOLD)
+    let error = CommandError::usage(error).hint(WHAT_IT_MAY_HOLD);
+    let ignored = config.found().filter(|found| found.notice().is_some());
+    ignored.into_iter().fold(error, |error, found| {
+        let file = found.path().display();
+        error.hint(format!(
+            "what ./{file} says is ignored, since it is not trusted: read it, and add --config {file}"
+        ))
+    })
 }
 
 /// Says how it went.
