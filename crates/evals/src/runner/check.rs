@@ -12,6 +12,10 @@ use super::attempt::new_session;
 use crate::case::{Case, Source};
 use crate::check::Check;
 
+/// Where it stands which roles may judge.
+const JUDGED: &str =
+    "judges are asked in mode conservative: [modes.conservative] roles says which may serve";
+
 /// Why a case cannot be run as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,7 +89,10 @@ impl Evals {
         if case.needs_a_judge() {
             let request = self.judge.asked(new_session()?, case.message.clone());
             let found = is_let_in(self.orchestrator(None)?, &request);
-            found.map_err(|why| format!("the judge: {why}"))?;
+            found.map_err(|why| match &self.judge.role {
+                Some(_) => format!("the judge: {why} ({JUDGED})"),
+                None => format!("the judge: {why}"),
+            })?;
         }
         Ok(())
     }

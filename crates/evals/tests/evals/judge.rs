@@ -99,3 +99,21 @@ async fn without_the_agent_that_judges_that_is_an_error_of_the_case() {
     );
     assert!(message.contains("eval_judge"), "{message}");
 }
+
+#[tokio::test]
+async fn a_role_that_may_not_judge_is_told_with_where_that_stands() {
+    let model = ScriptedModel::always(reply::text("Hello."));
+    let orchestrator = crate::builder(model)
+        .agent(judge().unwrap())
+        .build()
+        .unwrap();
+    let text = "[judge]\nrole = 'coding'\n[[case]]\nname = 'a'\nmessage = 'b'\ncheck = [{ judge = 'c' }]\n";
+    let file = neuraxis_evals::EvalFile::from_toml(text).unwrap();
+    let evals = Evals::new(&orchestrator).judge(file.judge.clone());
+    let fault = evals.check(&file.cases, |_| true).unwrap_err().to_string();
+    assert!(
+        fault.contains("policy does not allow role coding"),
+        "{fault}"
+    );
+    assert!(fault.contains("[modes.conservative] roles"), "{fault}");
+}
