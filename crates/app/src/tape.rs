@@ -10,6 +10,7 @@ use neuraxis_cassette::{
 };
 use neuraxis_core::Role;
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::describe::counted;
 use neuraxis_ports::LlmClient;
 
 /// What is done with what models say.
@@ -89,6 +90,12 @@ impl Tapes {
                 let (unused, all) = (unused.len(), cassette.len());
                 notices.push(format!(
                     "{unused} of {all} recordings were not played, the first of them {first}"
+                ));
+            }
+            if cassette.played_again() > 0 {
+                let again = counted(cassette.played_again() as u64, "answer");
+                notices.push(format!(
+                    "the same was asked more often than it was recorded: {again} given again"
                 ));
             }
         }

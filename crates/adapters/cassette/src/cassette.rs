@@ -149,6 +149,12 @@ impl Cassette {
         self.recordings.unused()
     }
 
+    /// Returns how often a recording answered that had answered before, since the same was asked more often than it was recorded.
+    #[must_use]
+    pub fn played_again(&self) -> usize {
+        self.recordings.again()
+    }
+
     /// Ends a replay.
     ///
     /// # Errors

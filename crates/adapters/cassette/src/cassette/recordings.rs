@@ -1,6 +1,7 @@
 //! The exchanges of a cassette, which request each answers, and which were played.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{ContentHash, ModelRequest, Role};
@@ -20,6 +21,8 @@ pub(super) struct Recordings {
     loose: Index,
     is_strict: bool,
     played: Mutex<Vec<bool>>,
+    /// How often one was played that had been played before.
+    again: AtomicUsize,
 }
 
 /// Why no exchange answers.
@@ -55,6 +58,7 @@ impl Recordings {
             exchanges: exchanges.into_iter().map(Arc::new).collect(),
             comparison,
             is_strict,
+            again: AtomicUsize::new(0),
         }
     }
 
@@ -106,8 +110,10 @@ impl Recordings {
             0 => Missing::Unknown,
             recordings => Missing::Exhausted(recordings),
         })?;
-        if let Some(played) = played.get_mut(index) {
-            *played = true;
+        if let Some(played) = played.get_mut(index)
+            && std::mem::replace(played, true)
+        {
+            self.again.fetch_add(1, Ordering::Relaxed);
         }
         self.exchanges.get(index).cloned().ok_or(Missing::Unknown)
     }
@@ -123,6 +129,10 @@ impl Recordings {
                 role: exchange.role.clone(),
             })
             .collect()
+    }
+
+    pub(super) fn again(&self) -> usize {
+        self.again.load(Ordering::Relaxed)
     }
 
     fn mode(&self, index: usize) -> Option<Mode> {

@@ -63,14 +63,17 @@ async fn requests_may_come_in_another_order() {
 #[tokio::test]
 async fn the_same_request_gets_its_recordings_in_order() {
     let tape = recorded(&[(request("one"), "1"), (request("one"), "2")]).await;
-    let client = tape.open().client(Role::REASONING);
+    let cassette = tape.open();
+    let client = cassette.client(Role::REASONING);
     assert_eq!(ask(&client, &request("one")).await, "1");
     assert_eq!(ask(&client, &request("one")).await, "2");
+    assert_eq!(cassette.played_again(), 0);
     assert_eq!(
         ask(&client, &request("one")).await,
         "2",
         "the last answers again"
     );
+    assert_eq!(cassette.played_again(), 1);
 }
 
 #[tokio::test]
