@@ -102,7 +102,7 @@ pub use result::{
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use runs::{
     Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, RunProgress, Runs,
-    SteppedRun, Taker, WaitedFor,
+    SteppedRun, Taker, WaitedFor, is_session_of_eval,
 };
 pub use sessions::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,

@@ -61,7 +61,7 @@ pub(crate) use lease_wait::LeaseWait;
 pub use lease_wait::{HeldRun, WaitedFor};
 pub(crate) use lost::LostRuns;
 pub use recheck::{OpenCall, Taker};
-pub use recover::Recovered;
+pub use recover::{Recovered, is_session_of_eval};
 pub(crate) use restored::{client_finished, recorded_trace};
 pub use resume::{Answer, ResumeError};
 pub(crate) use slot::{ActiveRuns, Reached, RunSlot};

@@ -54,9 +54,10 @@ pub use compare::{Comparison, Shift};
 pub use file::{EvalFile, FileFault};
 pub use judge::{JUDGE, Judge, judge};
 pub use matching::CallPattern;
+pub use neuraxis_engine::is_session_of_eval;
 pub use recorded::{LeftOut, NoCase};
 pub use report::{
     Attempt, CaseReport, CaseStatus, CheckReport, JudgeUsage, REPORT_FORMAT, Report, ReportFault,
     Totals, Verdict,
 };
-pub use runner::{CaseFault, Evals, is_session_of_eval};
+pub use runner::{CaseFault, Evals};

@@ -19,7 +19,6 @@ use crate::judge::Judge;
 use crate::report::Report;
 use crate::seen::Redact;
 
-pub use attempt::is_session_of_eval;
 pub use check::CaseFault;
 
 /// How many attempts run at a time, unless somebody says otherwise: few enough for the limits of most providers.

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::time::Duration;
 
-use neuraxis_core::{RunId, RunView, Seq, SessionId};
+use neuraxis_core::log::RunView;
+use neuraxis_core::uuid::Uuid;
+use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
 use neuraxis_ports::{RunFilter, RunSummary, StoreError};
 
 use super::slot::Claim;
@@ -17,6 +19,17 @@ const MOST_EARLIER: usize = 16;
 /// For how long from the beginning of an engine runs are left alone whose tools are of a server that has not been there yet: a
 /// run keeps the tools with which it is taken up to its end.
 const SERVERS_BEGIN: Duration = Duration::from_secs(60);
+
+/// Why a run of an eval ended whose process died.
+const EVAL_GONE: &str =
+    "the eval that it was begun for is gone, and nobody waits for what comes of it";
+
+/// Tells by its id whether a session is one that a run of an eval was begun in: of a case, or of a judge.
+#[must_use]
+pub fn is_session_of_eval(session: &SessionId) -> bool {
+    let id = session.as_str().strip_prefix("eval-");
+    id.is_some_and(|id| id.parse::<Uuid>().is_ok())
+}
 
 /// What became of the runs that a process left behind.
 #[derive(Debug, Default)]
@@ -31,7 +44,8 @@ pub struct Recovered {
 impl Runs {
     /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
     /// Returns those that go on, and those that cannot, with the reason. A session that was reserved for a run which never
-    /// began is freed. About calls that wait for a person the approver is asked anew, if it [wants to be](neuraxis_ports::Approver::is_asked_anew).
+    /// began is freed, and a run of an [eval](is_session_of_eval) that was at work is ended: its models may be others here.
+    /// About calls that wait for a person the approver is asked anew, if it [wants to be](neuraxis_ports::Approver::is_asked_anew).
     ///
     /// A run is left once its lease has run out: those of a process that died just now are found later, by
     /// [`keep_recovering`](Self::keep_recovering). So are those that this process itself lost, because their records could not be
@@ -111,10 +125,16 @@ impl Runs {
         Ok(recovered)
     }
 
-    /// Takes a left run up; one that never began frees its session.
+    /// Takes a left run up; one that never began frees its session, and one of an eval ends.
     async fn recover_run(&self, run: &RunSummary) -> Result<Option<RunHandle>, ResumeError> {
         if run.records == 0 {
             self.release(&run.session, run.run_id).await?;
+            return Ok(None);
+        }
+        // It waits for nobody, and one that was imported is left to a person.
+        let is_at_work = run.status == RunStatus::Running && !run.imported;
+        if is_at_work && is_session_of_eval(&run.session) {
+            self.close(run.run_id, EVAL_GONE).await?;
             return Ok(None);
         }
         if let Some(dispatcher) = &self.parts.dispatcher {

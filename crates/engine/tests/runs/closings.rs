@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
     AgentId, Cancelled, FinishReason, InboxInput, InputId, JsonText, PlanName, Record, RecordBody,
-    Reply, RunId, RunStarted, RunStatus, RunTree, Seq, ToolFailure, Transcript,
+    Reply, RunId, RunStarted, RunStatus, RunTree, Seq, SessionId, ToolFailure, Transcript,
 };
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
@@ -58,6 +58,15 @@ async fn left(change: impl Fn(&mut Record)) -> (Arc<MemoryStore>, RunId) {
 
 /// Puts the log of a run, changed, into a store of its own.
 async fn copied(records: &[Arc<Record>], change: impl Fn(&mut Record)) -> Arc<MemoryStore> {
+    copied_into(&session(), records, change).await
+}
+
+/// As above, into a session of this name.
+async fn copied_into(
+    session: &SessionId,
+    records: &[Arc<Record>],
+    change: impl Fn(&mut Record),
+) -> Arc<MemoryStore> {
     let mut changed = Vec::new();
     for record in records {
         let mut record = Record::clone(record);
@@ -65,10 +74,10 @@ async fn copied(records: &[Arc<Record>], change: impl Fn(&mut Record)) -> Arc<Me
         changed.push(Arc::new(record));
     }
     let copy = Arc::new(MemoryStore::new());
-    copy.create_session(&Session::new(session(), START))
+    copy.create_session(&Session::new(session.clone(), START))
         .await
         .unwrap();
-    let lease = copy.begin_run(&session(), records[0].run_id).await.unwrap();
+    let lease = copy.begin_run(session, records[0].run_id).await.unwrap();
     copy.commit(&lease, &changed).await.unwrap();
     copy.release(&lease).await.unwrap();
     copy
@@ -178,6 +187,26 @@ async fn what_a_run_of_another_version_used_is_not_there_again_for_the_run_that_
         let limits = started(&records).unwrap().spec.root.limits;
         assert_eq!(limits.max_tokens, Some(left_of_it), "{of_day}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_an_eval_ends_since_its_models_may_be_others() {
+    let (store, run) = left(|_| ()).await;
+    let records = store.records(run, Seq(0)).await.unwrap();
+    let session: SessionId = "eval-0199f3a1-0000-7000-8000-000000000001".parse().unwrap();
+    let store = copied_into(&session, &records, |record| {
+        if let RecordBody::RunStarted(started) = &mut record.body {
+            started.session_id = Some(session.clone());
+        }
+    })
+    .await;
+    let model = Arc::new(ScriptedModel::always(reply::text("ok")));
+    let orchestrator = builder(model.clone()).store(store.clone()).build().unwrap();
+    let recovered = orchestrator.runs().recover().await.unwrap();
+    let is_empty = recovered.resumed.is_empty() && recovered.left.is_empty();
+    assert!(is_empty, "{recovered:?}");
+    assert_closed(store.as_ref(), run).await;
+    assert!(model.requests().is_empty());
 }
 
 /// Checks that a run which was left is closed, and that no other goes on from it.

@@ -306,9 +306,13 @@ pub(super) fn new_session() -> Result<SessionId, String> {
     id.map_err(|error: neuraxis_core::InvalidId| error.to_string())
 }
 
-/// Tells by its id whether a session is one that a run of an eval was begun in: of a case, or of a judge.
-#[must_use]
-pub fn is_session_of_eval(session: &SessionId) -> bool {
-    let id = session.as_str().strip_prefix(SESSION);
-    id.is_some_and(|id| id.parse::<neuraxis_core::uuid::Uuid>().is_ok())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_known_as_one_of_an_eval() {
+        let session = new_session().unwrap();
+        assert!(neuraxis_engine::is_session_of_eval(&session), "{session}");
+    }
 }
