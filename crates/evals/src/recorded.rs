@@ -56,7 +56,8 @@ impl fmt::Display for LeftOut {
 
 impl Case {
     /// Makes a case of a run: the question with what was said before, which tools were called and that they succeed if all their
-    /// calls did, that it finishes as it should, and in no more turns. [`left_out`](Self::left_out) says what of the conversation is not in it.
+    /// calls did, that it finishes as it should, and in no more turns. [`left_out`](Self::left_out) says what of the conversation
+    /// is not in it.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
-use neuraxis_core::{LlmError, LlmErrorKind, PlanName, Role};
+use neuraxis_core::{LlmError, LlmErrorKind, Mode, PlanName, Role};
 use neuraxis_engine::{Agent, Orchestrator, OrchestratorBuilder};
 use neuraxis_evals::{Case, CaseStatus, Check, Evals, Report, Source, judge};
 use neuraxis_memory::MemoryStore;
@@ -102,6 +102,7 @@ async fn an_agent_that_its_model_failed_is_an_error_unless_a_check_wants_failed_
     ] {
         let orchestrator = builder(model()).agent_tool(helper()).build().unwrap();
         let case = Case::new("a", "Help me").check(check);
+        let case = case.mode(Mode::EXPLORATORY);
         let report = Evals::new(&orchestrator).run(&[case]).await;
         assert_eq!(report.cases[0].status, status, "{report}");
         if status == CaseStatus::Error {
