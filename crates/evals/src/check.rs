@@ -293,7 +293,7 @@ impl Check {
 
     /// Tells whether it wants calls that failed, as those of an agent whose model fails do.
     pub(crate) fn wants_failed_calls(&self) -> bool {
-        matches!(&self.0, Kind::Called(called) if called.succeeded == Some(false))
+        matches!(&self.0, Kind::Called(called) if called.succeeded == Some(false) && called.times != Some(0))
     }
 
     /// Tells whether it is about how a run ended, so that a run without an answer can be what is wanted.
