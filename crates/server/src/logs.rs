@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 
 use neuraxis::otel;
 use neuraxis_app::{AccessLog, Environment, Telemetry};
+use tracing::Metadata;
 use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -50,7 +51,7 @@ pub(crate) fn start(
     let is_json = log == Some(AccessLog::Json);
     let filter = discreet(filter(environment)?);
     let filter = filter.and(filter_fn(move |line| {
-        line.target() != otel::TARGET && (!is_json || line.target() != access::TARGET)
+        line.target() != otel::TARGET && !(is_json && is_answer(line))
     }));
     let (queue, end) = log_queue::of_standard_error();
     let lines = tracing_subscriber::fmt::layer()
@@ -66,9 +67,7 @@ pub(crate) fn start(
             .with_current_span(false)
             .with_span_list(false)
             .with_writer(queue)
-            .with_filter(filter_fn(|line| {
-                line.is_event() && line.target() == access::TARGET
-            }))
+            .with_filter(filter_fn(is_answer))
     });
     let chosen = filter_fn(|of| of.is_span() && of.target() == otel::TARGET);
     let exported = telemetry.layer();
@@ -81,6 +80,11 @@ pub(crate) fn start(
         .with(answers)
         .try_init();
     Ok(end)
+}
+
+/// Tells whether it is a line of the access log. The span of a request has their target, too, and stays around other lines.
+fn is_answer(line: &Metadata<'_>) -> bool {
+    line.is_event() && line.target() == access::TARGET
 }
 
 /// Leaves out what libraries log of conversations, unless it is asked for by name.

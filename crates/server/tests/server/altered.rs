@@ -56,7 +56,10 @@ async fn nothing_goes_on_from_a_session_that_was_altered_and_nothing_is_written(
     alter(&folder).await;
     let before = kept(&folder).await;
 
-    let program = Program::start_in(folder, |_| {}).await;
+    let program = Program::start_in(folder, |command| {
+        command.env("NEURAXIS_SERVER__ACCESS_LOG", "json");
+    })
+    .await;
     let client = program.client();
     for key in [None, Some("k1")] {
         let request = client.turn("s", &hello());
