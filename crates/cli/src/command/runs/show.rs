@@ -98,6 +98,9 @@ fn head(run: &RunSummary, records: &[Arc<Record>]) -> String {
     let mut text = format!("{BOLD}run {}{BOLD:#}\n", run.run_id);
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<9}{value}\n"));
     line("session", run.session.to_string());
+    if let Some(owner) = &run.owner {
+        line("owner", one_line(owner));
+    }
     let reason = run.finish_reason.as_ref();
     let reason = reason.map(|reason| format!(" ({})", one_line(&reason.to_string())));
     let reason = reason.unwrap_or_default();
@@ -150,4 +153,21 @@ fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
 fn reply(view: &RunView) -> Option<&str> {
     let content = view.outcome().map(|outcome| outcome.content.as_str());
     content.filter(|content| !content.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::core::RunId;
+
+    use super::*;
+
+    #[test]
+    fn whose_a_run_is_stands_at_its_head_on_one_line() {
+        let id = "0199f3a1-0000-7000-8000-000000000001";
+        let mut run = RunSummary::new(RunId(id.parse().unwrap()), "s".parse().unwrap());
+        assert!(!head(&run, &[]).contains("owner"));
+        run.owner = Some("ada\n  status   done".to_owned());
+        let head = head(&run, &[]);
+        assert!(head.contains("\n  owner    ada status done\n"), "{head}");
+    }
 }
