@@ -66,8 +66,11 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
             opened = open(&shared, &mut era) => opened,
             () = stop.cancelled() => break,
         };
-        let why = match opened {
+        let (has_ended, why) = match opened {
             Ok(connection) => {
+                if failures.count > 0 {
+                    tracing::info!(server = %shared.config.name, "it is connected now");
+                }
                 era = connection.era;
                 has_stood = true;
                 let since = Instant::now();
@@ -78,7 +81,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
                 if since.elapsed() >= STABLE_AFTER {
                     failures = Failures::none();
                 }
-                why
+                (true, why)
             }
             Err(error) => {
                 let why = shared.redacted(&error.to_string());
@@ -89,14 +92,15 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
                     shared.state.send_replace(State::Off(why.into()));
                     return;
                 }
-                why
+                (false, why)
             }
         };
         failures.count += 1;
-        match failures.count {
-            1 if has_stood => shared.lost_connection(&why),
-            1 | MAX_FAILURES => shared.failed(&why),
-            _ => {}
+        match (has_ended, failures.count) {
+            // Told each time: nobody hears otherwise that what was there again is gone.
+            (true, ..MAX_FAILURES) => shared.lost_connection(&why),
+            (true, _) | (false, 1 | MAX_FAILURES) => shared.failed(&why),
+            (false, _) => {}
         }
         if failures.count >= MAX_FAILURES {
             shared.publish(&[]);

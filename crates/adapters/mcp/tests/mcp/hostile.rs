@@ -288,6 +288,16 @@ async fn a_server_of_versions_that_are_not_spoken_is_told_which_are() {
     );
 }
 
+#[tokio::test]
+async fn each_end_of_a_server_is_told_however_soon_it_follows_the_one_before() {
+    let server = ready(script("call() { exit 3; }")).await;
+    for _ in 0..2 {
+        call(&server, "shop__look", "{}").await.unwrap_err();
+        let lost = "the connection to MCP server shop was lost";
+        until("it is told", || notices(&server).starts_with(lost)).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_is_tried_less_and_less_often_though_each_try_takes_long() {
     let mut config = script("begin() { :; }");
