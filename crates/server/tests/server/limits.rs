@@ -353,8 +353,12 @@ async fn a_server_that_ran_out_of_file_descriptors_answers_again_once_there_are_
         while !(0..most).all(|number| open().contains(&number)) {
             sleep(Duration::from_millis(10)).await;
         }
+        while !program.log().contains("accept error: ") {
+            sleep(Duration::from_millis(10)).await;
+        }
     });
-    assert!(exhausted.await.is_ok(), "{:?} of {most}", open());
+    let is_exhausted = exhausted.await.is_ok();
+    assert!(is_exhausted, "{:?} of {most}: {}", open(), program.log());
     drop(idle);
     let again = crate::support::Client::new(program.url());
     assert_eq!(again.get("/healthz").send().await.unwrap().status(), 200);
