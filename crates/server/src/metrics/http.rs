@@ -11,7 +11,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::{counted, timed};
-use crate::problem::{STORE_FAILED, STORE_UNAVAILABLE, TOO_MANY_RUNS};
+use crate::problem::{
+    RUN_UNRECORDED, STORE_FAILED, STORE_UNAVAILABLE, TOO_MANY_OWN_RUNS, TOO_MANY_REQUESTS,
+    TOO_MANY_RUNS,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
@@ -67,7 +70,14 @@ impl HttpMetrics {
             ),
         };
         // What begins with the first burst has no rate by which an alert could tell of that one.
-        for kind in [&STORE_FAILED, &STORE_UNAVAILABLE, &TOO_MANY_RUNS] {
+        for kind in [
+            &STORE_FAILED,
+            &STORE_UNAVAILABLE,
+            &RUN_UNRECORDED,
+            &TOO_MANY_RUNS,
+            &TOO_MANY_OWN_RUNS,
+            &TOO_MANY_REQUESTS,
+        ] {
             let kind = kind.name;
             let _ = metrics.problems.get_or_create(&Refused { kind });
         }

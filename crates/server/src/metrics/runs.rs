@@ -67,7 +67,7 @@ impl RunMetrics {
     }
 
     pub(super) fn register(registry: &mut Registry) -> Self {
-        Self {
+        let metrics = Self {
             models: ModelMetrics::register(registry),
             at_work: counted(registry, "runs_at_work", "Runs that this process drives"),
             begun: counted(registry, "runs_begun", "Runs that began"),
@@ -80,7 +80,12 @@ impl RunMetrics {
             tool_calls: counted(registry, "tool_calls", "Tool calls that have their result"),
             tool_seconds: timed(registry, "tool_call_duration", "Time that tools took"),
             state: Mutex::default(),
+        };
+        // As for problems: an alert is to tell of the first ones, too.
+        for reason in ["failed", "deadline"] {
+            let _ = metrics.ended.get_or_create(&Ended { reason });
         }
+        metrics
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
