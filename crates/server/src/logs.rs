@@ -23,7 +23,8 @@ const VARIABLES: [&str; 2] = [OUR_VARIABLE, "RUST_LOG"];
 /// What is logged unless a variable says otherwise.
 const DEFAULT_FILTER: &str = "info";
 
-/// The library of the Model Context Protocol. Below warnings it logs what was said.
+/// The library of the Model Context Protocol. It logs what was said, and in its warnings neither which server nor which run
+/// they are about: what has to be known of those is logged where it is known.
 const PROTOCOL: &str = "rmcp";
 
 /// What a variable says about logs cannot be understood.
@@ -89,10 +90,9 @@ fn is_answer(line: &Metadata<'_>) -> bool {
 
 /// Leaves out what libraries log of conversations, unless it is asked for by name.
 fn discreet(filter: EnvFilter) -> EnvFilter {
-    let logs_more = filter.max_level_hint() > Some(LevelFilter::WARN);
     let is_asked_for = filter.to_string().contains(PROTOCOL);
-    match format!("{PROTOCOL}=warn").parse() {
-        Ok(directive) if logs_more && !is_asked_for => filter.add_directive(directive),
+    match format!("{PROTOCOL}=off").parse() {
+        Ok(directive) if !is_asked_for => filter.add_directive(directive),
         _ => filter,
     }
 }
@@ -133,10 +133,9 @@ mod tests {
     #[test]
     fn what_the_library_of_a_protocol_logs_of_conversations_has_to_be_asked_for() {
         for (asked, expected) in [
-            ("info", "rmcp=warn,info"),
-            ("debug", "rmcp=warn,debug"),
-            ("warn", "warn"),
-            ("off", "off"),
+            ("info", "rmcp=off,info"),
+            ("debug", "rmcp=off,debug"),
+            ("warn", "rmcp=off,warn"),
             ("info,rmcp=debug", "rmcp=debug,info"),
         ] {
             assert_eq!(discreet(EnvFilter::new(asked)).to_string(), expected);

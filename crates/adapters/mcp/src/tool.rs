@@ -86,12 +86,12 @@ impl McpTool {
         let mut options = PeerRequestOptions::no_options();
         options.meta = request_meta(ctx.trace.as_ref(), peer);
         let sent = peer.send_cancellable_request(request, options);
-        let handle = sent.await.map_err(|error| self.failed(&error))?;
+        let handle = sent.await.map_err(|error| self.failed(&error, ctx))?;
         let _open = self.shared.calls.open(handle.progress_token.clone(), ctx);
         let abandoned = CancelOnDrop::of(peer, handle.id.clone());
         let answer = handle.await_response().await;
         abandoned.disarm();
-        match answer.map_err(|error| self.failed(&error))? {
+        match answer.map_err(|error| self.failed(&error, ctx))? {
             ServerResult::CallToolResult(result) => Ok(Answer::Done(result)),
             ServerResult::InputRequiredResult(asks) => self.read(serde_json::to_value(asks)?),
             ServerResult::EmptyResult(_) => Ok(Answer::Done(CallToolResult::success(Vec::new()))),
@@ -147,7 +147,7 @@ impl McpTool {
     }
 
     /// Says why a call failed. What a server says of it is the model's to read.
-    fn failed(&self, error: &ServiceError) -> ToolError {
+    fn failed(&self, error: &ServiceError, ctx: &ToolContext) -> ToolError {
         let server = &self.shared.config.name;
         let why = of_service(error, &self.shared.notices.secrets);
         if is_away(error) {
@@ -158,6 +158,10 @@ impl McpTool {
             return ToolError::temporary(format!(
                 "MCP server {server} is gone ({why}): the call did not reach it. Try again later or go on without it"
             ));
+        }
+        if !matches!(error, ServiceError::McpError(_)) || is_unread(error) {
+            // What came in its place may hold what was said.
+            tracing::warn!(run = %ctx.run_id, tool = %self.spec.name, "no answer that can be read came to a call of an MCP server's tool");
         }
         // Such as a token that expired: of one tool alone, nothing else is lost.
         if is_refused(error) {

@@ -104,6 +104,9 @@ impl Driver {
             };
             drop(held);
             let took = started.elapsed();
+            if outcome.failure == Some(ToolFailure::Timeout) {
+                tracing::warn!(run = %journal.run_id, tool = %run.name, "a tool took too long, and its call was stopped");
+            }
             // Nobody reads what becomes of a call that was stopped.
             let hooked = hooked.filter(|_| outcome.failure != Some(ToolFailure::Cancelled));
             let outcome = match hooked {
