@@ -41,7 +41,7 @@ impl SharedHealth {
         }
     }
 
-    /// Takes note of a failure; returns why the role is degraded if it is from now on.
+    /// Takes note of a failure; returns why the role is degraded if it is from now on, which the log says, too.
     pub(crate) fn failed(
         &self,
         policy: &Policy,
@@ -91,13 +91,22 @@ impl SharedHealth {
         policy.observe(&mut health, role, outcome, now);
         self.is_troubled
             .store(*health != Health::default(), Ordering::Relaxed);
-        let after = until(&health)?;
+        let after = until(&health);
+        drop(health);
+        let Some(after) = after else {
+            if before.is_some() {
+                tracing::info!(%role, "the role serves again");
+            }
+            return None;
+        };
         let is_new = before.is_none_or(|before| before.until != after.until);
         is_new.then(|| {
             let DegradedRole { until, reason, .. } = after;
             // How long, and not until when: nobody knows here which time zone the reader is in.
             let seconds = until.duration_since(now).as_secs();
-            format!("role {role} is degraded for {seconds} s: {reason}")
+            let why = format!("role {role} is degraded for {seconds} s: {reason}");
+            tracing::warn!("{why}");
+            why
         })
     }
 
