@@ -1,6 +1,6 @@
 //! Sends spans and metrics in batches over OTLP, on threads of the SDK's, and counts what became of them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -33,6 +33,9 @@ const QUEUE_SIZE: &str = "OTEL_BSP_MAX_QUEUE_SIZE";
 /// What is said of what an endpoint was given and said nothing of.
 const NO_ANSWER: &str = "the endpoint did not answer in time";
 
+/// What is said of what came to its end after the place was closed.
+const TOO_LATE: &str = "the program ended before they were sent";
+
 /// How much of what was handed over was delivered so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Delivery {
@@ -50,6 +53,7 @@ pub(crate) struct SpanSender {
     processor: Arc<BatchSpanProcessor>,
     tally: Arc<Tally>,
     max_waiting: u64,
+    is_closed: AtomicBool,
 }
 
 /// How many spans or batches of metrics there were, and what became of them.
@@ -61,24 +65,58 @@ pub(crate) struct Tally {
     taken: AtomicU64,
     /// Those that were not delivered.
     failed: AtomicU64,
-    /// Spans that were not handed over, because too many waited.
+    /// Spans that were not handed over, because too many waited or nothing is sent any more.
     full: AtomicU64,
     /// Bytes of texts in the spans that wait.
     bytes: AtomicU64,
     error: Mutex<Option<String>>,
+    /// Whether the last batch was not delivered.
+    is_failing: AtomicBool,
+}
+
+/// What the log is told of a place: once, and not again for each batch that fares alike.
+#[derive(Debug, PartialEq, Eq)]
+enum News {
+    /// What went wrong, without secrets.
+    Failed(String),
+    /// Batches are delivered again.
+    Works,
+}
+
+impl News {
+    fn log(self, what: &str, place: &str) {
+        match self {
+            Self::Failed(error) => tracing::warn!(place, error, "{what} were not delivered"),
+            Self::Works => tracing::info!(place, "{what} are delivered again"),
+        }
+    }
 }
 
 impl Tally {
-    /// Notes what became of so many, and returns what went wrong, without secrets.
-    fn sent(&self, count: u64, sent: &OTelSdkResult, redact: &Redact) -> Option<String> {
+    /// Notes what became of so many, and returns what is new about that.
+    fn sent(&self, count: u64, sent: &OTelSdkResult, redact: &Redact) -> Option<News> {
         let error = sent.as_ref().err();
         let error = error.map(|error| redact.text(&error.to_string()).into_owned());
-        if error.is_some() {
-            self.failed.fetch_add(count, Ordering::Relaxed);
-            *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error.clone();
-        }
+        let was_failing = self.is_failing.swap(error.is_some(), Ordering::Relaxed);
+        let news = match error {
+            Some(error) => {
+                self.failed.fetch_add(count, Ordering::Relaxed);
+                let mut last = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_known = was_failing && last.as_ref() == Some(&error);
+                *last = Some(error.clone());
+                (!is_known).then_some(News::Failed(error))
+            }
+            None => was_failing.then_some(News::Works),
+        };
         self.taken.fetch_add(count, Ordering::Relaxed);
-        error
+        news
+    }
+
+    /// Notes one that comes after the end.
+    fn late(&self) {
+        self.full.fetch_add(1, Ordering::Relaxed);
+        let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        error.get_or_insert_with(|| TOO_LATE.to_owned());
     }
 
     /// Returns how many were delivered so far and how many were not.
@@ -113,6 +151,7 @@ impl SpanSender {
             inner: span_exporter(config, RetryPolicy::default())?,
             tally: Arc::clone(&tally),
             redact: config.redact.clone(),
+            place: place(config),
         };
         let mut processor = BatchSpanProcessor::builder(exporter).build();
         processor.set_resource(resource);
@@ -122,12 +161,17 @@ impl SpanSender {
             processor: Arc::new(processor),
             tally,
             max_waiting: max_waiting.unwrap_or(MAX_WAITING).max(1),
+            is_closed: AtomicBool::new(false),
         })
     }
 
     /// Hands a span over. Never waits: with too many before it, it is dropped and counted.
     pub(crate) fn send(&self, span: SpanData) {
         let tally = &self.tally;
+        if self.is_closed.load(Ordering::Relaxed) {
+            tally.late();
+            return;
+        }
         let handed = tally.handed.load(Ordering::Relaxed);
         let waiting = handed.saturating_sub(tally.taken.load(Ordering::Relaxed));
         let bytes = size(&span);
@@ -148,6 +192,7 @@ impl SpanSender {
 
     /// Sends what waits, within a time, and nothing after that. What is left then counts as dropped. Blocks its thread.
     pub(crate) fn close(&self, within: Duration) -> Delivery {
+        self.is_closed.store(true, Ordering::Relaxed);
         let processor = Arc::clone(&self.processor);
         // What went wrong was noted where it did.
         in_time(within, move || {
@@ -163,14 +208,15 @@ struct Counted {
     inner: SpanExporter,
     tally: Arc<Tally>,
     redact: Redact,
+    place: String,
 }
 
 impl Counted {
     async fn send(&self, spans: Vec<SpanData>) -> OTelSdkResult {
         let count = u64::try_from(spans.len()).unwrap_or(u64::MAX);
         let sent = sdk::SpanExporter::export(&self.inner, spans).await;
-        if let Some(error) = self.tally.sent(count, &sent, &self.redact) {
-            tracing::warn!(spans = count, error, "spans were not delivered");
+        if let Some(news) = self.tally.sent(count, &sent, &self.redact) {
+            news.log("spans", &self.place);
         }
         sent
     }
@@ -222,16 +268,20 @@ pub(crate) struct CountedMetrics {
     inner: MetricExporter,
     tally: Arc<Tally>,
     redact: Redact,
+    place: String,
 }
 
 impl CountedMetrics {
     /// Makes an exporter, and what tells of its batches.
     pub(crate) fn new(config: &OtlpConfig) -> Result<(Self, Arc<Tally>), StartError> {
         let tally = Arc::new(Tally::default());
+        let mut own = config.clone();
+        own.traces = false;
         let exporter = Self {
             inner: metric_exporter(config, RetryPolicy::default())?,
             tally: Arc::clone(&tally),
             redact: config.redact.clone(),
+            place: place(&own),
         };
         Ok((exporter, tally))
     }
@@ -241,8 +291,8 @@ impl PushMetricExporter for CountedMetrics {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
         self.tally.handed.fetch_add(1, Ordering::Relaxed);
         let sent = self.inner.export(metrics).await;
-        if let Some(error) = self.tally.sent(1, &sent, &self.redact) {
-            tracing::warn!(error, "metrics were not delivered");
+        if let Some(news) = self.tally.sent(1, &sent, &self.redact) {
+            news.log("metrics", &self.place);
         }
         sent
     }
@@ -258,6 +308,11 @@ impl PushMetricExporter for CountedMetrics {
     fn temporality(&self) -> Temporality {
         self.inner.temporality()
     }
+}
+
+/// Returns where spans go, or metrics where no spans are sent, without what may be secret.
+fn place(config: &OtlpConfig) -> String {
+    config.shown_endpoint(|name| std::env::var(name).ok())
 }
 
 /// Does something on a thread of its own, and waits for it no longer than that: what the SDK has no time limit for goes on alone
@@ -286,6 +341,7 @@ mod tests {
     use futures_util::FutureExt as _;
     use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status};
     use opentelemetry::{InstrumentationScope, KeyValue};
+    use opentelemetry_sdk::error::OTelSdkError;
     use opentelemetry_sdk::trace::{SpanEvents, SpanLinks};
 
     use super::*;
@@ -351,6 +407,7 @@ mod tests {
             inner: span_exporter(&config, RetryPolicy::disabled()).unwrap(),
             tally: Arc::default(),
             redact: Redact::default(),
+            place: place(&config),
         };
         // A client over HTTP blocks, so that its answer is there at once.
         let export = |sizes: &[usize]| {
@@ -366,5 +423,37 @@ mod tests {
         };
         assert_eq!(export(&[1, 1, 1, 1, 1]), (true, 5, 0));
         assert_eq!(export(&[1, 5, 1]), (false, 8, 1), "one is too large");
+    }
+
+    #[test]
+    fn the_log_is_told_what_is_wrong_and_that_it_works_again_and_not_each_time() {
+        let (tally, redact) = (Tally::default(), Redact::default());
+        let failed =
+            |why: &str| -> OTelSdkResult { Err(OTelSdkError::InternalFailure(why.to_owned())) };
+        let batches = [
+            failed("gone"),
+            failed("gone"),
+            failed("full"),
+            Ok(()),
+            Ok(()),
+        ];
+        let told = batches.map(|sent| tally.sent(1, &sent, &redact));
+        let failure = |why: &str| Some(News::Failed(format!("Operation failed: {why}")));
+        let works = Some(News::Works);
+        assert_eq!(told, [failure("gone"), None, failure("full"), works, None]);
+    }
+
+    #[test]
+    fn a_span_that_ends_after_the_end_is_lost_and_no_fault_of_the_endpoint() {
+        let config = OtlpConfig {
+            endpoint: Some(collector().parse().unwrap()),
+            ..OtlpConfig::default()
+        };
+        let sender = SpanSender::new(&config, &Resource::builder_empty().build()).unwrap();
+        assert_eq!(sender.close(Duration::from_secs(5)), Delivery::default());
+        sender.send(span(0));
+        let delivery = sender.delivery();
+        assert_eq!(delivery.dropped, 1);
+        assert_eq!(delivery.error.as_deref(), Some(TOO_LATE));
     }
 }
