@@ -162,17 +162,28 @@ impl Health {
 }
 
 impl Policy {
-    /// Takes note of how a call that `role` served ended.
+    /// Takes note of how a call that `role` served ended, and how long it took.
     ///
-    /// So many failures in a row within some time degrade a role. A failed probe degrades it again, for twice as long; a
+    /// So many failures in a row within some time degrade a role; the time that the calls take themselves, which may be far
+    /// more, does not count. A failed probe degrades it again, for twice as long; a
     /// reply makes it healthy at once.
-    pub fn observe(&self, health: &mut Health, role: &Role, outcome: CallOutcome, now: Timestamp) {
+    pub fn observe(
+        &self,
+        health: &mut Health,
+        role: &Role,
+        outcome: CallOutcome,
+        took: Duration,
+        now: Timestamp,
+    ) {
         if outcome == CallOutcome::Served {
             health.roles.remove(role);
             return;
         }
         let rules = &self.health;
-        let state = health.roles.entry(role.clone()).or_insert(RoleHealth {
+        let known = health.roles.entry(role.clone());
+        let known =
+            known.and_modify(|state| state.first_failure = after(state.first_failure, took));
+        let state = known.or_insert(RoleHealth {
             failures: 0,
             first_failure: now,
             last: outcome,

@@ -18,6 +18,7 @@ mod model_call;
 mod model_hooks;
 mod next_input;
 mod serving;
+mod silent_calls;
 mod tool_call;
 mod under_way;
 mod vet;
@@ -49,6 +50,7 @@ use interrupts::Interrupts;
 use journal::Journal;
 use loading::Loading;
 pub(crate) use model_call::stands;
+use silent_calls::Asked;
 use under_way::UnderWay;
 
 /// How many inputs from outside may wait for a run to take them.
@@ -92,6 +94,8 @@ pub(crate) struct Driver {
     posted: Vec<InputId>,
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
+    /// The attempts of model calls among them.
+    asked: Vec<Arc<Asked>>,
     /// The calls that wait for their models to be loaded.
     loading: Loading,
     /// The sentences that say why its calls may run, so that none is written twice.
@@ -329,6 +333,7 @@ impl Driver {
     }
 
     fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
+        self.asked.retain(|asked| asked.effect_id != call);
         let place = self.running.iter().position(|(id, _)| *id == call)?;
         Some(self.running.swap_remove(place).1)
     }

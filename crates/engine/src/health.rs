@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use neuraxis_brainstem::{CallOutcome, DegradedRole, Health, Policy, Serving};
 use neuraxis_core::jiff::Timestamp;
@@ -37,16 +38,23 @@ impl SharedHealth {
     /// Takes note of a reply.
     pub(crate) fn replied(&self, policy: &Policy, role: &Role, clock: &dyn Clock) {
         if self.is_troubled.load(Ordering::Relaxed) {
-            self.observe(policy, role, CallOutcome::Served, clock.now());
+            self.observe(
+                policy,
+                role,
+                CallOutcome::Served,
+                Duration::ZERO,
+                clock.now(),
+            );
         }
     }
 
-    /// Takes note of a failure; returns why the role is degraded if it is from now on, which the log says, too.
+    /// Takes note of a failure after so much time; returns why the role is degraded if it is from now on, which the log says, too.
     pub(crate) fn failed(
         &self,
         policy: &Policy,
         role: &Role,
         error: &LlmErrorKind,
+        took: Duration,
         clock: &dyn Clock,
     ) -> Option<String> {
         // That a call was stopped, or nobody is there to make it, says nothing about a model.
@@ -58,7 +66,7 @@ impl SharedHealth {
                 self.replied(policy, role, clock);
                 None
             }
-            outcome => self.observe(policy, role, outcome, clock.now()),
+            outcome => self.observe(policy, role, outcome, took, clock.now()),
         }
     }
 
@@ -83,12 +91,13 @@ impl SharedHealth {
         policy: &Policy,
         role: &Role,
         outcome: CallOutcome,
+        took: Duration,
         now: Timestamp,
     ) -> Option<String> {
         let mut health = self.lock();
         let until = |health: &Health| health.degraded().find(|it| it.role == *role);
         let before = until(&health);
-        policy.observe(&mut health, role, outcome, now);
+        policy.observe(&mut health, role, outcome, took, now);
         self.is_troubled
             .store(*health != Health::default(), Ordering::Relaxed);
         let after = until(&health);

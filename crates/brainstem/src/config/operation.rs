@@ -39,7 +39,7 @@ section! {
     pub struct HealthConfig {
         /// How many timeouts, server errors or broken connections within `window` degrade a role; 3 if left out.
         pub failures: Option<u32>,
-        /// How far apart they may be; `"2m"` if left out.
+        /// How far apart they may be, not counting what the calls take themselves; `"2m"` if left out.
         #[serde(with = "neuraxis_core::duration_text::optional")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub window: Option<Duration>,

@@ -37,9 +37,13 @@ impl World {
     }
 
     fn observe(&mut self, outcome: CallOutcome) {
-        let now = self.now();
+        self.observe_after(Duration::ZERO, outcome);
+    }
+
+    fn observe_after(&mut self, took: Duration, outcome: CallOutcome) {
+        let (now, role) = (self.now(), &Role::REASONING);
         self.policy
-            .observe(&mut self.health, &Role::REASONING, outcome, now);
+            .observe(&mut self.health, role, outcome, took, now);
     }
 
     fn serving(&mut self) -> Serving {
@@ -59,8 +63,10 @@ fn who_serves_and_for_how_long_is_told_in_whole_seconds() {
     let now = Timestamp::from_nanosecond(1_532_086_404).unwrap();
     for _ in 0..3 {
         let outcome = CallOutcome::TimedOut;
-        let role = &Role::REASONING;
-        world.policy.observe(&mut world.health, role, outcome, now);
+        let (role, took) = (&Role::REASONING, Duration::ZERO);
+        world
+            .policy
+            .observe(&mut world.health, role, outcome, took, now);
     }
     let told = world.serving().reason.unwrap();
     assert!(told.ends_with(" in 31 s."), "{told}");
@@ -133,14 +139,26 @@ fn failures_far_apart_and_late_news_of_old_calls_count_for_nothing() {
 }
 
 #[test]
+fn failures_of_calls_that_take_long_are_not_far_apart() {
+    let mut world = World::new();
+    for _ in 0..3 {
+        assert_eq!(world.degraded(), 0);
+        world.seconds += 181;
+        world.observe_after(Duration::from_secs(180), CallOutcome::TimedOut);
+    }
+    assert_eq!(world.degraded(), 1);
+}
+
+#[test]
 fn where_all_fail_the_wanted_one_serves() {
     let mut world = World::new();
     let now = world.now();
     for role in [Role::ROUTER, Role::CODING, Role::REASONING] {
         for _ in 0..3 {
+            let (failed, took) = (CallOutcome::Failed, Duration::ZERO);
             world
                 .policy
-                .observe(&mut world.health, &role, CallOutcome::Failed, now);
+                .observe(&mut world.health, &role, failed, took, now);
         }
     }
     let serving = world.serving();

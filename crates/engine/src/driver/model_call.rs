@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::driver::loading::Wait;
 use crate::driver::model_hooks::{AttemptHooks, show_what_counts};
 use crate::driver::serving::{Fallback, Probe, Served};
+use crate::driver::silent_calls::Asked;
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
@@ -73,6 +74,9 @@ impl Driver {
         ctx.request = self.scope.request.clone();
         self.running
             .push((call.effect_id, ctx.cancellation.clone()));
+        let asked = Asked::new(call.effect_id, call.attempt, served_by.clone());
+        let asked = Arc::new(asked);
+        self.asked.push(Arc::clone(&asked));
         let hooks = self.attempt_hooks(&call, client.as_ref());
         let may_stream = hooks.as_deref().is_none_or(AttemptHooks::let_text_stream);
         let reads_along = call.audience == Audience::Person
@@ -97,11 +101,11 @@ impl Driver {
                 downgraded.left_out = fitted.left_out;
             }
             let started = Instant::now();
+            asked.begin(started, downgraded.as_deref());
             let (result, first_delta) = {
                 let fitted = fitted.as_deref().map(|fitted| &fitted.request);
                 let request = fitted.unwrap_or(&call.request);
-                let attempt =
-                    attempted(client.as_ref(), call.attempt, request, &ctx, live.as_ref());
+                let attempt = attempted(client.as_ref(), request, &ctx, live.as_ref(), &asked);
                 match hooks {
                     // Boxed, so that calls nobody looks at keep no room for it.
                     Some(hooks) => Box::pin(hooks.around(&ctx.cancellation, attempt)).await,
@@ -229,7 +233,7 @@ impl Driver {
             }
             Err(error) => error,
         };
-        let degraded = health.failed(&engine.policy, &served_by, &error.kind, clock);
+        let degraded = health.failed(&engine.policy, &served_by, &error.kind, duration, clock);
         drop(probe);
         let model = engine.model(&served_by, None);
         let model = model.map(|(_, client)| Box::new(client.info().model));
@@ -316,39 +320,41 @@ fn label_of(cost: Option<Cost>) -> CountLabel {
 /// Makes an attempt, whose deltas are shown where somebody reads along.
 async fn attempted(
     client: &dyn LlmClient,
-    attempt: Attempt,
     request: &ModelRequest,
     ctx: &CallContext,
     live: Option<&(Arc<Feed>, Arc<CallBuffer>)>,
+    asked: &Asked,
 ) -> (Result<Reply, LlmError>, Option<Duration>) {
-    match live {
+    let attempted = match live {
         // Boxed, so that calls nobody reads along with keep no room for it.
-        Some((feed, buffer)) => {
-            Box::pin(streamed(client, attempt, request, ctx, feed, buffer)).await
-        }
+        Some((feed, buffer)) => Box::pin(streamed(client, request, ctx, feed, buffer, asked)).await,
         None => {
             let reply = answered(async { client.respond(request, ctx).await });
             (reply.await.unwrap_or_else(|| Err(crashed())), None)
         }
-    }
+    };
+    // Hooks look at it next.
+    asked.note_words();
+    attempted
 }
 
 /// Makes an attempt whose deltas are shown as they come.
 async fn streamed(
     client: &dyn LlmClient,
-    attempt: Attempt,
     request: &ModelRequest,
     ctx: &CallContext,
     feed: &Feed,
     buffer: &CallBuffer,
+    asked: &Asked,
 ) -> (Result<Reply, LlmError>, Option<Duration>) {
-    let started = Instant::now();
+    let (started, attempt) = (Instant::now(), ctx.attempt);
     let mut first_delta = None;
     let assembled = async {
         let mut stream = client.stream_respond(request, ctx).await?;
         let mut assembler = ReplyAssembler::default();
         let mut take = |delta: Result<ReplyDelta, LlmError>| {
             first_delta.get_or_insert_with(|| started.elapsed());
+            asked.note_words();
             let delta = delta?;
             show(buffer, attempt, &delta);
             // The text stands once, in front of the listeners.

@@ -74,6 +74,9 @@ impl Driver {
             self.journal.renew().await?;
             self.read_inbox().await;
         }
+        if limit.is_some_and(|limit| Instant::now() >= limit) {
+            return Ok(self.limit_is_due());
+        }
         Ok(Input::TimePassed)
     }
 

@@ -133,16 +133,15 @@ fn unanswered(records: &[Arc<Record>]) -> Option<&RunStarted> {
 /// taken back.
 pub(super) const SILENCE: &str = "No model came to the end of a reply in that time: check that its server is neither stuck nor overloaded, or allow a longer deadline (modes.MODE.deadline).";
 
-/// Tells whether the root agent asked models and got neither a reply nor an error.
+/// Tells whether the root agent asked models and got neither a reply nor an error, but that nothing came in time.
 pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
     let mut of_root = records
         .iter()
         .filter(|record| record.agent == AgentId::ROOT);
-    !of_root.any(|record| {
-        matches!(
-            record.body,
-            RecordBody::LlmCall(_) | RecordBody::LlmFailed(_)
-        )
+    !of_root.any(|record| match &record.body {
+        RecordBody::LlmCall(_) => true,
+        RecordBody::LlmFailed(failed) => failed.error.kind != LlmErrorKind::Timeout,
+        _ => false,
     })
 }
 

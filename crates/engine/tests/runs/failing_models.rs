@@ -151,6 +151,58 @@ async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_model_that_hangs_until_the_time_is_up_degrades_its_role_like_one_that_times_out() {
+    let hanging = ScriptedModel::always(Script::hanging());
+    let orchestrator = builder(hanging)
+        .model(Role::ROUTER, answering("by the router"))
+        .policy(policy("modes.exploratory.deadline = '5s'"))
+        .build()
+        .unwrap();
+    for _ in 0..3 {
+        assert!(orchestrator.degraded_roles().is_empty());
+        let heard = hear(&orchestrator, request("first")).await;
+        heard.assert_valid(RunStatus::Done);
+        let result = &heard.result;
+        assert_eq!(result.finish_reason, Some(FinishReason::Deadline));
+        assert!(result.reply.contains("No model came"), "{}", result.reply);
+        let failed = |kind: &&&str| **kind == "llm_failed";
+        assert_eq!(heard.kinds().iter().filter(failed).count(), 1);
+    }
+    let degraded = orchestrator.degraded_roles();
+    assert_eq!(
+        degraded[0].reason,
+        "its model did not answer in time 3 times"
+    );
+    let next = hear(&orchestrator, request("next")).await;
+    assert_eq!(next.result.reply, "by the router");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_not_blamed_for_time_that_tools_took_nor_where_it_began_to_answer() {
+    let late = ScriptedModel::new()
+        .then(reply::calls([("slow", "{}")]))
+        .then(Script::hanging());
+    let begun = Script::from(reply::text("So far so good.")).split(2);
+    let begun = ScriptedModel::always(begun.hang_at(1));
+    for model in [late, begun] {
+        let slow = Act::value("1").after(Duration::from_secs(6));
+        let slow = ScriptedTool::always(spec("slow").read_only(), slow);
+        let orchestrator = builder(model)
+            .policy(policy(
+                "health.failures = 1\nmodes.exploratory.deadline = '10s'",
+            ))
+            .tool(Arc::new(slow))
+            .build()
+            .unwrap();
+        let heard = hear(&orchestrator, request("first")).await;
+        let reason = heard.result.finish_reason.clone();
+        assert_eq!(reason, Some(FinishReason::Deadline));
+        assert!(!heard.kinds().contains(&"llm_failed"));
+        assert!(orchestrator.degraded_roles().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn once_its_time_is_over_a_single_call_tries_a_degraded_role_again() {
     let clock = Arc::new(VirtualClock::new());
     let model = ScriptedModel::new();

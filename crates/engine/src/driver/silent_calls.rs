@@ -1,0 +1,118 @@
+//! Tells of model calls that a limit on time stops before their models said anything: a call that is only stopped says nothing
+//! of its model, and one that hangs would be asked for ever.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use neuraxis_core::{
+    Attempt, CountLabel, Effect, EffectId, Input, LlmError, LlmErrorKind, ModelFailed, NextAttempt,
+    Role, RoleDowngraded,
+};
+use tokio::time::Instant;
+
+use crate::driver::Driver;
+
+/// What a model has at least before its silence counts: who has little time left asks it in vain, and it is not to blame.
+const MIN_SILENCE: Duration = Duration::from_secs(3);
+
+/// An attempt of a model call that is under way.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) effect_id: EffectId,
+    attempt: Attempt,
+    served_by: Role,
+    /// Since when its model is asked, and whether that stands in for another.
+    since: OnceLock<(Instant, Option<Box<RoleDowngraded>>)>,
+    has_spoken: AtomicBool,
+}
+
+impl Asked {
+    pub(super) const fn new(effect_id: EffectId, attempt: Attempt, served_by: Role) -> Self {
+        Self {
+            effect_id,
+            attempt,
+            served_by,
+            since: OnceLock::new(),
+            has_spoken: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that its model is asked now.
+    pub(super) fn begin(&self, now: Instant, downgraded: Option<&RoleDowngraded>) {
+        self.since
+            .get_or_init(|| (now, downgraded.cloned().map(Box::new)));
+    }
+
+    /// Notes that something came, be it an error.
+    pub(super) fn note_words(&self) {
+        self.has_spoken.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns for how long its model has said nothing, where it is asked and has said nothing at all.
+    fn silence(&self) -> Option<Duration> {
+        let (since, _) = self.since.get()?;
+        let is_silent = !self.has_spoken.load(Ordering::Relaxed);
+        is_silent.then(|| since.elapsed())
+    }
+}
+
+impl Driver {
+    /// Lets time pass for a run of which a limit is due. The calls that this stops of models that said nothing are told first,
+    /// as ones that timed out.
+    pub(super) fn limit_is_due(&mut self) -> Input {
+        for asked in self.stopped_in_silence() {
+            let failed = self.timed_out(&asked);
+            self.ready.push_back(failed);
+        }
+        self.ready.push_back(Input::TimePassed);
+        self.ready.pop_front().unwrap_or(Input::TimePassed)
+    }
+
+    /// Returns the calls that the limit stops whose models had most of the run's time and said nothing. Where others, such as
+    /// tools, took it, a model is not to blame.
+    fn stopped_in_silence(&self) -> Vec<Arc<Asked>> {
+        let least = MIN_SILENCE.max(self.active.elapsed() / 2);
+        let is_silent = |asked: &&Arc<Asked>| asked.silence() >= Some(least);
+        let mut silent: Vec<_> = self.asked.iter().filter(is_silent).cloned().collect();
+        if silent.is_empty() {
+            return silent;
+        }
+        // What will be stopped is for the machine to say: a copy of it is asked.
+        let step = self.tree.clone().advance(self.stamp(), Input::TimePassed);
+        let effects = step.map(|step| step.effects).unwrap_or_default();
+        silent.retain(|asked| {
+            effects.iter().any(|effect| {
+                matches!(effect, Effect::CancelModel(stopped) if stopped.effect_id == asked.effect_id)
+            })
+        });
+        silent
+    }
+
+    fn timed_out(&self, asked: &Asked) -> Input {
+        let engine = &self.engine;
+        let (role, clock) = (&asked.served_by, engine.clock.as_ref());
+        let duration = asked.silence().unwrap_or_default();
+        let message = "the time of the run was up before anything came";
+        let error = LlmError::new(LlmErrorKind::Timeout, message);
+        let degraded = engine
+            .health
+            .failed(&engine.policy, role, &error.kind, duration, clock);
+        tracing::warn!(run = %self.scope.run_id, %role, attempt = asked.attempt.0, %error, "a model call failed");
+        let model = engine.model(role, None);
+        Input::ModelFailed(ModelFailed {
+            effect_id: asked.effect_id,
+            attempt: asked.attempt,
+            error,
+            // It is the limit that ends the call, and not this.
+            next: NextAttempt::Follows,
+            served_by: role.clone(),
+            downgraded: asked.since.get().and_then(|(_, it)| it.clone()),
+            degraded,
+            cost: None,
+            cost_label: CountLabel::Measured,
+            model: model.map(|(_, client)| Box::new(client.info().model)),
+            duration,
+        })
+    }
+}
