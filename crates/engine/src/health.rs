@@ -57,8 +57,15 @@ impl SharedHealth {
         took: Duration,
         clock: &dyn Clock,
     ) -> Option<String> {
-        // That a call was stopped, or nobody is there to make it, says nothing about a model.
-        if matches!(error, LlmErrorKind::Cancelled | LlmErrorKind::ModelNotFound) {
+        // That a call was stopped, or nobody is there to make it, says nothing about a model. Nor does a limit on rates, or a
+        // reply that is none: it may be a proxy's page as well as what the model made of one request.
+        if matches!(
+            error,
+            LlmErrorKind::Cancelled
+                | LlmErrorKind::ModelNotFound
+                | LlmErrorKind::RateLimited { .. }
+                | LlmErrorKind::InvalidResponse
+        ) {
             return None;
         }
         match CallOutcome::of(error) {

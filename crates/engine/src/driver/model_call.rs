@@ -22,6 +22,9 @@ use crate::driver::{Driver, answered};
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::request::Delivery;
 
+/// The longest wait that a server may ask for while another role may serve.
+const MAX_WAIT_BEFORE_FALLBACK: Duration = Duration::from_secs(5);
+
 /// How many deltas that came together are taken together.
 const MAX_DELTAS_AT_ONCE: usize = 256;
 
@@ -44,7 +47,7 @@ pub(super) struct ModelAttempt {
 enum Following {
     /// Another one, by whom and after which delay.
     Attempt(Option<Box<Fallback>>, Duration),
-    /// A pause for a model that is being loaded, and then another one.
+    /// A pause for a model that cannot serve yet, and then another one.
     Pause(Option<Box<Fallback>>),
     /// The failure is that of the call.
     Nothing,
@@ -285,16 +288,27 @@ impl Driver {
             return Following::Nothing;
         }
         let attempts = Fallback::attempts(fallback.as_deref(), call.attempt);
-        if let Some(delay) = self.engine.retry.delay(error, attempts) {
+        let delay = self.engine.retry.delay(error, attempts);
+        let is_long = error.retry_after() > Some(MAX_WAIT_BEFORE_FALLBACK);
+        if let Some(delay) = delay.filter(|_| !is_long) {
             return Following::Attempt(fallback, delay);
         }
         let waits = matches!(wait, Wait::Begins);
         if fallback.is_none()
             && let Some(other) = self.fallback(served_by, call.attempt, error)
         {
-            // Another model that is there answers sooner than one that is being loaded.
-            let other = if waits { other.for_a_while() } else { other };
+            // Another model that is there answers sooner than one that has to be waited for. What cannot be read the loop
+            // asks the first for in another way, if this one fails.
+            let comes_back =
+                waits || delay.is_some() || error.kind == LlmErrorKind::InvalidResponse;
+            let other = match comes_back {
+                true => other.for_a_while(),
+                false => other,
+            };
             return Following::Attempt(Some(other), Duration::ZERO);
+        }
+        if let Some(delay) = delay {
+            return Following::Attempt(fallback, delay);
         }
         if waits {
             return Following::Pause(fallback);

@@ -48,8 +48,9 @@ pub(super) struct Fallback {
 enum Term {
     /// For good.
     Lasting,
-    /// While the model of the role that the call is for is being loaded: if this one fails, that one is waited for.
-    Loading,
+    /// Until it fails: then the role that the call is for is asked again, whose model was being loaded, was to be asked later, or
+    /// gave what could not be read.
+    Meanwhile,
     /// Over: it failed, and the call was given back. No other takes it over any more.
     Over,
 }
@@ -84,15 +85,15 @@ impl Fallback {
         self.said_context
     }
 
-    /// Has the call only while the model of the role that it is for is being loaded.
+    /// Has the call until it fails.
     pub(super) fn for_a_while(mut self: Box<Self>) -> Box<Self> {
-        self.term = Term::Loading;
+        self.term = Term::Meanwhile;
         self
     }
 
-    /// Gives the call back after its own attempts failed, if the model of the role that it is for was being loaded.
+    /// Gives the call back after its own attempts failed, if it has it only until then.
     pub(super) fn given_back(mut self: Box<Self>, number: Attempt) -> Option<Box<Self>> {
-        if self.term != Term::Loading {
+        if self.term != Term::Meanwhile {
             return None;
         }
         self.term = Term::Over;
@@ -152,8 +153,13 @@ impl Driver {
         number: Attempt,
         error: &LlmError,
     ) -> Option<Box<Fallback>> {
-        let is_loading = error.kind == LlmErrorKind::Loading;
-        if CallOutcome::of(&error.kind) != CallOutcome::Failed && !is_loading {
+        let may_be_its_own = matches!(
+            error.kind,
+            LlmErrorKind::Loading
+                | LlmErrorKind::RateLimited { .. }
+                | LlmErrorKind::InvalidResponse
+        );
+        if CallOutcome::of(&error.kind) != CallOutcome::Failed && !may_be_its_own {
             return None;
         }
         let models = &self.engine.models;

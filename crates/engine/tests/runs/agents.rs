@@ -403,7 +403,7 @@ async fn a_call_of_a_cancelled_agent_that_fails_later_is_not_made_again() {
 #[tokio::test(start_paused = true)]
 async fn a_call_of_a_cancelled_agent_that_waits_to_be_made_again_is_not() {
     let limited = LlmErrorKind::RateLimited {
-        retry_after: Some(Duration::from_secs(20)),
+        retry_after: Some(Duration::from_secs(4)),
     };
     let limited = Arc::new(ScriptedModel::always(LlmError::new(limited, "slow down")));
     let answer = Script::from(reply::text("All read.")).after(Duration::from_secs(60));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, Role, RunStatus};
 use neuraxis_engine::{
-    Event, OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType, UserRequest,
+    OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType, UserRequest,
 };
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use tokio::time::Instant;
@@ -16,24 +16,24 @@ use crate::support::{Heard, builder, hear, policy, request};
 /// Meant for whoever runs this, not for the user.
 const SAID_BY_PROVIDER: &str = "as the test wants it";
 
-fn error(kind: LlmErrorKind) -> LlmError {
+pub(crate) fn error(kind: LlmErrorKind) -> LlmError {
     LlmError::new(kind, SAID_BY_PROVIDER)
 }
 
-fn failing(kind: LlmErrorKind) -> ScriptedModel {
+pub(crate) fn failing(kind: LlmErrorKind) -> ScriptedModel {
     ScriptedModel::always(error(kind))
 }
 
-fn answering(text: &str) -> Arc<ScriptedModel> {
+pub(crate) fn answering(text: &str) -> Arc<ScriptedModel> {
     Arc::new(ScriptedModel::always(reply::text(text)))
 }
 
-async fn heard(builder: OrchestratorBuilder) -> Heard {
+pub(crate) async fn heard(builder: OrchestratorBuilder) -> Heard {
     hear(&builder.build().unwrap(), request("first")).await
 }
 
 /// Returns the warnings, each with its error.
-fn warnings(result: &OrchestratorResult) -> Vec<(String, String)> {
+pub(crate) fn warnings(result: &OrchestratorResult) -> Vec<(String, String)> {
     let warnings = result
         .steps
         .iter()
@@ -290,6 +290,68 @@ async fn what_a_server_cannot_do_another_role_does_after_a_few_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_rate_limit_or_no_reply_keeps_a_role_from_another_one_does() {
+    let limited = |seconds: Option<u64>| LlmErrorKind::RateLimited {
+        retry_after: seconds.map(Duration::from_secs),
+    };
+    for (kind, attempts, at_most) in [
+        (limited(None), 3, 5),
+        (limited(Some(2)), 3, 5),
+        (limited(Some(60)), 1, 0),
+        (limited(Some(3_600)), 1, 0),
+        (LlmErrorKind::InvalidResponse, 1, 0),
+    ] {
+        let started = Instant::now();
+        let orchestrator = builder(failing(kind.clone()))
+            .model(Role::ROUTER, answering("fine"))
+            .policy(policy("health.failures = 1"))
+            .build()
+            .unwrap();
+        let heard = hear(&orchestrator, request("first")).await;
+        heard.assert_valid(RunStatus::Done);
+        assert_eq!(heard.result.reply, "fine", "{kind:?}");
+        let failed = |kind: &&&str| **kind == "llm_failed";
+        assert_eq!(heard.kinds().iter().filter(failed).count(), attempts);
+        assert!(started.elapsed().as_secs() <= at_most, "{kind:?}");
+        assert!(orchestrator.degraded_roles().is_empty(), "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_a_provider_asks_for_is_sat_out_where_the_other_role_fails() {
+    let wait = Duration::from_secs(60);
+    let limited = || {
+        error(LlmErrorKind::RateLimited {
+            retry_after: Some(wait),
+        })
+    };
+    let model = ScriptedModel::new()
+        .then(limited())
+        .then(limited())
+        .then(reply::text("fine"));
+    let wrong_key = Arc::new(failing(LlmErrorKind::Unauthorized));
+    let started = Instant::now();
+    let heard = heard(builder(model).model(Role::ROUTER, wrong_key)).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fine");
+    assert!((wait..wait * 2).contains(&started.elapsed()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_asked_for_without_tools_where_the_other_role_fails() {
+    let model = ScriptedModel::answering(|request| match request.tools.is_empty() {
+        true => Script::from(reply::text("fine")),
+        false => Script::from(error(LlmErrorKind::InvalidResponse)),
+    });
+    let look = ScriptedTool::always(spec("look").read_only(), Act::value("1"));
+    let wrong_key = Arc::new(failing(LlmErrorKind::Unauthorized));
+    let builder = builder(model).model(Role::ROUTER, wrong_key);
+    let heard = heard(builder.tool(Arc::new(look))).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fine");
+}
+
+#[tokio::test(start_paused = true)]
 async fn where_the_other_role_fails_too_the_run_fails_gracefully() {
     let other = Arc::new(failing(LlmErrorKind::Connection));
     let heard =
@@ -367,128 +429,4 @@ async fn a_run_that_was_cancelled_says_nothing_about_its_model() {
     handle.cancel("enough").unwrap();
     handle.result().await.unwrap();
     assert!(orchestrator.degraded_roles().is_empty());
-}
-
-/// A model that is loaded once it was asked so often, and then says what it is to say.
-fn loading(attempts: usize) -> ScriptedModel {
-    let mut model = ScriptedModel::new();
-    for _ in 0..attempts {
-        model = model.then(error(LlmErrorKind::Loading));
-    }
-    model.then(reply::text("fine"))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_model_that_is_loaded_late_is_waited_for_though_the_deadline_is_sooner() {
-    let started = Instant::now();
-    let builder = builder(loading(40)).policy(policy("modes.exploratory.deadline = '10s'"));
-    let heard = heard(builder).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fine");
-    assert_eq!(started.elapsed().as_secs(), 40, "it is asked every second");
-    let failed = |kind: &&&str| **kind == "llm_failed";
-    let kinds = heard.kinds();
-    assert_eq!(kinds.iter().filter(failed).count(), 1, "{kinds:?}");
-    assert_eq!(warnings(&heard.result).len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_model_that_is_never_loaded_is_given_up_after_the_time_it_has_for_that() {
-    let patient = |seconds| {
-        let mut retry = RetryPolicy::default();
-        retry.loads_within = Duration::from_secs(seconds);
-        retry
-    };
-    for (retry, seconds, attempts) in [
-        (RetryPolicy::default(), 300, 2),
-        (patient(20), 20, 2),
-        (patient(0), 0, 1),
-        (RetryPolicy::never(), 0, 1),
-    ] {
-        let started = Instant::now();
-        let heard = heard(builder(failing(LlmErrorKind::Loading)).retry(retry)).await;
-        heard.assert_valid(RunStatus::Failed);
-        assert_eq!(started.elapsed().as_secs(), seconds);
-        let reply = &heard.result.reply;
-        assert!(reply.contains("the model is still loading"), "{reply}");
-        let failed = |kind: &&&str| **kind == "llm_failed";
-        assert_eq!(heard.kinds().iter().filter(failed).count(), attempts);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_model_that_is_loading_is_not_waited_for_where_another_one_can_answer() {
-    let started = Instant::now();
-    let model = failing(LlmErrorKind::Loading);
-    let heard = heard(builder(model).model(Role::ROUTER, answering("fine"))).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fine");
-    assert_eq!(started.elapsed().as_secs(), 0);
-    let kinds = heard.kinds();
-    assert!(kinds.contains(&"role_downgraded"), "{kinds:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_model_that_is_loading_is_waited_for_where_the_other_one_fails() {
-    let wrong_key = || Arc::new(failing(LlmErrorKind::Unauthorized));
-    let started = Instant::now();
-    let loaded = heard(builder(loading(20)).model(Role::ROUTER, wrong_key())).await;
-    loaded.assert_valid(RunStatus::Done);
-    assert_eq!(loaded.result.reply, "fine");
-    assert_eq!(started.elapsed().as_secs(), 20);
-    let started = Instant::now();
-    let model = failing(LlmErrorKind::Loading);
-    let never = heard(builder(model).model(Role::ROUTER, wrong_key())).await;
-    never.assert_valid(RunStatus::Failed);
-    let reply = &never.result.reply;
-    assert!(reply.contains("the model is still loading"), "{reply}");
-    assert_eq!(started.elapsed().as_secs(), 300);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_model_that_serves_instead_and_is_loading_is_waited_for() {
-    let router = Arc::new(loading(20));
-    let heard = heard(builder(failing(LlmErrorKind::Loading)).model(Role::ROUTER, router)).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fine");
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_waits_for_a_model_to_be_loaded_can_stop_that_and_leaves_a_valid_history() {
-    let orchestrator = builder(failing(LlmErrorKind::Loading)).build().unwrap();
-    let (handle, mut events) = orchestrator.stream(request("first")).await.unwrap();
-    while let Some(event) = events.next().await {
-        if matches!(event, Event::Record(record) if record.body.kind() == "llm_failed") {
-            break;
-        }
-    }
-    let stopped = Instant::now();
-    handle.cancel("enough").unwrap();
-    let result = handle.result().await.unwrap();
-    assert_eq!(result.finish_reason, Some(FinishReason::Cancelled));
-    assert_eq!(stopped.elapsed(), Duration::ZERO);
-}
-
-#[tokio::test(start_paused = true)]
-async fn while_something_else_is_under_way_the_clock_goes_on() {
-    // The helper's model is never loaded; the tool beside it takes longer than the run may.
-    let root = ScriptedModel::new()
-        .then(reply::calls([
-            ("helper", r#"{"task":"why"}"#),
-            ("look", "{}"),
-        ]))
-        .then(reply::text("fine"));
-    let helper = crate::support::helper("helper", &[]).build().unwrap();
-    let slow = ScriptedTool::always(spec("look").read_only(), Act::hanging());
-    let orchestrator = builder(root)
-        .policy(policy("modes.exploratory.deadline = '10s'"))
-        .model(Role::CODING, Arc::new(failing(LlmErrorKind::Loading)))
-        .tool(Arc::new(slow))
-        .agent_tool(helper)
-        .build()
-        .unwrap();
-    let started = Instant::now();
-    let heard = hear(&orchestrator, request("first")).await;
-    assert!(started.elapsed() < Duration::from_secs(20));
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::Deadline));
 }

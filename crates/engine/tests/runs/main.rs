@@ -40,6 +40,7 @@ mod known_sessions;
 mod later_runs;
 mod leases;
 mod live_feed;
+mod loading_models;
 mod logs;
 mod long_results;
 mod media;

@@ -1,0 +1,136 @@
+//! Models that their servers still load: who waits for them, and for how long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{FinishReason, LlmErrorKind, Role, RunStatus};
+use neuraxis_engine::{Event, RetryPolicy};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+use tokio::time::Instant;
+
+use crate::failing_models::{answering, error, failing, heard, warnings};
+use crate::support::{builder, hear, policy, request};
+
+/// A model that is loaded once it was asked so often, and then says what it is to say.
+fn loading(attempts: usize) -> ScriptedModel {
+    let mut model = ScriptedModel::new();
+    for _ in 0..attempts {
+        model = model.then(error(LlmErrorKind::Loading));
+    }
+    model.then(reply::text("fine"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_loaded_late_is_waited_for_though_the_deadline_is_sooner() {
+    let started = Instant::now();
+    let builder = builder(loading(40)).policy(policy("modes.exploratory.deadline = '10s'"));
+    let heard = heard(builder).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fine");
+    assert_eq!(started.elapsed().as_secs(), 40, "it is asked every second");
+    let failed = |kind: &&&str| **kind == "llm_failed";
+    let kinds = heard.kinds();
+    assert_eq!(kinds.iter().filter(failed).count(), 1, "{kinds:?}");
+    assert_eq!(warnings(&heard.result).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_never_loaded_is_given_up_after_the_time_it_has_for_that() {
+    let patient = |seconds| {
+        let mut retry = RetryPolicy::default();
+        retry.loads_within = Duration::from_secs(seconds);
+        retry
+    };
+    for (retry, seconds, attempts) in [
+        (RetryPolicy::default(), 300, 2),
+        (patient(20), 20, 2),
+        (patient(0), 0, 1),
+        (RetryPolicy::never(), 0, 1),
+    ] {
+        let started = Instant::now();
+        let heard = heard(builder(failing(LlmErrorKind::Loading)).retry(retry)).await;
+        heard.assert_valid(RunStatus::Failed);
+        assert_eq!(started.elapsed().as_secs(), seconds);
+        let reply = &heard.result.reply;
+        assert!(reply.contains("the model is still loading"), "{reply}");
+        let failed = |kind: &&&str| **kind == "llm_failed";
+        assert_eq!(heard.kinds().iter().filter(failed).count(), attempts);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_loading_is_not_waited_for_where_another_one_can_answer() {
+    let started = Instant::now();
+    let model = failing(LlmErrorKind::Loading);
+    let heard = heard(builder(model).model(Role::ROUTER, answering("fine"))).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fine");
+    assert_eq!(started.elapsed().as_secs(), 0);
+    let kinds = heard.kinds();
+    assert!(kinds.contains(&"role_downgraded"), "{kinds:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_loading_is_waited_for_where_the_other_one_fails() {
+    let wrong_key = || Arc::new(failing(LlmErrorKind::Unauthorized));
+    let started = Instant::now();
+    let loaded = heard(builder(loading(20)).model(Role::ROUTER, wrong_key())).await;
+    loaded.assert_valid(RunStatus::Done);
+    assert_eq!(loaded.result.reply, "fine");
+    assert_eq!(started.elapsed().as_secs(), 20);
+    let started = Instant::now();
+    let model = failing(LlmErrorKind::Loading);
+    let never = heard(builder(model).model(Role::ROUTER, wrong_key())).await;
+    never.assert_valid(RunStatus::Failed);
+    let reply = &never.result.reply;
+    assert!(reply.contains("the model is still loading"), "{reply}");
+    assert_eq!(started.elapsed().as_secs(), 300);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_serves_instead_and_is_loading_is_waited_for() {
+    let router = Arc::new(loading(20));
+    let heard = heard(builder(failing(LlmErrorKind::Loading)).model(Role::ROUTER, router)).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_model_to_be_loaded_can_stop_that_and_leaves_a_valid_history() {
+    let orchestrator = builder(failing(LlmErrorKind::Loading)).build().unwrap();
+    let (handle, mut events) = orchestrator.stream(request("first")).await.unwrap();
+    while let Some(event) = events.next().await {
+        if matches!(event, Event::Record(record) if record.body.kind() == "llm_failed") {
+            break;
+        }
+    }
+    let stopped = Instant::now();
+    handle.cancel("enough").unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::Cancelled));
+    assert_eq!(stopped.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_something_else_is_under_way_the_clock_goes_on() {
+    // The helper's model is never loaded; the tool beside it takes longer than the run may.
+    let root = ScriptedModel::new()
+        .then(reply::calls([
+            ("helper", r#"{"task":"why"}"#),
+            ("look", "{}"),
+        ]))
+        .then(reply::text("fine"));
+    let helper = crate::support::helper("helper", &[]).build().unwrap();
+    let slow = ScriptedTool::always(spec("look").read_only(), Act::hanging());
+    let orchestrator = builder(root)
+        .policy(policy("modes.exploratory.deadline = '10s'"))
+        .model(Role::CODING, Arc::new(failing(LlmErrorKind::Loading)))
+        .tool(Arc::new(slow))
+        .agent_tool(helper)
+        .build()
+        .unwrap();
+    let started = Instant::now();
+    let heard = hear(&orchestrator, request("first")).await;
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(heard.result.finish_reason, Some(FinishReason::Deadline));
+}
