@@ -222,7 +222,7 @@ async fn kept(
     let Some(mut result) = stands(orchestrator, &summary).await? else {
         return Ok(Some(begun));
     };
-    run::say_that_it_waits(&mut result);
+    run::say_that_it_waits(&mut result, &records);
     let ended = Ended::new(result, &records);
     let response = ResponseEvents::whole(begun, &records, &ended);
     Ok(Some(

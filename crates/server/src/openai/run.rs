@@ -73,8 +73,9 @@ impl Held {
         let later = Later::InTheSession;
         let mut result =
             result.map_err(|why| no_result(orchestrator, &self.handle, &why, later))?;
-        say_that_it_waits(&mut result);
-        Ok(Ended::new(result, &self.handle.records()))
+        let records = self.handle.records();
+        say_that_it_waits(&mut result, &records);
+        Ok(Ended::new(result, &records))
     }
 
     pub(super) const fn handle(&self) -> &RunHandle {
@@ -88,9 +89,9 @@ impl Held {
 }
 
 /// Lets the answer of a run that waits say so, and for what.
-pub(super) fn say_that_it_waits(result: &mut OrchestratorResult) {
+pub(super) fn say_that_it_waits(result: &mut OrchestratorResult, records: &[Arc<Record>]) {
     if result.status == RunStatus::Waiting {
-        result.reply = waits::notice(result);
+        result.reply = waits::notice(result, records);
     }
 }
 

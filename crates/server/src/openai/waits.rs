@@ -4,11 +4,14 @@
 //! as well, is not named: there the run would go on with whatever configuration the command has, and not with the server's.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use neuraxis::OrchestratorResult;
-use neuraxis::core::PendingKind;
+use neuraxis::core::{PendingKind, Record, ToolKind};
 use neuraxis::engine::PendingCall;
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
+
+use super::responses::ID;
 
 /// The most characters that are told of the arguments of a call; whoever decides sees all of them.
 const MAX_ARGUMENT_CHARS: usize = 500;
@@ -16,9 +19,9 @@ const MAX_ARGUMENT_CHARS: usize = 500;
 /// The most characters that are told of the reason why a person has to decide.
 const MAX_REASON_CHARS: usize = 300;
 
-/// Returns what a run waits for, where it is decided, and what becomes of the run then.
-pub(super) fn notice(result: &OrchestratorResult) -> String {
-    let run = result.run_id;
+/// Returns what a run with these records waits for, where it is decided, and what becomes of the run then.
+pub(super) fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> String {
+    let (run, session) = (result.run_id, &result.session_id);
     let mut lines: Vec<String> = result.pending.iter().map(of_call).collect();
     let has_question = result
         .pending
@@ -29,11 +32,24 @@ pub(super) fn notice(result: &OrchestratorResult) -> String {
             "It is decided on the page of the server, or at its /api/v1/runs/{run}/approvals/CALL."
         ));
     }
-    lines.push(format!(
-        "The run {run} then goes on, and its answer stands in the session {}.",
-        result.session_id
-    ));
+    // Nobody listens any more to whom calls could be handed over.
+    lines.push(match has_tools_of_client(records) {
+        true => format!(
+            "The run {run} then goes on, and what it comes to, an answer or calls of your own tools, stands at \
+             /v1/responses/{ID}{run}; results of such calls are brought in the session {session}."
+        ),
+        false => {
+            format!("The run {run} then goes on, and its answer stands in the session {session}.")
+        }
+    });
     lines.join("\n")
+}
+
+/// Tells whether the client runs some of the tools of a run.
+fn has_tools_of_client(records: &[Arc<Record>]) -> bool {
+    let started = records.first().and_then(|first| first.run_started());
+    let mut tools = started.into_iter().flat_map(|it| it.spec.root.tools.iter());
+    tools.any(|tool| tool.kind == ToolKind::Client)
 }
 
 fn of_call(call: &PendingCall) -> String {

@@ -84,6 +84,37 @@ async fn a_chat_that_waits_for_a_person_says_what_for_and_where_it_is_decided() 
 }
 
 #[tokio::test]
+async fn a_chat_with_tools_of_its_own_is_told_where_their_calls_stand_once_it_is_decided() {
+    let calls = reply::calls([("weather", "{}"), ("refund", r#"{"order":17}"#)]);
+    let model = Arc::new(ScriptedModel::new().then(calls).then(reply::text("Sunny.")));
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let builder = builder(&model, "").tool(Arc::clone(&tool) as Arc<dyn Tool>);
+    let builder = builder.approver(Arc::new(DecideLater));
+    let server = InProcess::serve(builder.build().unwrap()).await;
+    let client = server.client();
+    let mut body = json!({
+        "messages": [user("Refund order 17. Coat?")],
+        "tools": [weather()],
+        "neuraxis": {"session": "mine"},
+    });
+    let path = "/v1/chat/completions";
+    let (_, told) = post(&client, path, &body).await;
+    let text = told["choices"][0]["message"]["content"].as_str().unwrap();
+    let run = told["neuraxis"]["run_id"].as_str().unwrap();
+    let place = format!("/v1/responses/resp_{run}");
+    assert!(text.contains(&place), "{text}");
+    assert_told(&server, &tool, text, &told["neuraxis"]).await;
+    let (_, response) = answer(client.get(&place)).await;
+    let output = response["output"].as_array().unwrap();
+    let call = output.iter().find(|item| item["type"] == "function_call");
+    let id = &call.unwrap()["call_id"];
+    body["messages"] = json!([{"role": "tool", "tool_call_id": id, "content": "sun"}]);
+    let (status, answered) = post(&client, path, &body).await;
+    assert_eq!(status, 200, "{answered}");
+    assert_eq!(answered["choices"][0]["message"]["content"], "Sunny.");
+}
+
+#[tokio::test]
 async fn a_streamed_chat_that_waits_says_so_after_what_the_model_said() {
     let (server, tool) = asking().await;
     let body = json!({"messages": [user("Refund order 17.")], "stream": true});
