@@ -315,7 +315,7 @@ impl Completion {
         let Formed { content, refusal } = match run::has_form(&records) {
             true => ended.formed(),
             false => Formed {
-                content: Some(retold::said(&records, result))
+                content: Some(retold::said(&records, ended))
                     .filter(|text| calls.is_empty() || !text.is_empty()),
                 refusal: None,
             },

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use neuraxis::Event;
 use neuraxis::core::{
     AgentId, AgentSpec, BlockIndex, ContentIndex, LiveBody, LiveEvent, LlmCall, Purpose, Record,
     RecordBody, ReplyPart, SelfCheck, is_last_answer,
 };
 use neuraxis::engine::Words;
-use neuraxis::{Event, OrchestratorResult};
 
+use super::run::Ended;
 use super::thoughts::BREAK;
 
 /// Returns the events of a run, each reply as if it had come in one piece.
@@ -72,18 +73,19 @@ fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {
 
 /// Returns all that the user is told in one piece, the answer last: what a stream of it tells, but for what cannot be taken back
 /// there, such as the text of a model call that broke off.
-pub(super) fn said(records: &[Arc<Record>], result: &OrchestratorResult) -> String {
-    let reply = result.reply.as_str();
+pub(super) fn said(records: &[Arc<Record>], ended: &Ended) -> String {
+    let reply = ended.result.reply.as_str();
     let mut words = Words::default();
     let said: String = events(records)
         .filter_map(|event| words.hear(&event))
         .collect();
     // Some models begin with line breaks before they call a tool.
     let said = said.trim_start_matches('\n');
-    match &result.finish_reason {
+    match (&ended.result.finish_reason, &ended.notice) {
         _ if said.is_empty() => reply.to_owned(),
-        Some(_) => said.to_owned(),
+        (Some(_), Some(notice)) => format!("{said}{BREAK}{notice}"),
+        (Some(_), None) => said.to_owned(),
         // What a run waits for is in no event.
-        None => format!("{said}{BREAK}{reply}"),
+        (None, _) => format!("{said}{BREAK}{reply}"),
     }
 }

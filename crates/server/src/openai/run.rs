@@ -40,6 +40,8 @@ pub(super) struct Ended {
     pub(super) calls: Vec<ToolCall>,
     /// What the user is asked beside them.
     asked: Option<String>,
+    /// What the reply says behind the answer, which no event tells: why a limit was reached, and what to do about it.
+    pub(super) notice: Option<String>,
     /// What OpenAI's API calls the failure of a model with which it ended.
     pub(super) model_failure: Option<&'static str>,
 }
@@ -170,6 +172,7 @@ impl Ended {
             }
             result.reply.push_str(&why);
         }
+        let notice = notice(&result, records);
         let model_failure = model_failure(&result, records);
         let (calls, asked) = match result.finish_reason {
             Some(FinishReason::ClientTools) => (handed_over(records), asked_beside(records)),
@@ -179,6 +182,7 @@ impl Ended {
             result,
             calls,
             asked: (!asked.is_empty()).then(|| asked.join(BREAK)),
+            notice,
             model_failure,
         }
     }
@@ -256,6 +260,21 @@ pub(super) fn ends_without_budget(event: &Event) -> bool {
         RecordBody::Final(end) => began_without_budget(Some(&end.finish_reason), &end.usage),
         _ => false,
     }
+}
+
+/// Returns what the reply of a run says behind what it ended with. What is asked beside calls is told with the events.
+fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option<String> {
+    if result.finish_reason == Some(FinishReason::ClientTools) {
+        return None;
+    }
+    let of_root = records.iter().rev();
+    let mut of_root = of_root.filter(|record| record.agent == AgentId::ROOT);
+    let content = of_root.find_map(|record| match &record.body {
+        RecordBody::Final(end) => Some(end.content.as_str()),
+        _ => None,
+    })?;
+    let notice = result.reply.strip_prefix(content)?.trim_start();
+    (!notice.is_empty()).then(|| notice.to_owned())
 }
 
 /// Returns what OpenAI's API calls the failure of a model that ended a run, where it is one that clients act on.

@@ -86,16 +86,20 @@ impl Chunks {
         }
     }
 
-    /// Returns what was not told while it came: the whole answer of a form, what the run waits for, or why nothing came.
+    /// Returns what was not told while it came: the whole answer of a form, what the run waits for, why nothing came, or why it
+    /// came to a limit.
     fn untold(&self, ended: &Ended) -> Formed {
         if self.at_once {
             return ended.formed();
         }
-        let reply = &ended.result.reply;
         let is_told = self.has_said && ended.result.finish_reason.is_some();
-        let content = (!is_told && !reply.is_empty()).then(|| match self.has_said {
+        let reply = match is_told {
+            true => ended.notice.clone(),
+            false => Some(ended.result.reply.clone()).filter(|reply| !reply.is_empty()),
+        };
+        let content = reply.map(|reply| match self.has_said {
             true => format!("{BREAK}{reply}"),
-            false => reply.clone(),
+            false => reply,
         });
         Formed {
             content,

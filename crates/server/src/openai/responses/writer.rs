@@ -344,16 +344,19 @@ impl ResponseEvents {
         Ok(())
     }
 
-    /// Returns what was not told while it came: the whole answer of a form, what the run waits for, or why nothing came.
+    /// Returns what was not told while it came: the whole answer of a form, what the run waits for, why nothing came, or why it
+    /// came to a limit.
     fn untold(&self, ended: &Ended) -> Formed {
         if self.at_once {
             return ended.formed();
         }
         let has_said = self.done.iter().any(Done::is_answer);
         let is_told = has_said && ended.result.finish_reason.is_some();
-        let reply = Some(ended.result.reply.clone());
         Formed {
-            content: reply.filter(|reply| !is_told && !reply.is_empty()),
+            content: match is_told {
+                true => ended.notice.clone(),
+                false => Some(ended.result.reply.clone()).filter(|reply| !reply.is_empty()),
+            },
             refusal: None,
         }
     }

@@ -290,3 +290,30 @@ async fn an_agent_with_a_form_of_its_own_gives_its_answer_alone_streamed_whole_a
         assert_eq!(again["output"], response["output"]);
     }
 }
+
+#[tokio::test]
+async fn why_an_answer_came_to_a_limit_and_what_to_do_about_it_is_told_streamed_or_not() {
+    let mut cut = reply::calls([("clock", "{}")]);
+    cut.finish = ReplyFinish::Length;
+    let server = saying(&[cut], 20, "modes.moderate.max_turns = 1\n").await;
+    let client = server.client();
+    let chat = json!({"messages": [user("What time is it?")]});
+    let path = "/v1/chat/completions";
+    let (_, whole) = post(&client, path, &chat).await;
+    let message = &whole["choices"][0]["message"];
+    let mut streamed = chat.clone();
+    streamed["stream"] = json!(true);
+    let chunks = parsed(&stream(&client, path, &streamed).await);
+    let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+    let pieces: String = deltas.filter_map(|it| it["content"].as_str()).collect();
+    let (_, response) = post(&client, "/v1/responses", &json!({"input": "Well?"})).await;
+    let items = response["output"].as_array().unwrap().iter();
+    let texts = items.filter_map(|item| item["content"][0]["text"].as_str());
+    let said = message["content"].as_str().unwrap();
+    assert_eq!(
+        (pieces.as_str(), texts.collect::<String>().as_str()),
+        (said, said)
+    );
+    assert!(said.starts_with("I reached "), "{said}");
+    assert_eq!(said.matches("max_output_tokens of the mode").count(), 1);
+}
