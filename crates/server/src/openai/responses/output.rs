@@ -1,7 +1,7 @@
 //! A response as an object, and its items.
 
 use neuraxis::core::{CountLabel, RunId, TokenCount, ToolCall, Usage};
-use neuraxis::{FinishReason, OrchestratorResult, SessionId};
+use neuraxis::{FinishReason, OrchestratorResult, RunStatus, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -49,13 +49,15 @@ struct Failure {
     message: String,
 }
 
-/// Where the conversation and the run are found on the server's own API, for clients that know no other fields; beside it what
-/// the request had here.
+/// Where the conversation and the run are found on the server's own API and how the run stands, for clients that know no other
+/// fields; beside it what the request had here.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiMetadata")]
 struct Metadata {
     session_id: SessionId,
     run_id: RunId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_status: Option<RunStatus>,
     #[serde(flatten)]
     own: Map<String, Value>,
 }
@@ -217,6 +219,7 @@ impl ResponseOut {
             metadata: Metadata {
                 session_id: session,
                 run_id: run,
+                run_status: None,
                 own: Map::new(),
             },
             usage: None,
@@ -225,7 +228,7 @@ impl ResponseOut {
 
     /// Repeats what its request had as `metadata`; the places of the conversation and the run stay.
     pub(super) fn with_metadata(mut self, mut own: Map<String, Value>) -> Self {
-        own.retain(|name, _| name != "session_id" && name != "run_id");
+        own.retain(|name, _| !["session_id", "run_id", "run_status"].contains(&name.as_str()));
         self.metadata.own = own;
         self
     }
@@ -248,6 +251,7 @@ impl ResponseOut {
             });
         }
         self.neuraxis = self.neuraxis.ended(ended);
+        self.metadata.run_status = Some(result.status);
         let used = &result.usage.total;
         let is_known = [used.prompt, used.completion].iter().any(is_counted);
         // That nobody said what a run used that was broken off does not mean that it used nothing.

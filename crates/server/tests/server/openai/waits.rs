@@ -174,6 +174,7 @@ async fn what_a_response_waited_for_may_be_named_once_it_is_decided() {
     let client = server.client();
     let body = json!({"input": "Refund order 17."});
     let (_, response) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(response["metadata"]["run_status"], "waiting");
     let output = response["output"].as_array().unwrap();
     let notice = output[1]["content"][0]["text"].as_str().unwrap();
     assert_told(&server, &tool, notice, &response["neuraxis"]).await;
