@@ -166,7 +166,17 @@ pub(crate) fn refused_in(
         }
         _ => None,
     };
-    let problem = Problem::from(error);
+    let problem = match error {
+        // There a turn makes the session that it names: that it may not says that there is one.
+        RequestError::OtherOwner { session } => {
+            let detail = format!(
+                "the id {session} is taken by a session that is not yours: choose another, such as one with your name in \
+                 front"
+            );
+            Problem::new(&NO_SUCH_SESSION, detail).with("session_id", session.as_str())
+        }
+        error => Problem::from(error),
+    };
     match field {
         Some(field) => problem.with("field", field),
         None => problem,

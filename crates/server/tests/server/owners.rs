@@ -299,6 +299,8 @@ async fn foreign_ids_lead_nowhere_in_the_protocols_of_others_either() {
         (status, &refused["error"]["code"]),
         (404, &json!("no_such_session"))
     );
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains("s-ada is taken"), "{message}");
     let response = json!({"input": "Hello.", "neuraxis": own});
     assert_eq!(post("/v1/responses", response).await, (404, refused));
 
