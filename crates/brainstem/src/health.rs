@@ -165,8 +165,7 @@ impl Policy {
     /// Takes note of how a call that `role` served ended, and how long it took.
     ///
     /// So many failures in a row within some time degrade a role; the time that the calls take themselves, which may be far
-    /// more, does not count. A failed probe degrades it again, for twice as long; a
-    /// reply makes it healthy at once.
+    /// more, does not count. A failed probe degrades it again, for twice as long; a reply makes it healthy at once.
     pub fn observe(
         &self,
         health: &mut Health,

@@ -17,7 +17,7 @@ pub struct RetryPolicy {
     /// The longest wait of our own making.
     pub max_delay: Duration,
     /// The longest wait that a provider may ask for; asked for more, we give up instead. What it asks for is waited, and up
-    /// to a tenth more, so that not all who were told the same come back at once.
+    /// to a tenth more, so that not all who were told the same come back at once; more than 5 s only where no other role serves.
     pub max_retry_after: Duration,
     /// How long a server may take to load its model, where the model itself says nothing of that; it is asked again every
     /// second until then, whatever [`max_attempts`](Self::max_attempts) says. Zero waits for none.
