@@ -220,10 +220,7 @@ impl Ask {
         let is_new = !self.session.is_given();
         let model = self.model.model.clone();
         let detail = self.detail.detail();
-        let mut view = View::new(format).telling(detail);
-        if asked.schema.is_some() {
-            view = view.of_json();
-        }
+        let view = View::new(format).telling(detail);
         let request = self.request(app, asked).await;
         let request = request.inspect_err(|_| loaded.say_what_is_missed())?;
         if !is_new && format == Format::Text {

@@ -70,6 +70,19 @@ fn an_answer_that_never_fits_is_an_error_that_says_why_and_nothing_on_standard_o
 }
 
 #[test]
+fn whatever_goes_on_with_a_run_prints_the_json_alone_as_well() {
+    let mended = [Turn::Says(&["{\"city\":4}"]), DELFT];
+    let model = Scripted::start([&mended[..], &mended[..]].concat());
+    let machine = machine(&model);
+    let fork = ["runs", "fork", "last", "--at-turn", "0"];
+    for arguments in [&ASK[..], &fork] {
+        let answer = machine.run_with_key(arguments).stdout_of(0);
+        assert_eq!(answer, "{\"city\":\"Delft\"}\n", "{arguments:?}");
+    }
+    assert_eq!(model.asked(), 4);
+}
+
+#[test]
 fn a_file_that_is_no_schema_is_wrong_usage_that_says_what_is_wrong_with_which_file() {
     let large = format!("\"{}\"", "é".repeat(600_000));
     for (content, wrong) in [

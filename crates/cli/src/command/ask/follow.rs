@@ -37,12 +37,23 @@ pub(in crate::command) async fn watch(
     for notice in &app.notices {
         progress::notice(notice);
     }
+    let view = match asks_for_json(run) {
+        true => view.of_json(),
+        false => view,
+    };
     let interrupt = Interrupt::watch({
         let run = run.clone();
         move |signal| cancel(&run, signal.reason())
     });
     show(app, view, run, attended, &interrupt).await?;
     unless_turned_away(attended, run)
+}
+
+/// Tells whether a run was begun to come to an answer of a form, whichever command goes on with it.
+fn asks_for_json(run: &RunHandle) -> bool {
+    let records = run.records();
+    let started = records.first().and_then(|first| first.run_started());
+    started.is_some_and(|started| started.spec.root.answer_schema().is_some())
 }
 
 /// Makes an error of a call that was denied because nobody could be asked: whatever the run answered then, it could not do

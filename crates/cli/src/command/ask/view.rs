@@ -74,7 +74,7 @@ impl View {
     }
 
     /// Shows of an answer that is to be JSON nothing before it is there, and nothing else.
-    pub(in crate::command) const fn of_json(mut self) -> Self {
+    pub(super) const fn of_json(mut self) -> Self {
         self.text = Shown::Json;
         self
     }
@@ -147,10 +147,11 @@ impl View {
         match self.format {
             Format::Text if self.text == Shown::Json => {
                 self.reporter.progress.hide();
-                match &result.answer {
-                    Some(answer) => self.page.output.line(&on_one_line(answer.as_str())),
-                    None => Ok(()),
+                if let Some(answer) = &result.answer {
+                    self.page.output.line(&on_one_line(answer.as_str()))?;
                 }
+                self.reporter.tell_usage(result, self.began.elapsed());
+                Ok(())
             }
             Format::Text => {
                 let missing = match result.status {
