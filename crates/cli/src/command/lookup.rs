@@ -154,17 +154,26 @@ pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, Comma
 }
 
 /// Returns the session that is to go on: one that is there and is what was kept, as [`session`] finds it, or else a new one.
-/// Where a new one is most likely a slip, a person is asked, and others are told.
+/// Where a new one is most likely a slip, a person is asked, and others are told. Where nobody can be asked, a number is a whole
+/// name: that of a ticket may be the end of somebody else's id.
 pub(crate) async fn continued(
     sessions: &Sessions,
     id: SessionId,
 ) -> Result<SessionId, CommandError> {
-    let Some(found) = existing(sessions, id.as_str()).await? else {
+    let found = match is_number_of_script(id.as_str()) {
+        true => sessions.runs(&id).await?.map(|_| id.clone()),
+        false => existing(sessions, id.as_str()).await?,
+    };
+    let Some(found) = found else {
         begin(sessions, &id).await?;
         return Ok(id);
     };
-    if found != id {
-        progress::done(&format!("session {found}"));
+    match id.as_str() {
+        _ if found == id => {}
+        LAST => progress::done(&format!("session {found}")),
+        part => progress::notice(&format!(
+            "{part} is a part of the id of session {found}, which goes on"
+        )),
     }
     unaltered(sessions, &found).await?;
     Ok(found)
@@ -268,6 +277,11 @@ fn is_end(text: &str) -> bool {
     text.len() >= MIN_END && has_digit && is_part_of_id(text)
 }
 
+/// Tells whether a text is a number where nobody can be asked what it means.
+fn is_number_of_script(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && !is_somebody_there()
+}
+
 fn is_made_here(id: &str) -> bool {
     id.len() == 36 && is_part_of_id(id)
 }
@@ -278,6 +292,8 @@ fn is_made_here(id: &str) -> bool {
 async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> {
     let name = id.as_str();
     let is_of_id = name.len() >= MIN_BEGINNING && is_part_of_id(name) && !is_made_here(name);
+    // A date or a number of a build is a name that scripts choose, too.
+    let is_of_id = is_of_id && !is_number_of_script(name);
     let alike = match is_of_id || is_made_here(name) {
         true => None,
         false => alike(sessions, name).await?,
@@ -291,9 +307,7 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
         "there is no session {name} yet{}",
         meant.unwrap_or_default()
     );
-    // A date or a number of a build is a name that scripts choose, too.
-    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_somebody_there() && is_of_id && !is_number {
+    if !is_somebody_there() && is_of_id {
         return Err(CommandError::usage(anyhow!(what)).hint(
             "type more of the id (`neuraxis sessions list`), or add --new to begin a session of this name",
         ));
@@ -320,11 +334,11 @@ async fn alike(sessions: &Sessions, name: &str) -> Result<Option<String>, Comman
             names.push(session.id.to_string());
         }
     }
-    // Numbered names are alike on purpose.
-    let stem = |text: &str| {
-        text.trim_end_matches(|it: char| it.is_ascii_digit())
-            .to_owned()
-    };
-    let others = names.iter().filter(|other| stem(other) != stem(name));
-    Ok(nearest(name, others.map(String::as_str)).map(str::to_owned))
+    // Numbered names are alike on purpose, wherever their numbers stand.
+    let stem = |text: &str| text.replace(|it: char| it.is_ascii_digit(), "");
+    let wanted = stem(name);
+    let stems: Vec<String> = names.iter().map(|other| stem(other)).collect();
+    let others = stems.iter().filter(|other| **other != wanted);
+    let near = nearest(&wanted, others.map(String::as_str));
+    Ok(near.and_then(|near| names.into_iter().find(|other| stem(other) == near)))
 }

@@ -75,7 +75,7 @@ fn the_last_session_goes_on_and_ids_are_told_by_their_ends() {
     let list: Vec<serde_json::Value> = serde_json::from_str(&list).unwrap();
     let oslo = list[1]["id"].as_str().unwrap();
     machine
-        .run_with_key(["ask", "--session", &oslo[28..], "And now?"])
+        .run_with_key(["ask", "--session", &oslo[9..], "And now?"])
         .stdout_of(0);
     assert_eq!(model.heard(), ["I live in Oslo.", "And now?"]);
     let shown = machine.run_with_key(["runs", "show", "last"]).stdout_of(0);
@@ -84,6 +84,20 @@ fn the_last_session_goes_on_and_ids_are_told_by_their_ends() {
         .run_with_key(["sessions", "show", "last"])
         .stdout_of(0);
     assert!(shown.contains("Oslo"), "{shown}");
+}
+
+#[test]
+fn where_nobody_can_be_asked_a_number_is_a_whole_name_and_another_end_is_told_of() {
+    let model = Scripted::start(std::iter::repeat_n(Turn::Says(&["Yes."]), 3));
+    let machine = model.machine();
+    let theirs = "01a22a7a-e2b2-73f3-b5b8-314e25995882";
+    for (session, heard) in [(theirs, 1), ("5882", 1), ("e25995882", 2)] {
+        let done = machine.run_with_key(["ask", "-q", "--session", session, "Hello?"]);
+        let note = format!("{session} is a part of the id of session {theirs}");
+        assert_eq!(done.stderr.contains(&note), heard == 2, "{done:?}");
+        done.stdout_of(0);
+        assert_eq!(model.heard().len(), heard, "{session}");
+    }
 }
 
 #[test]
@@ -103,6 +117,10 @@ fn a_session_that_is_most_likely_a_slip_is_told_of_and_a_new_name_is_not() {
     assert!(!ask("garden").stderr.contains("no session"));
     let told = ask("tripp").stderr;
     assert!(told.contains("did you mean trip?"), "{told}");
+    for session in ["night-1.txt", "night-2.txt", "api-1041.txt"] {
+        let told = ask(session).stderr;
+        assert!(!told.contains("did you mean"), "{told}");
+    }
     let told = ask("deadbeef").stderr;
     assert!(told.contains("there is no session deadbeef yet"), "{told}");
 }
