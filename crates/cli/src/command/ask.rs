@@ -111,8 +111,8 @@ pub(crate) struct Ask {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Ask for an answer that is JSON and fits the JSON Schema of this file, and print nothing else; exit code 1 if there is
-    /// none
+    /// Ask for an answer that is JSON and fits the JSON Schema of this file, and print nothing else; exit code 1 or 3 if
+    /// there is none
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
 

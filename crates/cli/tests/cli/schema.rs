@@ -12,6 +12,8 @@ const SCHEMA: &str = r#"{"title":"Place","type":"object","required":["city"],
 
 const DELFT: Turn = Turn::Calls(&[("final_answer", r#"{"city":"Delft"}"#)]);
 
+const LOOKS: Turn = Turn::Calls(&[("current_time", "{}")]);
+
 const ASK: [&str; 4] = ["ask", "--schema", "place.json", "Where is the TU Delft?"];
 
 fn machine(model: &Scripted) -> Machine {
@@ -27,7 +29,7 @@ fn ask(model: &Scripted, arguments: &[&str]) -> Done {
 #[test]
 fn standard_output_is_the_json_alone_after_tools_were_called_and_an_answer_was_mended() {
     let model = Scripted::start([
-        Turn::Calls(&[("current_time", "{}")]),
+        LOOKS,
         Turn::Says(&["It is ", "in Delft."]),
         Turn::Calls(&[("final_answer", r#"{"city":4}"#)]),
         DELFT,
@@ -67,6 +69,30 @@ fn an_answer_that_never_fits_is_an_error_that_says_why_and_nothing_on_standard_o
     assert!(told.contains("not JSON"), "{told}");
     assert!(told.contains("In Delft."), "{told}");
     assert_eq!(model.asked(), 3);
+}
+
+#[test]
+fn a_limit_that_comes_before_an_answer_that_fits_is_told_as_one() {
+    let turn = ["--set", "modes.moderate.max_turns=1"];
+    let day = ["--plan", "p", "--set", "plans.p.day.max_tokens=1"];
+    let cut = [(); 4].map(|()| Turn::IsCut("{\"city\":"));
+    for (turns, limit) in [
+        (&cut[..], &[][..]),
+        (&[LOOKS, Turn::Says(&["In Delft."])][..], &turn[..]),
+        (&[][..], &day[..]),
+    ] {
+        let model = Scripted::start(turns.iter().cloned());
+        let told = ask(&model, &[&ASK[..], limit].concat()).complaint(3);
+        assert!(told.contains("policy explain"), "{told}");
+        assert!(!told.contains("the model said"), "{told}");
+    }
+}
+
+#[test]
+fn what_the_model_said_is_told_without_what_is_wrong_with_it() {
+    let model = Scripted::start([(); 3].map(|()| Turn::Says(&["In Delft."])));
+    let told = ask(&model, &ASK).complaint(1);
+    assert!(told.ends_with("the model said: In Delft.\n"), "{told}");
 }
 
 #[test]

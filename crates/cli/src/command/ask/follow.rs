@@ -181,7 +181,7 @@ pub(super) fn verdict(
     records: &[Arc<Record>],
     is_known: impl FnOnce(&str) -> bool,
 ) -> Result<(), CommandError> {
-    if let Some(fault) = schema::missed(result) {
+    if let Some(fault) = schema::missed(result, outcome, records) {
         return Err(fault);
     }
     if result.status == RunStatus::Interrupted
@@ -206,9 +206,7 @@ pub(super) fn verdict(
             return Err(CommandError::no_answer(error));
         }
         let error = anyhow::anyhow!(instead);
-        let at_limit =
-            |reason: &FinishReason| reason.ends_at_a_limit() || *reason == FinishReason::Length;
-        return Err(match reason.is_some_and(at_limit) {
+        return Err(match reason.is_some_and(is_a_limit) {
             true => CommandError::at_limit(error).hint(at_a_limit(records)),
             false => CommandError::failed(error),
         });
@@ -228,8 +226,13 @@ pub(super) fn verdict(
     })
 }
 
+/// Tells whether a limit ended a run, that of the model's output included.
+pub(super) fn is_a_limit(reason: &FinishReason) -> bool {
+    reason.ends_at_a_limit() || *reason == FinishReason::Length
+}
+
 /// Says what to do about a limit. Where a session or a day has used up its budget, there is nothing left for any request.
-fn at_a_limit(records: &[Arc<Record>]) -> String {
+pub(super) fn at_a_limit(records: &[Arc<Record>]) -> String {
     let view = RunView::of(records);
     let spent = view.decision().and_then(|decided| decided.spent.as_ref());
     let what = match spent.map(|spent| spent.scope) {

@@ -3,11 +3,15 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::anyhow;
-use neuraxis::engine::AnswerSchema;
+use neuraxis::core::Record;
+use neuraxis::engine::{AnswerFault, AnswerSchema};
 use neuraxis::{FinishReason, OrchestratorResult, RunStatus};
 
+use super::follow::{at_a_limit, is_a_limit};
+use super::outcome::{Outcome, Served};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 
@@ -41,18 +45,31 @@ fn text(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Says that a run came to no answer that fits, if it ended and one was asked for. A run that failed for another reason tells
-/// that one.
-pub(super) fn missed(result: &OrchestratorResult) -> Option<CommandError> {
+/// that one, and so does one that a limit ended before there was anything to be read.
+pub(super) fn missed(
+    result: &OrchestratorResult,
+    outcome: &Outcome,
+    records: &[Arc<Record>],
+) -> Option<CommandError> {
     let fault = result.answer_fault.clone()?;
     let gave_none = matches!(result.finish_reason, Some(FinishReason::InvalidAnswer(_)));
     if result.status != RunStatus::Done && !gave_none {
         return None;
     }
+    // One that the model repeated until that ended the run is wrong all the same.
+    let is_at_limit = matches!(&fault, AnswerFault::StoppedEarly(reason) if is_a_limit(reason));
+    if is_at_limit && outcome.instead.is_some() {
+        return None;
+    }
     let error = anyhow!(fault).context("there is no answer that fits the schema");
+    if is_at_limit {
+        return Some(CommandError::at_limit(error).hint(at_a_limit(records)));
+    }
     let error = CommandError::failed(error);
-    let said: String = result.reply.chars().take(MAX_SHOWN).collect();
-    Some(match said.trim().is_empty() {
-        true => error,
-        false => error.hint(format!("the model said: {}", one_line(&said))),
+    let shown = |text: &str| one_line(&text.chars().take(MAX_SHOWN).collect::<String>());
+    Some(match (outcome.said.trim(), &outcome.instead) {
+        ("", Some(instead)) if outcome.served == Served::ByNothing => error.hint(shown(instead)),
+        ("", _) => error,
+        (said, _) => error.hint(format!("the model said: {}", shown(said))),
     })
 }
