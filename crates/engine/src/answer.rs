@@ -214,8 +214,10 @@ pub(crate) fn read(schema: &JsonText, text: &str) -> Result<JsonText, AnswerFaul
     }
 }
 
-/// Returns the answer of a run, or why it has none; neither if none of a form was asked for.
-pub(crate) fn of_run(
+/// Reads the answer of a run from its records, or why it has none; neither if none of a form was asked for. One without an
+/// outcome waits.
+#[must_use]
+pub fn of_run(
     outcome: Option<&RunOutcome>,
     records: &[Arc<Record>],
 ) -> (Option<JsonText>, Option<AnswerFault>) {

@@ -73,7 +73,7 @@ mod warnings;
 pub use agent::{
     Agent, AgentBuilder, AgentRun, Execution, InstructionContext, ToolCallRecord, tool_calls,
 };
-pub use answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
+pub use answer::{AnswerFault, AnswerSchema, AnswerSchemaError, of_run as run_answer};
 pub use approval_key::ApprovalKey;
 pub use approvals::{
     Approvals, DecideError, DecideLater, Decided, FoundApprovals, Swept, WaitingApproval,

@@ -13,9 +13,9 @@ mod tail;
 
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Subcommand};
-use neuraxis::RunStatus;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::RunSummary;
+use neuraxis::{FinishReason, RunStatus};
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
@@ -78,12 +78,15 @@ async fn read(
     with_store(setup.load()?.store().await?, work).await
 }
 
+/// How many columns the status of a run has, with why it ended.
+const STANDING: usize = 16;
+
 /// How many columns stand between the id of a run and what it is about: when it began, its status, its turns and its cost.
-const MIDDLE: usize = 19 + 2 + 11 + 2 + 5 + 2 + 11;
+const MIDDLE: usize = 19 + 2 + STANDING + 2 + 5 + 2 + 11;
 
 /// Describes a run as an item of a list.
 fn item(run: &RunSummary) -> Item {
-    let status = status_column(Some(run.status));
+    let status = standing_column(run);
     let started = run.started_at.map(moment).unwrap_or_default();
     let turns = run.turns;
     let cost = money(run.metrics().paid()).unwrap_or_default();
@@ -125,6 +128,18 @@ pub(super) const fn style_of(status: RunStatus) -> Style {
         RunStatus::Running | RunStatus::Waiting => AnsiColor::Yellow.on_default(),
         RunStatus::Interrupted => Style::new().dimmed(),
     }
+}
+
+/// Returns the status of a run as a column of a table, with why it is done where that is not that its model had answered.
+fn standing_column(run: &RunSummary) -> String {
+    let (style, status) = (style_of(run.status), run.status.as_str());
+    let reason = run.finish_reason.as_ref();
+    let reason = reason
+        .filter(|reason| run.status == RunStatus::Done && **reason != FinishReason::Stop)
+        .map(|reason| format!(" ({})", reason.name()))
+        .unwrap_or_default();
+    let blanks = " ".repeat(STANDING.saturating_sub(status.len() + reason.len()));
+    format!("{style}{status}{style:#}{reason}{blanks}")
 }
 
 /// Returns a status as a column of a table.

@@ -89,6 +89,25 @@ fn a_limit_that_comes_before_an_answer_that_fits_is_told_as_one() {
 }
 
 #[test]
+fn a_run_says_afterwards_whether_it_has_an_answer_that_fits() {
+    let cut = [(); 4].map(|()| Turn::IsCut("{\"city\":"));
+    for (turns, code, status, answer) in [
+        (&cut[..], 3, "done (length)", Value::Null),
+        (&[DELFT][..], 0, "done  ", json!({"city": "Delft"})),
+    ] {
+        let model = Scripted::start(turns.iter().cloned());
+        let machine = machine(&model);
+        machine.run_with_key(ASK).stdout_of(code);
+        let list = machine.run(["runs", "list"]).stdout_of(0);
+        assert!(list.contains(status), "{list}");
+        let show = ["runs", "show", "last", "--format", "json"];
+        let shown: Value = serde_json::from_str(&machine.run(show).stdout_of(0)).unwrap();
+        assert_eq!(shown["answer"], answer);
+        assert_eq!(shown["answer_fault"].is_string(), code == 3, "{shown}");
+    }
+}
+
+#[test]
 fn what_the_model_said_is_told_without_what_is_wrong_with_it() {
     let model = Scripted::start([(); 3].map(|()| Turn::Says(&["In Delft."])));
     let told = ask(&model, &ASK).complaint(1);

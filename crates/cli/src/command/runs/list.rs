@@ -13,13 +13,13 @@ use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
 
 /// The names of the columns between the id and what a run is about.
-const HEADINGS: &str = "BEGUN                STATUS       TURNS         COST";
+const HEADINGS: &str = "BEGUN                STATUS            TURNS         COST";
 
 const EXAMPLES: &str = "\
 Examples:
   neuraxis runs list
   neuraxis runs list --session trip
-  neuraxis runs list --format json | jq -r '.[] | select(.status == \"failed\").run_id'";
+  neuraxis runs list --format json | jq -r '.[] | select(.finish_reason != \"stop\").run_id'";
 
 /// List the runs, the newest first
 #[derive(Debug, Args)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anstyle::Style;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use neuraxis::core::Record;
 use neuraxis::core::log::RunView;
-use neuraxis::engine::{Sessions, run_steps};
+use neuraxis::core::{Record, RunStatus};
+use neuraxis::engine::{Sessions, run_answer, run_steps};
 use neuraxis::ports::RunSummary;
 use serde_json::{Value, json};
 
@@ -142,6 +142,13 @@ fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
             json!(decision.map(|decision| &decision.channel)),
         );
         value.insert("reply".to_owned(), json!(reply(&view)));
+        // One at work has no answer yet, and nothing is wrong with that.
+        if run.status != RunStatus::Running {
+            let (answer, fault) = run_answer(view.outcome(), records);
+            let answer = answer.and_then(|answer| answer.decode::<Value>().ok());
+            value.extend(answer.map(|answer| ("answer".to_owned(), answer)));
+            value.extend(fault.map(|fault| ("answer_fault".to_owned(), json!(fault))));
+        }
         value.insert("metrics".to_owned(), json!(view.metrics()));
         value.insert("tree".to_owned(), outline::in_json(records));
         value.insert("steps".to_owned(), json!(run_steps(records)));
