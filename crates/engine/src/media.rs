@@ -125,20 +125,34 @@ pub fn attachment(name: &str, content: &[u8]) -> Result<Part, AttachmentError> {
             Ok(Part::Media(part))
         }
         found => Err(AttachmentError::NotSendable {
-            found: found.unwrap_or("of an unknown kind").to_owned(),
+            found: found.map_or_else(|| unrecognized(content), str::to_owned),
         }),
+    }
+}
+
+/// Says what content of no known kind looks like. What has a NUL is no text.
+fn unrecognized(content: &[u8]) -> String {
+    let text = std::str::from_utf8(content).unwrap_or_default();
+    let strange = text.chars().find(|letter| !is_of_text(*letter));
+    match strange.filter(|_| !text.contains('\0')) {
+        Some(letter) => {
+            let letter = letter.escape_unicode();
+            format!("UTF-8 with the control character {letter}")
+        }
+        None => "of an unknown kind".to_owned(),
     }
 }
 
 /// Returns content that is text: UTF-8 without the control characters that no text has. The marks of some formats are letters,
 /// so that this comes before them; only a PDF begins as no text does.
 fn as_text(content: &[u8]) -> Option<&str> {
-    let is_of_text = |letter: char| {
-        !letter.is_control() || matches!(letter, '\t' | '\n' | '\r' | '\x0c' | '\x1b')
-    };
     let text = std::str::from_utf8(content).ok()?;
     let is_text = !text.starts_with("%PDF-") && text.chars().all(is_of_text);
     is_text.then_some(text)
+}
+
+fn is_of_text(letter: char) -> bool {
+    !letter.is_control() || matches!(letter, '\t' | '\n' | '\r' | '\x0c' | '\x1b')
 }
 
 fn text(name: &str, text: &str) -> Result<Part, AttachmentError> {
@@ -317,6 +331,8 @@ mod tests {
                 "{error}"
             );
         }
+        let bell = attachment("x", b"ding \x07").unwrap_err().to_string();
+        assert!(bell.contains("the control character \\u{7}, "), "{bell}");
         let mut large = PNG.to_vec();
         large.resize(MAX_MEDIA_BYTES, 0);
         assert!(attachment("x", &large).is_ok());

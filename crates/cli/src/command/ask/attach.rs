@@ -69,13 +69,14 @@ fn part(file: &Path) -> anyhow::Result<Part> {
 }
 
 /// Makes the part that content is sent as. Text of which single bytes are not UTF-8, such as a change to a file in an older
-/// encoding, goes without these, and it is said so.
+/// encoding, or are control characters, goes without these, and it is said so.
 pub(super) fn part_of(name: &str, content: &[u8]) -> Result<Part, AttachmentError> {
     let refused = match attachment(name, content) {
         Err(refused @ AttachmentError::NotSendable { .. }) => refused,
         done => return done,
     };
     let text = String::from_utf8_lossy(content);
+    let text: String = text.chars().map(readable).collect();
     let replaced = text.matches(char::REPLACEMENT_CHARACTER).count();
     // Of what is mostly something else nothing can be read.
     if replaced == 0 || replaced > text.chars().count() / MIN_PER_REPLACED {
@@ -85,11 +86,23 @@ pub(super) fn part_of(name: &str, content: &[u8]) -> Result<Part, AttachmentErro
         return Err(refused);
     };
     let what = one_line(name);
-    progress::warn(&format!(
-        "{what} is not UTF-8 throughout: � stands in {} for what is not (`iconv` converts it)",
-        counted(replaced as u64, "place")
-    ));
+    let places = counted(replaced as u64, "place");
+    progress::warn(&match std::str::from_utf8(content) {
+        Ok(_) => format!("{what} has control characters: � stands for them in {places}"),
+        Err(_) => format!(
+            "{what} is not UTF-8 throughout: � stands in {places} for what is not (`iconv` converts it)"
+        ),
+    });
     Ok(part)
+}
+
+/// Returns a letter as a text that is attached may have it. A NUL stays: what has one is no text.
+fn readable(letter: char) -> char {
+    match letter {
+        '\0' | '\t' | '\n' | '\r' | '\x0c' | '\x1b' => letter,
+        _ if letter.is_control() => char::REPLACEMENT_CHARACTER,
+        _ => letter,
+    }
 }
 
 #[cfg(test)]
@@ -105,6 +118,12 @@ mod tests {
         assert!(
             format!("{text:?}").contains("gr\u{fffd}\u{fffd}e an alle"),
             "{text:?}"
+        );
+        let part = part_of("mail", b"A bell \x07, DEL \x7f and a next line \xc2\x85.").unwrap();
+        let expected = "A bell \u{fffd}, DEL \u{fffd} and a next line \u{fffd}.";
+        assert!(
+            matches!(&part, Part::Text(text) if text.text.contains(expected)),
+            "{part:?}"
         );
         for content in [
             &b"\xe3\xe5\xe9\xe1 \xf3\xef\xf5"[..],
