@@ -98,7 +98,7 @@ pub struct ConnectContext<'a> {
     pub shared: &'a Shared,
 }
 
-/// What the providers of one configuration share, such as a limit of the calls to one server: one value of each type,
+/// What the providers of one configuration share, such as a recording that several replay: one value of each type,
 /// made when it is first asked for.
 #[derive(Default)]
 pub struct Shared(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);

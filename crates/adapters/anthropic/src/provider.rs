@@ -36,7 +36,7 @@ impl Provider for AnthropicConfig {
     }
 
     fn connect(mut self, ctx: &ConnectContext<'_>) -> Result<Connection, ConnectError> {
-        MaxConcurrent::share(&mut self.max_concurrent, &self.base_url, ctx.shared);
+        MaxConcurrent::share(&mut self.max_concurrent, &self.base_url);
         self.api_key = ctx.key.clone();
         if self.model.trim().is_empty() {
             let endpoint = Endpoint::new(endpoint_of(self)).map_err(AnthropicError::from)?;

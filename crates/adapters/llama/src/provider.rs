@@ -28,7 +28,7 @@ impl Provider for LlamaConfig {
     }
 
     fn connect(mut self, ctx: &ConnectContext<'_>) -> Result<Connection, ConnectError> {
-        MaxConcurrent::share(&mut self.max_concurrent, &self.base_url, ctx.shared);
+        MaxConcurrent::share(&mut self.max_concurrent, &self.base_url);
         self.api_key = ctx.key.clone();
         Ok(Connection::new(LlamaClient::new(self)?))
     }

@@ -38,7 +38,7 @@ impl Provider for OpenAiConfig {
     }
 
     fn connect(mut self, ctx: &ConnectContext<'_>) -> Result<Connection, ConnectError> {
-        MaxConcurrent::share(&mut self.max_concurrent, &self.base_url, ctx.shared);
+        MaxConcurrent::share(&mut self.max_concurrent, &self.base_url);
         self.api_key = ctx.key.clone();
         self.secret_headers = ctx.headers.clone();
         if self.model.trim().is_empty() {

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use neuraxis_ports::{Secret, Shared};
+use neuraxis_ports::Secret;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
@@ -28,8 +28,8 @@ pub struct EndpointConfig {
     pub plain_headers: Vec<(String, String)>,
     /// What is added to each address as its query, such as a version: names and values.
     pub query: Vec<(String, String)>,
-    /// How many replies may come in at the same time; any number if none is said. Who asks for more waits, within the
-    /// total time of an exchange.
+    /// How many replies may come in at the same time; any number if none is said. Who asks for more waits, no longer than a
+    /// whole exchange may take.
     pub max_concurrent: Option<MaxConcurrent>,
     /// A file of certificates in PEM form that are trusted besides the machine's own.
     pub ca_file: Option<PathBuf>,
@@ -109,16 +109,21 @@ impl MaxConcurrent {
         }
     }
 
-    /// Replaces a limit by one of the same number that another model at the same address has, so that both share it: a
-    /// limit is there to spare the server.
-    pub fn share(limit: &mut Option<Self>, base_url: &str, shared: &Shared) {
+    /// Replaces a limit by one of the same number that another model at the same address has in this process, so that both share
+    /// it: a limit is there to spare the server, which has to answer those of a former configuration besides.
+    pub fn share(limit: &mut Option<Self>, base_url: &str) {
         let Some(limit) = limit else { return };
-        let limits = shared.get::<SharedLimits>();
-        let mut limits = limits.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |(other, shared): &&(String, Self)| other == base_url && shared == limit;
-        match limits.iter().find(same) {
-            Some((_, shared)) => *limit = shared.clone(),
-            None => limits.push((base_url.to_owned(), limit.clone())),
+        let mut limits = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        limits.retain(|(_, _, permits)| permits.strong_count() > 0);
+        let shared = limits.iter().find_map(|(other, count, permits)| {
+            let is_same = other == base_url && *count == limit.count;
+            is_same.then(|| permits.upgrade()).flatten()
+        });
+        if let Some(permits) = shared {
+            limit.permits = permits;
+        } else {
+            let permits = Arc::downgrade(&limit.permits);
+            limits.push((base_url.to_owned(), limit.count, permits));
         }
     }
 
@@ -128,9 +133,10 @@ impl MaxConcurrent {
     }
 }
 
-/// The limits of one configuration, with the addresses they hold for.
-#[derive(Debug, Default)]
-struct SharedLimits(Mutex<Vec<(String, MaxConcurrent)>>);
+/// The limits that are in use, with the addresses they hold for.
+static SHARED: Mutex<Vec<SharedLimit>> = Mutex::new(Vec::new());
+
+type SharedLimit = (String, NonZeroUsize, Weak<Semaphore>);
 
 /// By the number alone: a configuration is the same whoever shares it.
 impl PartialEq for MaxConcurrent {
