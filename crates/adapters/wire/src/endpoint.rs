@@ -218,11 +218,8 @@ impl Endpoint {
     ) -> Result<Bytes, LlmError> {
         let cancellation = &ctx.cancellation;
         let total = self.timeouts.total.unwrap_or(Duration::MAX);
-        let asked = Instant::now();
         let permit = self.permit(total, cancellation).await?;
-        let within = total
-            .saturating_sub(asked.elapsed())
-            .min(self.timeouts.whole_reply);
+        let within = total.min(self.timeouts.whole_reply);
         // The permit is free again once the reply is here.
         let parts = RequestParts::of_call(route, body, ctx);
         let answer = self.exchange(parts, within, cancellation).await;
@@ -266,18 +263,15 @@ impl Endpoint {
         let cancellation = &ctx.cancellation;
         let timeouts = &self.timeouts;
         let total = timeouts.total.unwrap_or(Duration::MAX);
-        let asked = Instant::now();
         let permit = self.permit(total, cancellation).await?;
         let now = Instant::now();
         let limits = Limits {
             first: after(now, timeouts.first_byte),
             idle: timeouts.idle,
             output: timeouts.output,
-            end: timeouts.total.map(|total| after(asked, total)),
+            end: timeouts.total.map(|total| after(now, total)),
         };
-        let first_byte = timeouts
-            .first_byte
-            .min(total.saturating_sub(asked.elapsed()));
+        let first_byte = timeouts.first_byte.min(total);
         let mut parts = RequestParts::of_call(route, body, ctx);
         parts.accept = Accept::Events;
         parts.closes_connection = !self.reuses_streams.load(Ordering::Relaxed);
@@ -296,7 +290,8 @@ impl Endpoint {
         Ok(body)
     }
 
-    /// Waits for a permit, of which there is one for each reply that may come in at the same time.
+    /// Waits for a permit, of which there is one for each reply that may come in at the same time. The exchange has all of its
+    /// time afterwards: cut short, it would be the model's fault.
     async fn permit(
         &self,
         within: Duration,

@@ -102,13 +102,13 @@ impl ServerErrors {
         LlmError::new(LlmErrorKind::Timeout, said)
     }
 
-    /// The error of a call that never had its turn.
+    /// The error of a call that never had its turn: nothing was sent, and the model is not to blame.
     pub(crate) fn busy(&self, within: Duration) -> LlmError {
         let said = format!(
             "as many replies of {} as may come in at once (max_concurrent) did so for {within:?}",
             self.server
         );
-        LlmError::new(LlmErrorKind::Timeout, said)
+        LlmError::new(LlmErrorKind::RateLimited { retry_after: None }, said)
     }
 }
 

@@ -49,7 +49,8 @@ async fn no_more_replies_come_in_at_the_same_time_than_may() {
     let mut stalled = std::pin::pin!(first.respond(&request, &ctx));
     assert!(futures_util::poll!(&mut stalled).is_pending());
     let error = second.respond(&request, &ctx).await.unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    let busy = LlmErrorKind::RateLimited { retry_after: None };
+    assert_eq!(error.kind, busy);
     assert!(error.message.contains("max_concurrent"), "{error}");
     assert!(server.seen().len() <= 1, "the second was sent");
 }

@@ -103,7 +103,7 @@ async fn waiting_for_a_place_can_be_given_up() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_place_counts_toward_the_total_time() {
+async fn a_place_is_waited_for_as_long_as_an_exchange_may_take() {
     let server = Loopback::start(streams_stall).await;
     let client = client_at(&server.url(), |config| {
         config.max_concurrent = Some(most(1));
@@ -115,10 +115,32 @@ async fn waiting_for_a_place_counts_toward_the_total_time() {
         respond(&client).await.unwrap_err(),
         stream(&client).await.unwrap_err(),
     ] {
-        assert_eq!(error.kind, LlmErrorKind::Timeout);
+        let busy = LlmErrorKind::RateLimited { retry_after: None };
+        assert_eq!(error.kind, busy, "the model is not to blame");
         assert!(error.message.contains("max_concurrent"), "{error}");
     }
     assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn who_waited_for_a_place_has_all_of_the_time_of_an_exchange() {
+    let server = Loopback::start(|seen| match seen.body.contains("\"stream\":true") {
+        true => streams_stall(seen),
+        false => Answer::nothing().then(Act::Stall),
+    })
+    .await;
+    let limit = most(1);
+    let holding = begin(&sharing(&server, &limit)).await;
+    let client = client_at(&server.url(), |config| {
+        config.max_concurrent = Some(limit);
+        config.timeouts.total = Some(SOON * 20);
+    });
+    let mut waiting = Box::pin(respond(&client));
+    assert!((&mut waiting).now_or_never().is_none());
+    tokio::time::sleep(SOON).await;
+    drop(holding);
+    let error = waiting.await.unwrap_err();
+    assert!(error.message.ends_with("sent nothing for 1s"), "{error}");
 }
 
 #[tokio::test]
