@@ -74,6 +74,8 @@ pub struct Runs {
     pub(crate) parts: Arc<Parts>,
     /// What runs that are taken up are given.
     context: RequestContext,
+    /// What each of those is given that nobody asked for.
+    recovering: Option<recover::ContextOfEach>,
 }
 
 impl Runs {
@@ -81,6 +83,7 @@ impl Runs {
         Self {
             parts: Arc::clone(parts),
             context: RequestContext::default(),
+            recovering: None,
         }
     }
 

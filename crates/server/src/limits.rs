@@ -37,6 +37,8 @@ pub struct Limits {
     /// Origins of pages whose requests are taken, with keys, besides those of the host that a request names, such as
     /// `https://chat.example.com`. None.
     pub origins: Vec<String>,
+    /// The slots of these runs, where others than clients take some; its own if left out.
+    pub(crate) slots: Option<Slots>,
 }
 
 impl Limits {
@@ -54,6 +56,7 @@ impl Default for Limits {
             keys: Keys::default(),
             any_host: false,
             origins: Vec::new(),
+            slots: None,
         }
     }
 }
@@ -97,7 +100,10 @@ impl Limited {
         metrics.allow_runs(limits.max_runs.get());
         Self {
             modes: modes_of(&orchestrator, limits),
-            slots: Slots::new(limits.max_runs),
+            slots: limits
+                .slots
+                .clone()
+                .unwrap_or_else(|| Slots::new(limits.max_runs)),
             max_runs_per_owner: limits.max_runs_per_owner,
             decisions: limits.decisions,
             keys: limits.keys.clone(),

@@ -27,6 +27,7 @@ use crate::reload::{self, Duty, Wiring};
 use crate::retention::Retention;
 use crate::secrecy;
 use crate::server::{BindError, Server, Unfinished};
+use crate::slots::Slots;
 use crate::stop::{self, Hangups, Stop};
 use crate::tls::{Tls, TlsError};
 use crate::token::DecisionToken;
@@ -145,20 +146,23 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let token = decision_token(&config, &environment, &wiring.keys)?;
     let shown = token.as_ref().map(ServerToken::reveal);
     wiring.decisions = shown.map(DecisionToken::new);
+    let mut limits = wiring.limits(&config);
+    let slots = Slots::new(limits.max_runs);
+    limits.slots = Some(slots.clone());
     let server = server
-        .with_limits(wiring.limits(&config))
+        .with_limits(limits)
         .with_metrics(wiring.metrics.clone())
         .with_access_log(config.server().access_log);
     let server = match tls {
         Some(tls) => server.with_tls(tls),
         None => server,
     };
-    reload::recover_in_the_background(&app);
+    reload::recover_in_the_background(&app, &slots);
     // Until the server has stopped.
     let _retention = Retention::start(app.orchestrator.sessions(), config.store(), config.policy());
     announce(&server.url(), token.as_ref());
     let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
-    let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, hangups);
+    let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, slots, hangups);
     let reloading = tokio::spawn(reloading);
     let asked = OnceLock::new();
     let stop = async {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use neuraxis::core::with_causes;
 use neuraxis::engine::{DecideLater, Runs};
+use neuraxis::ports::RequestContext;
 use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Sources, Telemetry};
 
 use crate::engines::Replacing;
@@ -12,6 +13,7 @@ use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::secrecy;
+use crate::slots::Slots;
 use crate::stop::Hangups;
 use crate::tls::Tls;
 use crate::token::DecisionToken;
@@ -132,18 +134,20 @@ impl Wiring {
             keys: self.keys.clone(),
             any_host: !self.is_loopback || server.behind_proxy,
             origins: server.origins.clone(),
+            slots: None,
         }
     }
 
     /// Reads the configuration again whenever the process is told to, and puts an engine that is wired by it in the place of
     /// the one there is. A configuration that cannot be used is told of in the log, and changes nothing. To be dropped once the
     /// server stops: runs that a new engine took up then would die with the process. `started` is the configuration that the
-    /// process was started with: some of it stays in force, however often another one is read.
+    /// process was started with: some of it stays in force, however often another one is read. Runs that go on take `slots`.
     pub(crate) async fn keep_reloading(
         self,
         started: Config,
         current: Arc<Mutex<App>>,
         replacing: Replacing,
+        slots: Slots,
         mut hangups: Hangups,
     ) {
         while hangups.next().await {
@@ -159,7 +163,7 @@ impl Wiring {
                         return;
                     };
                     // Not before: the server may have stopped meanwhile.
-                    recover_in_the_background(&new);
+                    recover_in_the_background(&new, &slots);
                     *current.lock().unwrap_or_else(PoisonError::into_inner) = new;
                     tokio::spawn(async move {
                         let _ = over.await;
@@ -210,10 +214,14 @@ pub(crate) fn locked(current: &Mutex<App>) -> App {
     current.clone()
 }
 
-/// Lets runs go on that nobody drives, for as long as the engine takes new ones. Those at work hear of what other processes post to
-/// them, their live events go to other processes, and those of runs elsewhere come, for as long as any is at work or followed.
-pub(crate) fn recover_in_the_background(app: &App) {
-    let runs = app.orchestrator.runs();
+/// Lets runs go on that nobody drives, for as long as the engine takes new ones; each takes a slot, also of its owner's. Those at
+/// work hear of what other processes post to them, their live events go to other processes, and those of runs elsewhere come, for
+/// as long as any is at work or followed.
+pub(crate) fn recover_in_the_background(app: &App, slots: &Slots) {
+    let slots = slots.clone();
+    let runs = app.orchestrator.runs().with_context_of_each(move |run| {
+        RequestContext::default().with(slots.overdraw(run.owner.as_deref()))
+    });
     tokio::spawn(async move {
         // Nobody who asks waits for it: a store that takes nothing may hold it up for long.
         let recovering = async {

@@ -22,6 +22,7 @@ impl Runs {
         Self {
             parts: Arc::clone(&self.parts),
             context,
+            recovering: self.recovering.clone(),
         }
     }
 

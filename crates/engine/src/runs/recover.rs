@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::log::RunView;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
-use neuraxis_ports::{RunFilter, RunSummary, StoreError};
+use neuraxis_ports::{RequestContext, RunFilter, RunSummary, StoreError};
 
 use super::slot::Claim;
 use super::{LostRuns, ResumeError, Runs};
@@ -41,7 +43,30 @@ pub struct Recovered {
     pub left: Vec<(RunId, ResumeError)>,
 }
 
+/// Gives a run that is taken up a context of its own.
+#[derive(Clone)]
+pub(super) struct ContextOfEach(Arc<dyn Fn(&RunSummary) -> RequestContext + Send + Sync>);
+
+impl fmt::Debug for ContextOfEach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ContextOfEach")
+    }
+}
+
 impl Runs {
+    /// Gives each run that [`recover`](Self::recover) and [`keep_recovering`](Self::keep_recovering) take up what `context`
+    /// makes for it, in place of the [context of all](Self::with_context): a value in it is dropped once the run is over, is put
+    /// aside, or is not taken up after all.
+    #[must_use]
+    pub fn with_context_of_each(
+        &self,
+        context: impl Fn(&RunSummary) -> RequestContext + Send + Sync + 'static,
+    ) -> Self {
+        let mut runs = self.clone();
+        runs.recovering = Some(ContextOfEach(Arc::new(context)));
+        runs
+    }
+
     /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
     /// Returns those that go on, and those that cannot, with the reason. A session that was reserved for a run which never
     /// began is freed, and a run of an [eval](is_session_of_eval) that was at work is ended: its models may be others here.
@@ -153,7 +178,11 @@ impl Runs {
         if self.awaits_server(run.run_id).await? {
             return Ok(None);
         }
-        self.resume(run.run_id, Vec::new()).await.map(Some)
+        let runs = match &self.recovering {
+            Some(of_each) => self.with_context((of_each.0)(run)),
+            None => self.clone(),
+        };
+        runs.resume(run.run_id, Vec::new()).await.map(Some)
     }
 
     /// Tells whether a run has tools of a server that began with this process and is not there yet.

@@ -9,7 +9,8 @@ use neuraxis_core::{
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
-    CallContext, LlmClient, ModelInfo, RunLog as _, SessionIndex as _, SessionStore, async_trait,
+    CallContext, LlmClient, ModelInfo, RequestContext, RunLog as _, SessionIndex as _,
+    SessionStore, async_trait,
 };
 use neuraxis_testkit::{
     Act, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
@@ -87,6 +88,30 @@ async fn a_run_that_does_not_is_left_to_be_taken_up_at_once_and_nothing_is_recor
         (RunStatus::Done, "done")
     );
     assert_paired(store.history(&session()).await.unwrap().messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_taken_up_has_a_context_of_its_own_until_it_is_over() {
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = engine(&store, after(60), unused());
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let run = handle.run_id();
+    assert_eq!(orchestrator.suspend(Duration::ZERO).await, [run]);
+    drop(orchestrator);
+
+    let next = engine(&store, after(2), unused());
+    let held = Arc::new(run);
+    let given = Arc::clone(&held);
+    let runs = next.runs().with_context_of_each(move |run| {
+        assert_eq!(run.run_id, *given);
+        RequestContext::default().with(Arc::clone(&given))
+    });
+    let recovered = runs.recover().await.unwrap();
+    assert_eq!(Arc::strong_count(&held), 3, "the run holds one");
+    recovered.resumed[0].result().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(Arc::strong_count(&held), 2, "it is over");
 }
 
 #[tokio::test(start_paused = true)]
