@@ -131,7 +131,7 @@ fn unanswered(records: &[Arc<Record>]) -> Option<&RunStarted> {
 
 /// What is told of a run whose time was up before any model had answered. One may have begun to: what was shown of its reply is
 /// taken back.
-pub(super) const SILENCE: &str = "No model came to the end of a reply in that time: check that its server is neither stuck nor overloaded, or allow a longer deadline (modes.MODE.deadline).";
+pub(super) const SILENCE: &str = "No model came to the end of a reply in that time. Others may have asked before (max_concurrent): ask again in a while. If it stays so, check that its server is neither stuck nor overloaded, or allow a longer deadline (modes.MODE.deadline).";
 
 /// Tells whether the root agent asked models and got neither a reply nor an error, but that nothing came in time.
 pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
