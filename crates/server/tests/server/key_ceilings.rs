@@ -293,6 +293,9 @@ async fn a_key_that_is_used_too_often_is_told_when_to_come_again() {
     assert!((1..=30).contains(&after), "{after}");
     let text = response.text().await.unwrap();
     assert!(text.contains("/errors/too-many-requests"), "{text}");
+    let cancel = "/api/v1/runs/01955f00-7a00-7000-8000-000000000001/cancel";
+    let cancelled = ada.post(cancel).send().await.unwrap();
+    assert_eq!(cancelled.status(), 404, "a run could be stopped");
     let other = Client::with_key(program.url(), &other);
     assert_eq!(status(&other, "/api/v1/tools").await, 200);
 }
