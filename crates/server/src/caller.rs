@@ -261,7 +261,11 @@ impl Caller {
         }
         let channels = self.channels(limited);
         let channel = &request.channel;
-        if policy.channels().any(|known| known == channel) && !channels.contains(channel) {
+        let named = key.channels.as_ref();
+        // In one that there is not, nobody knows which agent would answer.
+        let names_no_agent = key.agents.is_some() && request.agent.is_none();
+        let is_unclear = names_no_agent && !policy.channels().any(|known| known == channel);
+        if is_unclear || named.is_some_and(|named| !named.contains(channel)) {
             return Err(not_allowed(
                 &CHANNEL_NOT_ALLOWED,
                 "channel",

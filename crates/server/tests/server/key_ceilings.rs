@@ -206,6 +206,11 @@ async fn a_key_allows_no_more_than_its_modes_channels_agents_and_plan() {
             "channel",
             json!(["chat", "system_health"]),
         ),
+        (
+            json!({"channel": "nope", "agent": null}),
+            "channel",
+            json!(["chat", "system_health"]),
+        ),
         (json!({"agent": "main_thread"}), "agent", json!(["clerk"])),
         (json!({"agent": null}), "agent", json!(["clerk"])),
     ] {
