@@ -150,7 +150,7 @@ pub(crate) fn spent(scope: BudgetScope, measure: BudgetMeasure) -> SpentBudget {
         BudgetMeasure::ToolCalls => "tool calls",
     };
     let (whose, next) = match scope {
-        BudgetScope::Day => ("today's budget", "Please come back tomorrow"),
+        BudgetScope::Day => ("today's budget", "Please come back after midnight UTC"),
         BudgetScope::Session => ("this session's budget", "Please begin a new session"),
         BudgetScope::Run => ("this request's budget", "Please ask for less at once"),
     };

@@ -141,7 +141,7 @@ async fn what_a_day_may_use_is_there_again_on_the_next_one() {
         Some(FinishReason::Budget(BudgetKind::Tokens))
     );
     assert!(
-        refused.reply.contains("come back tomorrow"),
+        refused.reply.contains("come back after midnight UTC"),
         "{}",
         refused.reply
     );
