@@ -37,10 +37,11 @@ pub enum KeyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a key for good; what it began goes on
+    /// Revoke keys for good; what they began goes on
     Revoke {
-        /// Its id, as `list` shows it
-        id: String,
+        /// Their ids, as `list` shows them
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
     },
 }
 
@@ -124,6 +125,9 @@ pub enum KeyCommandError {
     /// The file of keys cannot be used.
     #[error(transparent)]
     File(#[from] ServerKeysError),
+    /// Whoever read the list is gone.
+    #[error("nobody reads the list of keys any more")]
+    Unread,
     /// There is no randomness, or nobody takes what is printed.
     #[error("the key cannot be made or printed")]
     System(#[from] io::Error),
@@ -156,22 +160,47 @@ pub(crate) fn run(
                 Some(_) => file.read_present(),
                 None => file.read(),
             };
-            list(&keys?, *json, now)
+            list(&keys?, *json, now).map_err(|error| match error {
+                KeyCommandError::System(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    KeyCommandError::Unread
+                }
+                error => error,
+            })
         }
-        KeyCommand::Revoke { id } => {
+        KeyCommand::Revoke { ids } => {
             // One that somebody named may be in a mount that is away.
             if config.server().keys.is_none() && !file.was_made() {
                 let path = file.path().to_owned();
                 return Err(KeyCommandError::NoKeys { path });
             }
-            let before = file.revoke(id, now)?;
-            let said = match before.revoked_at {
-                Some(at) => format!("the key {id} was revoked at {at:.0} before"),
-                None => format!("the key {id} of {} is revoked", before.owner.escape_debug()),
-            };
-            tell(&said)
+            revoke(&file, ids, now)
         }
     }
+}
+
+/// Revokes keys. One that there is not keeps none of the others from it, and is not repeated: it may be a whole key.
+fn revoke(file: &ServerKeyFile, ids: &[String], now: Timestamp) -> Result<(), KeyCommandError> {
+    let mut missing = None;
+    for (at, id) in ids.iter().enumerate() {
+        let before = match file.revoke(id, now) {
+            Err(error @ ServerKeysError::NoSuchKey) => {
+                if ids.len() > 1 {
+                    tell(&format!(
+                        "of these ids, number {} is that of no key",
+                        at + 1
+                    ))?;
+                }
+                missing = Some(error);
+                continue;
+            }
+            before => before?,
+        };
+        tell(&match before.revoked_at {
+            Some(at) => format!("the key {id} was revoked at {at:.0} before"),
+            None => format!("the key {id} of {} is revoked", before.owner.escape_debug()),
+        })?;
+    }
+    missing.map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn make(

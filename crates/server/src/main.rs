@@ -1,12 +1,13 @@
 //! `neuraxis-server`: Neuraxis over HTTP.
 //!
 //! Parses what the user wants, has it done, and says by its exit code how it went: 0 stopped by a signal, 1 failed,
-//! 2 wrong usage or configuration. What it does is in the library of this crate and in `neuraxis-app`.
+//! 2 wrong usage or configuration, 141 whoever read the output was gone. What it does is in the library of this
+//! crate and in `neuraxis-app`.
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use neuraxis_server::{Arguments, Failure, run, write_in_time};
+use neuraxis_server::{Arguments, Failure, KeyCommandError, run, write_in_time};
 use tokio::runtime::Runtime;
 
 /// Much of what a run allocates is freed by another thread: mimalloc does that without a lock.
@@ -30,7 +31,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let code = failure.exit_code();
-            report(&failure.into());
+            // Nobody has to hear that a list was long.
+            if !matches!(failure, Failure::KeyCommand(KeyCommandError::Unread)) {
+                report(&failure.into());
+            }
             code
         }
     }

@@ -36,6 +36,9 @@ use crate::worker::{self, WorkFailure};
 /// The exit code of wrong usage and wrong configuration.
 const USAGE: u8 = 2;
 
+/// The exit code of a command whose output nobody reads anymore: that of a program which SIGPIPE, signal 13, ended.
+const OUTPUT_CLOSED: u8 = 128 + 13;
+
 /// What a file system may no longer say another time, though nobody has put anything right.
 const PASSING: [io::ErrorKind; 12] = [
     io::ErrorKind::HostUnreachable,
@@ -358,6 +361,7 @@ impl Failure {
             | Self::Tls { .. } => ExitCode::from(USAGE),
             Self::Work(failure) => failure.exit_code(),
             Self::Build(error) => of_build(error),
+            Self::KeyCommand(KeyCommandError::Unread) => ExitCode::from(OUTPUT_CLOSED),
             Self::Bind(_) | Self::Unfinished(_) | Self::KeyCommand(_) | Self::System(_) => {
                 ExitCode::FAILURE
             }

@@ -26,6 +26,7 @@ mod idempotency;
 #[cfg(target_os = "linux")]
 mod idle_streams;
 mod key_ceilings;
+mod key_commands;
 mod keyed_mcp;
 mod keys;
 mod limits;

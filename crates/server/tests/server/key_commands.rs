@@ -1,0 +1,37 @@
+//! The commands for keys of clients, for those who call them from a script.
+
+use std::process::Stdio;
+
+use crate::support::program::{command, id_of, make_key};
+
+#[tokio::test]
+async fn several_keys_are_revoked_though_one_of_the_ids_is_that_of_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = make_key(folder.path(), &["--owner", "ada"]).await;
+    let second = make_key(folder.path(), &["--owner", "bob"]).await;
+    let mut revoke = command(folder.path());
+    revoke.args(["keys", "revoke", id_of(&first), "0123", id_of(&second)]);
+    let revoked = revoke.output().await.unwrap();
+    let said = String::from_utf8(revoked.stderr).unwrap();
+    assert_eq!(revoked.status.code(), Some(1), "{said}");
+    assert!(said.contains("number 2 is that of no key"), "{said}");
+    let mut list = command(folder.path());
+    let listed = list.args(["keys", "list"]).output().await.unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert_eq!(listed.matches("revoked").count(), 2, "{listed}");
+}
+
+#[tokio::test]
+async fn a_list_whose_reader_is_gone_says_nothing_of_keys_that_cannot_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    make_key(folder.path(), &["--owner", "ada"]).await;
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut list = command(folder.path());
+    list.args(["keys", "list"])
+        .stdout(writer)
+        .stderr(Stdio::piped());
+    let output = list.spawn().unwrap().wait_with_output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*said), (Some(141), ""));
+}
