@@ -252,6 +252,15 @@ fn a_session_goes_on_in_another_process() {
 }
 
 #[test]
+fn of_an_owner_without_sessions_none_is_listed_or_exported() {
+    let machine = used_machine();
+    let list = ["sessions", "list", "--owner", "ada", "--format", "json"];
+    assert_eq!(machine.run(list).stdout_of(0).trim(), "[]");
+    let export = ["sessions", "export", "--owner", "ada"];
+    assert_eq!(machine.run(export).code, Some(1));
+}
+
+#[test]
 fn an_exported_session_comes_back_as_it_was() {
     let machine = used_machine();
     let before = machine

@@ -33,12 +33,16 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Export {
     /// The sessions, or the beginnings of their ids
-    #[arg(value_name = "ID", required_unless_present = "all", add = ArgValueCompleter::new(completion::sessions))]
+    #[arg(value_name = "ID", required_unless_present_any = ["all", "owner"], add = ArgValueCompleter::new(completion::sessions))]
     ids: Vec<String>,
 
     /// Export every session
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+
+    /// Export every session of this owner
+    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+    owner: Option<String>,
 
     /// Write to this new file, which only you may read, instead of standard output
     #[arg(long, short, value_name = "FILE")]
@@ -51,11 +55,16 @@ impl Export {
         for id in &self.ids {
             named.push(lookup::session(sessions, id).await?);
         }
+        let others = SessionFilter::default();
+        let others = match self.owner {
+            Some(owner) => others.owned_by(owner),
+            None => others,
+        };
         let Some(path) = &self.output else {
-            return print(sessions, &named).await?.told();
+            return print(sessions, &named, others).await?.told();
         };
         let mut out = BufWriter::new(create(path)?);
-        let written = write(sessions, &named, &mut out, Onto::File(path)).await;
+        let written = write(sessions, &named, others, &mut out, Onto::File(path)).await;
         let flushed =
             |out: &mut BufWriter<File>| out.flush().and_then(|()| out.get_ref().sync_all());
         let finished = match written {
@@ -82,16 +91,20 @@ impl Export {
 }
 
 /// Writes to standard output: harmless where a terminal shows it, to the byte elsewhere.
-async fn print(sessions: &Sessions, named: &[SessionId]) -> Result<Written, CommandError> {
+async fn print(
+    sessions: &Sessions,
+    named: &[SessionId],
+    others: SessionFilter,
+) -> Result<Written, CommandError> {
     let mut output = Output::new();
     if output.is_terminal() {
         let mut text = Vec::new();
-        let written = write(sessions, named, &mut text, Onto::Output).await?;
+        let written = write(sessions, named, others, &mut text, Onto::Output).await?;
         output.text(&String::from_utf8_lossy(&text))?;
         return Ok(written);
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = write(sessions, named, &mut out, Onto::Output).await?;
+    let written = write(sessions, named, others, &mut out, Onto::Output).await?;
     out.flush()?;
     Ok(written)
 }
@@ -150,10 +163,11 @@ impl Written {
     }
 }
 
-/// Writes the sessions that are named, or else all of them but those that are damaged, each of which is told of.
+/// Writes the sessions that are named, or else all `others` but those that are damaged, each of which is told of.
 async fn write(
     sessions: &Sessions,
     named: &[SessionId],
+    others: SessionFilter,
     out: &mut impl Write,
     onto: Onto<'_>,
 ) -> Result<Written, CommandError> {
@@ -166,7 +180,7 @@ async fn write(
     if !named.is_empty() {
         return Ok(written);
     }
-    let mut each = sessions.each(SessionFilter::default());
+    let mut each = sessions.each(others);
     while let Some(session) = each.next().await? {
         // Kept back until it is whole: one that is deleted meanwhile is left out.
         let mut text = Vec::new();

@@ -27,6 +27,10 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct List {
+    /// Only those of this owner
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+
     #[command(flatten)]
     paging: Paging,
 }
@@ -35,6 +39,9 @@ impl List {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let (limit, format) = (self.paging.limit, self.paging.format);
         let mut filter = SessionFilter::default().limited_to(limit.min(SessionFilter::MAX_LIMIT));
+        if let Some(owner) = &self.owner {
+            filter = filter.owned_by(owner);
+        }
         if let Some(before) = &self.paging.before {
             let last = lookup::session(sessions, before).await?;
             filter = filter.after(&sessions.get(&last).await?);
@@ -57,7 +64,9 @@ impl List {
         listing.end()?;
         if format == Format::Text {
             let is_more = each.next().await?.is_some();
-            self.paging.tell_rest("sessions", last, (is_more, false));
+            let is_narrowed = self.owner.is_some();
+            self.paging
+                .tell_rest("sessions", last, (is_more, is_narrowed));
         }
         Ok(())
     }
