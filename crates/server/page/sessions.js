@@ -117,12 +117,13 @@ export class SessionList {
     this.nameOthers();
   }
 
-  /** Looks again before long while a run is at work or waits: it may be one that nothing on this page follows. It does so where
-   *  nobody sees the page, too, whose title may be seen, and for which this keeps no connection. */
+  /** Looks again before long while a run is at work or waits, since it may be one that nothing on this page follows, and where the
+   *  list could not be loaded for now. It does so where nobody sees the page, too, whose title may be seen, and for which this keeps
+   *  no connection. */
   lookAgain() {
     clearTimeout(this.soon);
     const states = new Set(this.states.values());
-    if (!states.has("running") && !states.has("waiting")) return;
+    if (!states.has("running") && !states.has("waiting") && !this.failed?.isPassing) return;
     this.soon = setTimeout(() => this.loadNewest(false), states.has("running") ? AGAIN : AGAIN_WAITING);
   }
 

@@ -68,7 +68,7 @@ export function isLast(event) {
   return (event.type === "final" || event.type === "run_failed") && event.agent === "a0";
 }
 
-/** One run that is followed to its end. `onEvent` gets each event once, `onState` gets `live`, `lost` or `over`. */
+/** One run that is followed to its end. `onEvent` gets each event once, `onState` gets `live`, `lost`, `refused` or `over`. */
 export class Follower {
   constructor({ runId, onEvent, onState = () => {} }) {
     Object.assign(this, { runId, last: 0, onEvent, onState });
@@ -123,6 +123,7 @@ export class Follower {
         continue;
       }
       this.connection = new AbortController();
+      let state = "lost";
       try {
         const response = await open();
         this.onState("live");
@@ -137,10 +138,11 @@ export class Follower {
         if (error instanceof Problem && !error.isPassing) throw error;
         // A first request that never got through is the user's to send again.
         if (error instanceof Problem && error.status && !this.runId) throw error;
+        if (error.status === 429) state = "refused";
       }
       if (this.isOver || this.stopped.signal.aborted) break;
       this.losses += 1;
-      this.onState("lost", this.losses);
+      this.onState(state, this.losses);
       await this.pause();
     }
     if (this.isOver) this.onState("over");

@@ -129,7 +129,7 @@ export class TurnView {
   /** Says beneath the turn what the run does, what it waits for, or that nobody knows. */
   showState() {
     if (this.status !== "running" || this.again) this.setState("");
-    else if (this.losses > 0) this.setState(`Connection lost; trying again (${this.losses})…`, "plug", "warn");
+    else if (this.losses > 0) this.setState(`${this.isRefused ? "Too many requests" : "Connection lost"}; trying again (${this.losses})…`, "plug", "warn");
     else if (this.unasked && this.needsApproval) {
       const again = button({ name: "retry", text: "Try again", className: "small", onClick: () => { this.unasked = undefined; this.showState(); this.ask(); } });
       this.setState(`Waiting for ${whoDecides()}, but what is asked could not be loaded: ${this.unasked.message}`, "hand", "warn", !this.unasked.isPassing && again);
@@ -157,6 +157,7 @@ export class TurnView {
   /** The connection: whether events come. */
   setConnection(state, losses = 0) {
     this.losses = losses;
+    this.isRefused = state === "refused";
     if (state === "live") {
       this.doing = "Working…";
       this.ask();

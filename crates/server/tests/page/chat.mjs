@@ -278,6 +278,8 @@ export async function survives_a_lost_connection(world) {
   world.cut();
   await sees(page, ".turn-state", "Connection lost");
   await world.picture(page, "connection-lost");
+  await page.route("**/api/v1/runs/*/events", (route) => route.fulfill({ status: 429, json: { title: "Too many requests" } }), { times: 1 });
+  await sees(page, ".turn-state", "Too many requests; trying again");
   world.mend();
   await over(page, 1);
   assert.deepEqual((await answer(page)).split(/\s+/), WORDS);
