@@ -115,7 +115,7 @@ export class Composer {
   fit() {
     this.keepDraft();
     this.input.style.height = "auto";
-    this.input.style.height = `${Math.min(this.input.scrollHeight, 240)}px`;
+    this.input.style.height = `${this.input.scrollHeight}px`;
   }
 
   keepDraft() {

@@ -371,3 +371,25 @@ export async function breaks_no_word_of_a_table(world) {
     await world.accessible(page, "a table");
   }
 }
+
+export async function has_room_however_large_it_is(world) {
+  const page = await world.open({ viewport: { width: 320, height: 256 } });
+  await choose(page, "Channel", "code_task");
+  await ask(page, "plan it");
+  await say(page, "write a note");
+  await page.waitForSelector(".ask .answers");
+  await page.fill("#message", "a\n".repeat(12));
+  const box = (selector) => page.locator(selector).evaluate((node) => node.getBoundingClientRect().toJSON());
+  assert.ok((await box(".chat .scroller")).height > 70, "what is asked can be read");
+  for (const name of ["Send to the run at work", "Stop the run"]) assert.ok((await box(`[aria-label='${name}']`)).bottom < 256, `${name} is in sight`);
+  await world.picture(page, "low-light");
+  await world.accessible(page, "a low page");
+  // The size of letters that somebody chose is that of the page, and makes it a narrow one as well.
+  await page.setViewportSize({ width: 900, height: 700 });
+  const browser = await page.context().newCDPSession(page);
+  await browser.send("Page.setFontSizes", { fontSizes: { standard: 32, fixed: 26 } });
+  await page.waitForFunction(() => getComputedStyle(document.querySelector("#message")).fontSize === "32px");
+  assert.ok(await page.isVisible("#unfold"));
+  await world.picture(page, "large-letters-light");
+  await world.accessible(page, "large letters");
+}

@@ -118,6 +118,7 @@ scenarios! {
     fn enter_begins_a_line_where_fingers_write() = "begins_lines_where_fingers_write";
     fn each_text_of_an_answer_is_laid_out_in_its_own_direction() = "lays_each_text_out_in_its_own_direction";
     fn a_run_at_work_says_for_how_long_it_has_been() = "says_for_how_long_a_run_works";
+    fn a_page_that_is_low_or_has_large_letters_has_room_for_what_is_read_and_what_is_pressed() = "has_room_however_large_it_is";
     fn an_answer_says_when_it_was_given_and_a_button_that_it_copied() = "says_when_and_that_it_was_copied";
     fn nothing_is_offered_for_a_session_that_is_not_there() = "offers_nothing_for_a_session_that_is_not_there";
     fn where_the_system_gives_all_colors_lines_and_patterns_say_what_colors_would() = "says_by_lines_what_colors_do_not_say";
