@@ -38,8 +38,8 @@ export class Card {
   async answer(doing, request) {
     if (!this.token.hidden && this.secret.value.trim()) keep(this.secret.value);
     if (!key()) return this.complain(`${doing} needs the token.`, this.secret);
-    // The focus is lost with what has it, which whoever points at things does not miss.
-    const scroller = this.node.querySelector(":focus-visible") && this.node.closest(".scroller");
+    // The focus is lost with what has it.
+    const scroller = this.node.querySelector(":focus") && this.node.closest(".scroller");
     this.setBusy(true);
     try {
       await request();
@@ -53,16 +53,32 @@ export class Card {
     }
   }
 
-  /** Gives the focus to the next card that is open, whose buttons are further on, or to the conversation. */
+  /** Takes the card away: what it asks is settled. */
+  remove() {
+    const scroller = this.node.contains(document.activeElement) && this.node.closest(".scroller");
+    this.node.remove();
+    if (scroller) this.leave(scroller);
+  }
+
+  /** Gives the focus to the next card that is open, whose buttons are further on, or to the conversation. Whoever went elsewhere
+   *  meanwhile stays there. */
   leave(scroller) {
+    const { activeElement } = document;
+    if (activeElement !== document.body && !this.node.contains(activeElement)) return;
     const next = [...scroller.querySelectorAll(".ask:has(.answers)")].find((node) => node !== this.node);
     (next ?? scroller).focus({ preventScroll: true });
-    next?.scrollIntoView({ block: "nearest" });
+    // A pointer may be on its way to something: nothing moves beneath it.
+    if (next?.matches(":focus-visible")) next.scrollIntoView({ block: "nearest" });
   }
 
   complain(text, field) {
     setAlert(this.problem, text);
     field?.focus();
+  }
+
+  /** Whether an answer of this page is on its way, or was taken. */
+  get isBusy() {
+    return this.node.getAttribute("aria-busy") === "true";
   }
 
   setBusy(is) {

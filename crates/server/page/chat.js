@@ -2,7 +2,7 @@
 
 import { changeKey, isAsked, whomFor } from "./access.js";
 import { Problem, get, path, post } from "./api.js";
-import { alertLine, announce, appendInOrder, button, eachFrame, el, failure, fill, loading, openDialog, submitOnce } from "./dom.js";
+import { alertLine, announce, appendInOrder, button, eachFrame, el, failure, fill, loading, openDialog, passFocus, submitOnce } from "./dom.js";
 import { parsed, textOf } from "./format.js";
 import { Composer } from "./composer.js";
 import { saveConversation } from "./export.js";
@@ -42,7 +42,7 @@ export class Chat {
     this.tools = el("div", { class: "row end chat-tools", hidden: !sessionId }, button({ name: "save", text: "Export", label: "Save the conversation as Markdown", className: "quiet small", onClick: () => this.save() }));
     this.notice = el("div", { class: "notice" });
     this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, this.tools, this.earlier, this.turns, this.notice));
-    this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => this.toEnd() });
+    this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => { passFocus(this.down, this.scroller); this.toEnd(); } });
     this.plan = new PlanPanel();
     this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
     /** What the session is called. */
@@ -128,6 +128,7 @@ export class Chat {
     this.composer.keep(this.sessionId ?? "");
     this.isLoaded = !this.sessionId;
     if (!this.sessionId) return this.welcome();
+    passFocus(this.notice, this.scroller);
     fill(this.notice, loading());
     let overview;
     try {
@@ -194,7 +195,7 @@ export class Chat {
     fill(this.notice, el("div", { class: "welcome" },
       el("h2", { text: "What should we work on?" }),
       el("p", { text: "What tools may do is decided by policy before they run, and you are asked where a rule says so." }),
-      el("div", { class: "row wrap" }, hints.map((hint) => button({ text: hint, className: "chip", onClick: () => this.say(hint) })))));
+      el("div", { class: "row wrap" }, hints.map((hint) => button({ text: hint, className: "chip", onClick: () => { this.say(hint); this.composer.focus(); } })))));
     this.composer.focus();
   }
 
@@ -300,6 +301,7 @@ export class Chat {
 
   /** What the person says, with the files that go with it: it joins the run at work, or begins one. */
   async say(text, files = []) {
+    passFocus(this.notice, this.scroller);
     fill(this.notice);
     if (this.working) return this.steer(text, files);
     const isNew = !this.sessionId;

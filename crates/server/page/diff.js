@@ -1,6 +1,6 @@
 // Changes of files as people read them: a unified diff, or the whole of a file that is written.
 
-import { appendVisible, button, el } from "./dom.js";
+import { appendVisible, button, el, passFocus } from "./dom.js";
 
 /** How many lines are shown before somebody asks for more. */
 const MOST = 400;
@@ -65,7 +65,7 @@ function shown(name, lines, most, isDeleted = false) {
     el("figcaption", {}, appendVisible(el("span", { class: "path" }), name),
       isDeleted ? [el("span", { class: "minus", text: "deleted" })] : [el("span", { class: "plus", text: `+${count("added")}` }), el("span", { class: "minus", text: `−${count("removed")}` })]), body);
   if (lines.length > most) {
-    const more = button({ text: `Show the other ${(lines.length - most).toLocaleString("en")} lines`, className: "quiet small rest", onClick: () => { more.remove(); body.append(...lines.slice(most).map(line)); } });
+    const more = button({ text: `Show the other ${(lines.length - most).toLocaleString("en")} lines`, className: "quiet small rest", onClick: () => { passFocus(more, body); more.remove(); body.append(...lines.slice(most).map(line)); } });
     figure.append(more);
   }
   return figure;

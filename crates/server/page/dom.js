@@ -63,6 +63,11 @@ export function copyButton(read, label = "Copy", className = "quiet small") {
   return node;
 }
 
+/** Hands the focus on before what has it is taken away or hidden: the browser would begin at the top of the page again. */
+export function passFocus(from, to) {
+  if (from.contains(document.activeElement)) to?.focus({ preventScroll: true });
+}
+
 /** What is to be said in the next frame. */
 let said = [];
 
@@ -201,7 +206,7 @@ export function codeBox(text, { label = "", className = "" } = {}) {
   const rest = text.length - MOST;
   if (rest > 0) {
     const more = button({ text: `Show the other ${rest.toLocaleString("en")} characters`, className: "quiet small rest" });
-    more.addEventListener("click", () => { more.remove(); appendVisible(pre, text.slice(MOST)); });
+    more.addEventListener("click", () => { passFocus(more, pre); more.remove(); appendVisible(pre, text.slice(MOST)); });
     pre.after(more);
     return el("div", { class: `box ${className}` }, copyButton(() => text), pre, more);
   }

@@ -71,7 +71,15 @@ export class Files {
     this.problem.hidden = problems.length === 0;
     appendVisible(fill(this.problem), problems.join("\n"));
     fill(this.list, this.files.map((file) => el("li", { class: "file" }, named(file.name, file.size),
-      button({ name: "cross", label: `Leave out ${file.name}`, className: "quiet small", onClick: () => { this.files = this.files.filter((other) => other !== file); this.show(); } }))));
+      button({ name: "cross", label: `Leave out ${file.name}`, className: "quiet small", onClick: () => this.leaveOut(file) }))));
+  }
+
+  leaveOut(file) {
+    const at = this.files.indexOf(file);
+    this.files.splice(at, 1);
+    this.show();
+    const buttons = this.list.querySelectorAll("button");
+    (buttons[at] ?? buttons[at - 1] ?? this.button).focus();
   }
 
   /** Whether one of them cannot be sent. */

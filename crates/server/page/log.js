@@ -1,6 +1,6 @@
 // The records of a run as a list: filtered by kind, agent and words, each unfolded to its JSON.
 
-import { appendVisible, button, codeBox, el } from "./dom.js";
+import { announce, appendVisible, button, codeBox, el, passFocus } from "./dom.js";
 import { oneLine, partsOf, pretty, reasonOf, textOf } from "./format.js";
 import { messageOf } from "./tool.js";
 
@@ -56,7 +56,9 @@ export class EventLog {
     const found = this.records.filter(fits);
     this.count.textContent = `${found.length.toLocaleString("en")} of ${this.records.length.toLocaleString("en")} records`;
     this.lay(found.slice(0, this.shown));
-    this.more.hidden = found.length <= this.shown;
+    const isAll = found.length <= this.shown;
+    if (isAll) passFocus(this.more, this.list.children[this.shown - PORTION]?.querySelector("summary"));
+    this.more.hidden = isAll;
     this.none.hidden = found.length > 0;
     this.list.hidden = found.length === 0;
     this.none.textContent = this.records.length ? "No record is like that." : "Nothing is recorded yet.";

@@ -41,12 +41,12 @@ export class Questions {
     return view.node;
   }
 
-  /** Takes a question away; false if it was taken away before. */
+  /** Takes a question away and returns its card; nothing if it was taken away before. */
   settle(id) {
     const view = this.views.get(id);
     this.views.set(id, undefined);
-    view?.node.remove();
-    return Boolean(view);
+    view?.remove();
+    return view;
   }
 
   /** Takes away what a call that is over asked, or all calls. */

@@ -163,10 +163,17 @@ export class RunPage {
         this.showBars();
       },
       chosen: this.inspected, folded: this.folded, shown: this.shownBars, now: this.isOver === false ? now() : undefined,
-    }), more && button({ text: "Show all", className: "small", onClick: () => { this.shownBars = this.records.length; this.show(); } }));
+    }), more && button({ text: "Show all", className: "small", onClick: () => this.showAll() }));
     // What had the focus was made anew.
     const row = hadFocus?.closest("[role=listitem]")?.querySelector(".bar-row")?.dataset.seq;
     if (row) this.bars.querySelector(`.bar-row[data-seq="${row}"]`)?.closest("[role=listitem]").querySelector(hadFocus.classList.contains("fold") ? ".fold" : ".bar-row")?.focus();
+  }
+
+  showAll() {
+    const { length } = this.bars.querySelectorAll(".bar-row");
+    this.shownBars = this.records.length;
+    this.show();
+    this.bars.querySelectorAll(".bar-row")[length]?.focus({ preventScroll: true });
   }
 
   /** Shows beside the bars what one of them stands for. */

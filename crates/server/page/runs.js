@@ -1,7 +1,7 @@
 // All runs, the newest first: what each was about, how it ended, what it took.
 
 import { get, now, path } from "./api.js";
-import { alertLine, appendInOrder, button, el, fill, isSeen, loading, timeOf } from "./dom.js";
+import { alertLine, appendInOrder, button, el, fill, isSeen, loading, passFocus, timeOf } from "./dom.js";
 import { withoutTexts } from "./files.js";
 import { costOf, duration, reasonOf, tokensOf } from "./format.js";
 
@@ -34,7 +34,9 @@ export class RunsPage {
     try {
       const page = await get(this.next ? path`/runs?limit=${PAGE}&after=${this.next}` : path`/runs?limit=${PAGE}`);
       this.next = page.next;
-      this.body.append(...page.runs.map(row));
+      const rows = page.runs.map(row);
+      this.body.append(...rows);
+      if (!page.next) passFocus(this.more, rows[0]?.querySelector("a"));
       this.more.hidden = !page.next;
       fill(this.notice, this.body.childNodes.length === 0 && el("p", { class: "empty", text: "No runs yet." }));
     } catch (problem) {

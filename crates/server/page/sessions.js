@@ -1,7 +1,7 @@
 // The list of sessions at the side: the newest first, found by title or the beginning of an id, deleted after a question.
 
 import { get, path, remove } from "./api.js";
-import { alertLine, announce, appendInOrder, button, el, fill, icon, isSeen, loading, openDialog, submitOnce } from "./dom.js";
+import { alertLine, announce, appendInOrder, button, el, fill, icon, isSeen, loading, openDialog, passFocus, submitOnce } from "./dom.js";
 import { clock, day, oneLine } from "./format.js";
 
 const PAGE = 40;
@@ -215,6 +215,7 @@ export class SessionList {
     this.listed = new Map(sorted.map((session) => [session.id, session]));
     this.count(all.filter(waits).length);
     const shown = words ? sorted.filter(fits) : sorted;
+    if (!this.next) passFocus(this.more, [...this.list.querySelectorAll("a")].at(-1) ?? this.search);
     this.more.hidden = !this.next;
     if (!this.isLoaded) return fill(this.list, loading());
     const problem = this.failed && el("p", { class: "line-note error", text: this.failed.message });

@@ -5,8 +5,8 @@ import { mayDecide, whoDecides, whomFor } from "./access.js";
 import { get, now, path } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
-import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, isSending, submitOnce, timeOf } from "./dom.js";
-import { clock, costOf, duration, endingOf, oneLine, reasonOf, sumOf, textOf, tokensOf } from "./format.js";
+import { alertLine, announce, appendInOrder, appendVisible, button, copyButton, el, failure, fill, icon, isComposing, isSending, passFocus, submitOnce, timeOf } from "./dom.js";
+import { clock, costOf, decisionOf, duration, endingOf, oneLine, reasonOf, sumOf, textOf, tokensOf } from "./format.js";
 import { filesOf, shownFiles, shownOnTheWay, wordsOf } from "./files.js";
 import { Questions, SETTLED } from "./question.js";
 import { isLast } from "./stream.js";
@@ -141,6 +141,7 @@ export class TurnView {
     // What stands there may be turning.
     if (text === this.stateText && !more) return;
     this.stateText = text;
+    passFocus(this.state, this.node.closest(".scroller"));
     fill(this.state, text ? [icon(sign, sign === "spinner" ? "spins" : ""), el("span", { text }), sign === "spinner" && this.elapsed, more] : []);
     this.state.dataset.kind = kind;
   }
@@ -182,6 +183,7 @@ export class TurnView {
       button({ name: "retry", text: "Follow again", className: "small", onClick: () => this.again() }));
     this.again = () => {
       Object.assign(this, { again: undefined, doing: "Connecting…", losses: 0 });
+      passFocus(box, this.node.closest(".scroller"));
       box.remove();
       this.showState();
       again();
@@ -255,7 +257,7 @@ export class TurnView {
   }
 
   dismiss(id) {
-    this.asks.get(id)?.node.remove();
+    this.asks.get(id)?.remove();
     this.asks.delete(id);
   }
 
@@ -371,7 +373,10 @@ const HANDLERS = {
     turn.asksNext = true;
   },
   approval_decided(turn, agent, event) {
+    const asked = turn.asks.get(event.tool_call_id);
     turn.dismiss(event.tool_call_id);
+    // What was decided on this page is said there.
+    if (asked && !asked.isBusy) announce(`${asked.approval.request.name}: ${oneLine(decisionOf(event), 200)}`);
     turn.pending.delete(event.tool_call_id);
     turn.since = event.at;
     agent.calls.get(event.tool_call_id)?.decided(event);
@@ -393,10 +398,13 @@ const HANDLERS = {
     if (card) turn.hooks.changed?.(turn, card);
   },
   question_settled(turn, agent, event) {
-    if (!turn.questions.settle(event.question_id)) return;
+    const asked = turn.questions.settle(event.question_id);
+    if (!asked) return;
     turn.since = now();
     const call = agent.calls.get(event.tool_call_id);
-    call?.say("", SETTLED[event.outcome] ?? event.outcome);
+    const settled = SETTLED[event.outcome] ?? event.outcome;
+    if (!asked.isBusy) announce(`${asked.question.from}: ${settled}`);
+    call?.say("", settled);
     call?.setState("running");
     turn.doing = "Working…";
   },

@@ -1,7 +1,7 @@
 // Chatting: sending, streaming, stopping, steering, losing the connection, coming back.
 
 import assert from "node:assert/strict";
-import { ask, choose, go, has, hide, hold, over, say, sees, tab, takeWord, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, focused, go, has, hide, hold, listen, over, say, sees, tab, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const WORDS = Array.from({ length: 120 }, (_, at) => `word${at}`);
 
@@ -75,6 +75,7 @@ export async function attaches_files(world) {
   ]);
   await sees(page, ".composer .line-note", "large.txt: a file may have 7.0 MiB");
   await page.click("[aria-label='Leave out other.txt']");
+  await focused(page, "[aria-label='Leave out point.png']");
   // What no model takes is told by its name, before anything is sent.
   await page.setInputFiles("#files", [
     { name: "letter.docx", mimeType: "application/octet-stream", buffer: Buffer.from("PK\u0003\u0004 and more") },
@@ -654,6 +655,7 @@ export async function shows_earlier_turns_without_a_jump(world) {
   await page.waitForFunction((was) => Math.abs([...document.querySelectorAll(".bubble")].find((node) => node.textContent === "markdown 5").getBoundingClientRect().top - was) < 5, before);
   await page.click(".to-end");
   await page.waitForFunction(() => document.querySelector(".to-end").hidden);
+  await focused(page, ".scroller");
   // Another view of the session begins at its end.
   await go(page, "#/");
   await page.waitForSelector(".welcome");
@@ -668,11 +670,7 @@ export async function takes_nothing_that_is_over_for_news(world) {
   for (let at = 0; at < 12; at += 1) await turn(`markdown ${at}`);
   await turn("finish it");
   const page = await world.open({ token: false, hash: "#/stats" });
-  await page.evaluate(() => {
-    window.told = [];
-    const region = document.getElementById("announcements");
-    new MutationObserver(() => window.told.push(region.textContent)).observe(region, { childList: true });
-  });
+  await listen(page);
   await go(page, "#/sessions/long");
   await over(page, 12);
   assert.equal(await page.locator(".plan-panel .tag").innerText(), "3/3");
@@ -780,6 +778,7 @@ export async function finds_and_deletes_sessions(world) {
   await sees(page, ".session-list", "markdown please");
   await page.dblclick("text=Show more");
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 45);
+  await focused(page, ".session-list a");
   // What changes leaves the others, and the focus, where they are.
   await world.api("/sessions", { id: "newest" });
   await page.focus("a[href$=many-02]");

@@ -1,7 +1,7 @@
 // Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; what tools ask; and keys.
 
 import assert from "node:assert/strict";
-import { approve, ask, choose, go, hide, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
+import { approve, ask, choose, focused, go, hide, listen, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const question = async (page, text) => {
   await say(page, text);
@@ -114,6 +114,7 @@ export async function shows_all_that_would_run(world) {
   await world.picture(page, "question-unseen-wide-light");
   await page.click("text=Show the other 1,000 lines");
   assert.equal(await page.locator(".ask .diff .line").count(), 6000);
+  await focused(page, ".ask .diff pre");
   assert.ok(await page.isHidden(".ask .unseen"));
 }
 
@@ -307,6 +308,7 @@ export async function follows_a_run_again_that_it_had_to_leave(world) {
   await world.picture(page, "not-followed");
   await page.unroute("**/runs/*/events");
   await page.click("text=Follow again");
+  await focused(page, ".scroller");
   await sees(page, ".turn-state", "Working…");
   assert.equal(await page.locator(".failure").count(), 0);
   await page.click("[aria-label='Stop the run']");
@@ -437,6 +439,14 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   await page.waitForFunction(() => document.title === "three calls · Neuraxis");
   await page.waitForFunction(() => !document.querySelector(".session-list .tag"));
   assert.equal(world.file("other.md"), "Other.\n");
+  // Of one that is decided elsewhere meanwhile that is said, and the focus stays in the conversation.
+  await question(page, "write a note");
+  await page.focus(".ask [aria-label='Reason for denying']");
+  await page.keyboard.type("No, because");
+  await listen(page);
+  await approve(world);
+  await focused(page, ".scroller");
+  await page.waitForFunction(() => window.told.some((text) => text.includes("write_file: Approved by a person")));
 }
 
 export async function says_in_its_title_that_a_run_waits_while_nobody_looks(world) {

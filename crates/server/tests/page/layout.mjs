@@ -1,7 +1,7 @@
 // What is in sight and how it is laid out: scrolling, widths, what can be pressed.
 
 import assert from "node:assert/strict";
-import { ask, choose, go, over, say, sees, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, focused, go, over, say, sees, PHONE, WIDE } from "./world.mjs";
 
 const scrolled = (page) => page.locator(".chat .scroller").evaluate((node) => ({ top: node.scrollTop, below: node.scrollHeight - node.scrollTop - node.clientHeight }));
 
@@ -163,8 +163,9 @@ export async function is_pressed_by_fingers(world) {
   await say(page, "write a note");
   await page.waitForSelector(".ask .answers");
   await small("a question");
-  await page.click(".ask .danger");
+  await page.tap(".ask .danger");
   await over(page, 1);
+  await focused(page, ".scroller");
   await ask(page, "markdown please");
   await ask(page, "plan it");
   await small("answers");
@@ -227,6 +228,10 @@ export async function says_when_and_that_it_was_copied(world) {
   await page.waitForFunction(() => document.querySelector(".code .button.done use")?.getAttribute("href") === "#icon-check");
   await world.picture(page, "copied-wide-light");
   await page.waitForFunction(() => document.querySelector(".code .button use").getAttribute("href") === "#icon-copy");
+  // A button that goes with what it does leaves the focus where is written on.
+  await go(page, "#/");
+  await page.click(".chip");
+  await focused(page, "#message");
 }
 
 export async function says_for_how_long_a_run_works(world) {

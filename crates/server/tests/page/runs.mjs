@@ -287,5 +287,6 @@ export async function shows_more_runs_once(world) {
   await page.click(".page >> text=Show more");
   await (await asked).continue();
   await sees(page, ".runs tbody tr", "number 0");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "number 4", "the focus is at the first of them");
   assert.equal(await rows.count(), 55);
 }

@@ -255,6 +255,20 @@ export function has(page, selector) {
   return page.evaluate((where) => document.activeElement.matches(where), selector);
 }
 
+/** Waits until what the selector finds has the focus. */
+export async function focused(page, selector) {
+  await page.waitForFunction((where) => document.activeElement.matches(where), selector, { timeout: PATIENCE });
+}
+
+/** Keeps all that is said to who cannot see the page in `window.told`. */
+export async function listen(page) {
+  await page.evaluate(() => {
+    window.told = [];
+    const region = document.getElementById("announcements");
+    new MutationObserver(() => window.told.push(region.textContent)).observe(region, { childList: true });
+  });
+}
+
 /** Waits for a text somewhere on the page. */
 export async function sees(page, selector, text) {
   await page.waitForFunction(([where, what]) => [...document.querySelectorAll(where)].some((node) => node.textContent.includes(what)), [selector, text], { timeout: PATIENCE });
