@@ -2,7 +2,7 @@
 
 import { changeKey, takeFromAddress } from "./access.js";
 import { path } from "./api.js";
-import { appendInOrder, button, eachFrame, el, fill, inOrder } from "./dom.js";
+import { appendInOrder, button, eachFrame, el, fill, inOrder, isByFinger } from "./dom.js";
 import { Chat } from "./chat.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
@@ -16,17 +16,22 @@ class App {
     this.main = document.getElementById("main");
     this.side = document.getElementById("side");
     this.sessions = new SessionList({ go: (id) => go(id ? path`/sessions/${id}` : "/") });
-    const head = el("div", { class: "side-head" }, el("a", { class: "brand", href: "#/" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "Neuraxis"),
-      button({ name: "cross", label: "Close the list", className: "quiet only-narrow", onClick: () => this.fold() }));
+    this.closer = button({ name: "cross", label: "Close the list", className: "quiet only-narrow", onClick: () => this.fold() });
+    const head = el("div", { class: "side-head" }, el("a", { class: "brand", href: "#/" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "Neuraxis"), this.closer);
     this.links = [["#/runs", "All runs"], ["#/stats", "Statistics"]].map(([href, text]) => el("a", { class: "button quiet", href }, text));
     fill(this.side, head, this.sessions.node, el("div", { class: "side-foot" }, this.links, button({ name: "key", label: "Key or token of this tab", className: "quiet", onClick: changeKey }), themeButton()));
     this.veil = document.getElementById("veil");
     this.veil.addEventListener("click", () => this.fold());
-    document.getElementById("unfold").addEventListener("click", () => this.unfold());
+    this.unfolder = document.getElementById("unfold");
+    this.unfolder.addEventListener("click", () => this.unfold());
+    // Where one is already, nothing else closes it.
+    this.side.addEventListener("click", (event) => event.target.closest("a, .new") && this.fold());
+    // Where there is room beside it, nothing is covered.
+    matchMedia("(max-width: 47.5em)").addEventListener("change", () => this.fold());
     // A dialog above it is closed first.
     addEventListener("keydown", (event) => event.key === "Escape" && !event.target.closest?.("dialog") && this.fold());
     // The address says which view is shown, so that the link may not change it.
-    document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); this.main.focus(); });
+    document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); this.fold(); this.main.focus(); });
     addEventListener("titles", async () => {
       if (this.view instanceof Chat) await this.view.peek().catch(() => {});
       this.name();
@@ -59,14 +64,22 @@ class App {
   }
 
   unfold() {
-    document.body.classList.add("unfolded");
-    this.sessions.search.focus();
+    this.setUnfolded(true);
+    // A field would bring up a keyboard over the list.
+    (isByFinger() ? this.closer : this.sessions.search).focus();
   }
 
   fold() {
     if (!document.body.classList.contains("unfolded")) return;
-    document.body.classList.remove("unfolded");
-    document.getElementById("unfold").focus();
+    this.setUnfolded(false);
+    this.unfolder.focus();
+  }
+
+  /** Shows the list above the page, of which what it covers is out of reach meanwhile, or no more. */
+  setUnfolded(is) {
+    document.body.classList.toggle("unfolded", is);
+    document.getElementById("stage").inert = is;
+    this.unfolder.setAttribute("aria-expanded", String(is));
   }
 
   show() {
@@ -83,7 +96,7 @@ class App {
     // Who looks at runs in between comes back to where the conversation was read.
     if (this.view instanceof Chat) this.left = { session: this.view.sessionId, place: this.view.whereRead };
     this.view?.close();
-    document.body.classList.remove("unfolded");
+    this.setUnfolded(false);
     if (kind === "runs" || kind === "stats") {
       this.view = kind === "stats" ? new StatsPage() : name ? new RunPage(name) : new RunsPage();
       this.sessions.select(undefined);

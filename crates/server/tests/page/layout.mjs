@@ -146,6 +146,19 @@ export async function gives_titles_the_room_there_is(world) {
   await over(page, 1);
   assert.equal(await page.locator(".side-foot [aria-current]").count(), 0);
   await world.accessible(page, "a session with a long title");
+  // Where there is no room beside it, the list is gone into at once, what it covers is out of reach, and what is shown already closes it.
+  await page.setViewportSize({ width: 500, height: 700 });
+  await page.focus("#unfold");
+  await page.keyboard.press("Enter");
+  await focused(page, ".sessions [type=search]");
+  assert.ok(await page.locator("#stage").evaluate((stage) => stage.inert));
+  await page.focus(".session-list .current a");
+  await page.keyboard.press("Enter");
+  await focused(page, "#unfold");
+  await page.keyboard.press("Enter");
+  await focused(page, ".sessions [type=search]");
+  await page.setViewportSize(WIDE);
+  await page.waitForFunction(() => !document.getElementById("stage").inert);
 }
 
 export async function is_pressed_by_fingers(world) {
@@ -172,6 +185,8 @@ export async function is_pressed_by_fingers(world) {
   await world.picture(page, "fingers-phone-light");
   await world.accessible(page, "what is pressed by fingers");
   await page.click("#unfold");
+  // A field would bring up a keyboard.
+  await focused(page, "[aria-label='Close the list']");
   await page.waitForSelector(".session-list li");
   await small("the list");
   await world.picture(page, "fingers-list-phone-light");
