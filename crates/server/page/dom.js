@@ -74,14 +74,16 @@ let said = [];
 /** Says something to who cannot see the page. What is said at once is heard as a whole: another text in the same place would take the
  *  place of the one before. */
 export function announce(text) {
-  const region = document.getElementById("announcements");
-  region.textContent = "";
+  document.getElementById("announcements").textContent = "";
   said.push(text);
-  if (said.length > 1) return;
-  requestAnimationFrame(() => {
-    region.textContent = said.join(". ");
-    said = [];
-  });
+  if (said.length === 1) requestAnimationFrame(speak);
+}
+
+/** Says it, but not behind a dialog, where nothing is heard: it is said once that is closed. */
+function speak() {
+  if (said.length === 0 || document.querySelector("dialog[open]")) return;
+  document.getElementById("announcements").textContent = said.join(". ");
+  said = [];
 }
 
 /** A line for what goes wrong, there once something does. */
@@ -119,7 +121,11 @@ export function factList(facts, className = "") {
 /** Asks for something before the page goes on: opens a form under a title. `name` begins the id of the title. */
 export function openDialog(name, title, form) {
   form.prepend(el("h2", { id: `${name}-title`, text: title }));
-  const dialog = el("dialog", { class: "dialog", "aria-labelledby": `${name}-title`, on: { close: () => dialog.remove() } }, form);
+  const dialog = el("dialog", { class: "dialog", "aria-labelledby": `${name}-title`, on: { close: () => {
+    dialog.remove();
+    // What stood behind it is heard again a frame later.
+    requestAnimationFrame(() => requestAnimationFrame(speak));
+  } } }, form);
   document.body.append(dialog);
   dialog.showModal();
   return dialog;

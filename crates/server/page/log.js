@@ -11,10 +11,10 @@ export class EventLog {
   constructor() {
     this.records = [];
     this.shown = PORTION;
-    this.kind = el("select", { class: "field", "aria-label": "Kind", on: { change: () => this.show() } });
-    this.agent = el("select", { class: "field", "aria-label": "Agent", on: { change: () => this.show() } });
+    this.kind = el("select", { class: "field", "aria-label": "Kind", on: { change: () => this.find() } });
+    this.agent = el("select", { class: "field", "aria-label": "Agent", on: { change: () => this.find() } });
     this.words = el("input", { type: "search", class: "field", placeholder: "Search the records", "aria-label": "Search the records", on: { input: () => this.soon() } });
-    this.count = el("span", { class: "hint", role: "status" });
+    this.count = el("span", { class: "hint" });
     this.list = el("ol", { class: "log" });
     /** The rows that are laid out, by the numbers of their records. */
     this.rows = new Map();
@@ -32,7 +32,13 @@ export class EventLog {
 
   soon() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.show(), 150);
+    this.timer = setTimeout(() => this.find(), 150);
+  }
+
+  /** Shows what was chosen, and says how much that is: of a run at work, the count alone is no news. */
+  find() {
+    this.show();
+    announce(this.count.textContent);
   }
 
   /** Shows one record among the others. */

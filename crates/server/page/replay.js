@@ -1,6 +1,6 @@
 // A run step by step: the conversation as it stood after each record.
 
-import { button, el, fill } from "./dom.js";
+import { announce, button, el, fill } from "./dom.js";
 import { TurnView } from "./turn.js";
 
 /** How long a step stays while it plays, in milliseconds. */
@@ -16,7 +16,7 @@ export class Replay {
     this.word = el("span", { class: "hint replay-word" });
     this.playButton = button({ name: "play", label: "Play", onClick: () => this.toggle() });
     this.stage = el("div", { class: "stage" });
-    const step = (by) => () => { this.pause(); this.to(this.at + by); };
+    const step = (by) => () => { this.pause(); this.to(this.at + by); announce(this.word.textContent); };
     this.node = el("div", { class: "replay" },
       el("div", { class: "row replay-bar" }, button({ name: "left", label: "Step back", onClick: step(-1) }), this.playButton, button({ name: "right", label: "Step on", onClick: step(1) }), this.slider, this.word), this.stage);
   }
@@ -46,11 +46,17 @@ export class Replay {
   }
 
   toggle() {
-    if (this.timer) return this.pause();
+    if (this.timer) return this.stop();
     if (this.at >= this.records.length) this.to(1);
     this.playButton.setAttribute("aria-pressed", "true");
-    this.timer = setInterval(() => (this.at >= this.records.length ? this.pause() : this.to(this.at + 1)), PACE);
+    this.timer = setInterval(() => (this.at >= this.records.length ? this.stop() : this.to(this.at + 1)), PACE);
     return undefined;
+  }
+
+  /** Ends playing, and says where that is: while it plays, steps come faster than they can be said. */
+  stop() {
+    this.pause();
+    announce(this.word.textContent);
   }
 
   pause() {

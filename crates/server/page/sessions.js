@@ -12,6 +12,9 @@ const NEWEST = 300;
 /** How many pages of open questions are looked through for runs that are older. */
 const MOST_PAGES = 4;
 
+/** How long nothing is written before it is said what was found, in milliseconds. */
+const PAUSE = 500;
+
 /** How long the list waits to look again while a run is at work, in milliseconds. */
 const AGAIN = 5_000;
 
@@ -194,13 +197,20 @@ export class SessionList {
   async find() {
     const prefix = this.search.value.trim();
     const search = (this.newest = {});
+    clearTimeout(this.telling);
     this.show();
     if (!prefix) return;
     const page = await get(path`/sessions?limit=20&prefix=${prefix}`).catch(() => ({ sessions: [] }));
     if (search !== this.newest) return;
     this.found = page.sessions;
     this.show();
+    this.telling = setTimeout(() => announce(this.wordsOfFound), PAUSE);
     this.nameOthers();
+  }
+
+  get wordsOfFound() {
+    const count = this.list.querySelectorAll("li").length;
+    return count === 0 ? this.list.textContent : `${count} ${count === 1 ? "session" : "sessions"}`;
   }
 
   show() {

@@ -1,7 +1,7 @@
 // What runs add up to: in all, and by day, model, role, tool and agent, each with a bar.
 
 import { get, path } from "./api.js";
-import { alertLine, appendVisible, el, factList, fill, loading } from "./dom.js";
+import { alertLine, announce, appendVisible, el, factList, fill, loading } from "./dom.js";
 import { costOf, duration, tokensOf } from "./format.js";
 
 /** How far back one can look, in days; 0 for as far as there is anything. */
@@ -14,8 +14,8 @@ const DAY = 86_400_000;
 export class StatsPage {
   constructor() {
     this.title = "Statistics";
-    this.span = el("select", { class: "field", "aria-label": "Time", on: { change: () => this.load() } }, SPANS.map(([days, text]) => el("option", { value: String(days), text, selected: days === 30 })));
-    this.body = el("div", { class: "stats", "aria-live": "polite" });
+    this.span = el("select", { class: "field", "aria-label": "Time", on: { change: () => this.choose() } }, SPANS.map(([days, text]) => el("option", { value: String(days), text, selected: days === 30 })));
+    this.body = el("div", { class: "stats" });
     this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, el("div", { class: "stats-head" }, el("h1", { text: "Statistics" }), this.span), this.body));
   }
 
@@ -24,6 +24,13 @@ export class StatsPage {
     return this.load();
   }
 
+  /** Shows what was in the time that somebody chose, and says that it does. */
+  async choose() {
+    const stats = await this.load();
+    if (stats) announce(`Statistics: ${this.span.selectedOptions[0].text}${stats.total.runs ? "" : ", no runs"}`);
+  }
+
+  /** Loads what is shown, and returns it; nothing where it failed, or is no longer asked for. */
   async load() {
     const days = Number(this.span.value);
     const since = days ? path`?since=${new Date(Date.now() - days * DAY).toISOString()}` : "";
@@ -31,10 +38,13 @@ export class StatsPage {
     try {
       const stats = await get(`/stats${since}`);
       // A later choice may have been answered first.
-      if (asked === this.asked) fill(this.body, ...shown(stats));
+      if (asked !== this.asked) return undefined;
+      fill(this.body, ...shown(stats));
+      return stats;
     } catch (problem) {
       if (asked === this.asked) fill(this.body, alertLine(problem.message));
     }
+    return undefined;
   }
 
   close() {

@@ -152,6 +152,10 @@ export class TurnView {
     if (this.status !== "running" || !this.node.isConnected) return;
     const seconds = Math.floor((now() - new Date(this.since)) / 1000);
     this.elapsed.textContent = seconds < PATIENCE ? "" : duration(seconds * 1000);
+    // Who does not see that hears it at once, and each minute.
+    const minute = seconds < PATIENCE ? undefined : Math.floor(seconds / 60);
+    if (minute !== this.minute && minute !== undefined && this.elapsed.isConnected && !document.hidden && this.hooks.isLive?.()) announce(`${this.doing} ${this.elapsed.textContent}`);
+    this.minute = minute;
     this.ticks = setTimeout(() => this.tick(), 1000);
   }
 

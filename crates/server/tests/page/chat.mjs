@@ -767,6 +767,8 @@ export async function finds_and_deletes_sessions(world) {
   await page.click("[aria-label='Delete many-00']");
   await page.click("dialog .danger");
   await sees(page, ".session-list .empty", "is called so");
+  await page.fill(".sessions [type=search]", "many-00-");
+  await sees(page, "#announcements", "is called so");
   const held = await hold(page, "**/api/v1/sessions?limit=40");
   await page.reload();
   const loading = await held.asked;

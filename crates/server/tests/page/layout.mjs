@@ -254,6 +254,17 @@ export async function says_for_how_long_a_run_works(world) {
   await say(page, "endless please");
   await sees(page, ".reply .md", "word3");
   assert.equal(await page.locator(".elapsed").innerText(), "");
+  // What is said while a dialog is open is heard once that is closed.
+  await page.click("[aria-label='Key or token of this tab']");
+  const told = await page.evaluate(async () => {
+    (await import("/assets/dom.js")).announce("Behind it.");
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    return document.getElementById("announcements").textContent;
+  });
+  assert.equal(told, "");
+  await page.keyboard.press("Escape");
+  await sees(page, "#announcements", "Behind it.");
+  await sees(page, "#announcements", "Working… 1");
   await page.waitForFunction(() => /^\d+ s$/.test(document.querySelector(".elapsed").textContent));
   const seconds = () => page.evaluate(() => Number.parseFloat(document.querySelector(".elapsed").textContent));
   const first = await seconds();

@@ -50,6 +50,7 @@ export async function shows_what_a_run_did(world) {
     assert.equal(await page.locator(".log > li").count(), 5);
     await page.fill(".filters [type=search]", "missing.txt");
     await page.waitForFunction(() => document.querySelectorAll(".log > li").length === 1);
+    await sees(page, "#announcements", "1 of ");
     await world.accessible(page, `events ${name}`);
     await world.picture(page, `events-${name}`);
     await page.focus("[role=tab][aria-selected=true]");
@@ -61,6 +62,7 @@ export async function shows_what_a_run_did(world) {
     await page.click("[aria-label='Step on']");
     await page.waitForFunction(() => document.querySelectorAll(".stage .call").length === 1);
     await sees(page, ".stage .bubble", "plan it");
+    await sees(page, "#announcements", "3 of ");
     await world.accessible(page, `replay ${name}`);
     await world.picture(page, `replay-${name}`);
     await page.goto(`${world.url}/#/runs`);
@@ -73,6 +75,7 @@ export async function shows_what_a_run_did(world) {
     await sees(page, ".stats .facts-list", "Model calls");
     await page.selectOption("[aria-label=Time]", "0");
     await page.waitForSelector(".stats-bar span");
+    await sees(page, "#announcements", "Statistics: All time");
     const places = await page.locator(".stats table").evaluateAll((tables) => tables.map((table) => [...table.rows[0].cells].map((cell) => Math.round(cell.getBoundingClientRect().right)).join()));
     assert.equal(new Set(places).size, 1, `the columns of all tables stand beneath each other: ${places.join(" ")}`);
     await world.accessible(page, `stats ${name}`);
