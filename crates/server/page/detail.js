@@ -23,8 +23,8 @@ export function detailOf(records, seq, { close, reveal }) {
 }
 
 const KINDS = {
-  llm_call: (record, records) => [modelFacts(record), ...sent(record, records), ...given(record)],
-  llm_failed: (record) => [modelFacts(record), failure(record.error?.message ?? reasonOf(record.error?.kind)), el("p", { class: "hint", text: record.next === "follows" ? "Another attempt followed." : reasonOf(record.next) })],
+  llm_call: (record, records) => [modelFacts(record, records), ...sent(record, records), ...given(record)],
+  llm_failed: (record, records) => [modelFacts(record, records), failure(record.error?.message ?? reasonOf(record.error?.kind)), el("p", { class: "hint", text: record.next === "follows" ? "Another attempt followed." : reasonOf(record.next) })],
   tool_call: (record, records) => toolParts(record.tool_call_id, records),
   tool_result: (record, records) => toolParts(record.tool_call_id, records),
   tool_failed: (record) => [factList([["Attempt", record.attempt], ["Took", duration(record.duration_ms)]]), failure(messageOf(record.value))],
@@ -36,12 +36,15 @@ const failure = (text) => appendVisible(el("p", { class: "line-note error" }), S
 
 const head = (text) => el("h3", { text });
 
-function modelFacts(record) {
+/** How long after the beginning of the run something was at a time, in milliseconds. */
+const after = (at, records) => duration(Math.max(0, at - new Date(records[0].at)));
+
+function modelFacts(record, records) {
   const usage = record.reply?.usage ?? record.usage ?? {};
   const sum = (kind) => (usage[kind] ? tokensOf(usage, kind) : undefined);
   return factList([
     ["Model", record.reply?.model?.model ?? record.model?.model], ["Role", record.served_by === record.role ? record.role : `${record.served_by ?? ""} for ${record.role}`],
-    ["Took", duration(record.duration_ms)], ["First words after", duration(record.first_delta_ms)],
+    ["Begun after", after(new Date(record.at) - (record.duration_ms ?? 0), records)], ["Took", duration(record.duration_ms)], ["First words after", duration(record.first_delta_ms)],
     ["Sent", sum("prompt_tokens")], ["of them cached", sum("cached_tokens")], ["Received", sum("completion_tokens")], ["of them reasoning", sum("reasoning_tokens")],
     ["Cost", costOf(record)],
     ["Attempt", record.attempt > 1 ? record.attempt : undefined], ["Ended", record.reply?.finish && reasonOf(record.reply.finish)],
@@ -108,7 +111,7 @@ function toolParts(id, records) {
   return [
     factList([
       ["Verdict", found && { run: "may run", ask: "asks a person", deny: "denied" }[found.verdict]], ["Rule", found?.rule && ruleOf(found.rule)], ["Class", (found?.class ?? call?.class)?.replaceAll("_", " ")],
-      ["Begun", call && clock(call.at)], ["Took", duration(result?.duration_ms)], ["Attempts", failed.length ? failed.length + 1 : undefined],
+      ["Begun", call && clock(call.at)], ["Begun after", call && after(new Date(call.at), records)], ["Took", duration(result?.duration_ms)], ["Attempts", failed.length ? failed.length + 1 : undefined],
       ["Waited", asked && decided && duration(new Date(decided.at) - new Date(asked.at))],
     ]),
     found?.reason && appendVisible(el("p", { class: "why" }), found.reason),

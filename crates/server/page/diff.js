@@ -60,6 +60,8 @@ export function showContent(path, content, most = MOST) {
 /** Shows the changes of a file. How many lines one has that is deleted, a patch of the form V4A does not say. */
 function shown(name, lines, most, isDeleted = false) {
   const count = (kind) => lines.filter(([it]) => it === kind).length;
+  // Where all is new, nothing has to be told apart.
+  const line = lines.every(([kind]) => kind === "added") ? plainLine : toldLine;
   const body = el("pre", { tabindex: "0", "aria-label": `Changes of ${name}` }, lines.slice(0, most).map(line));
   const figure = el("figure", { class: "diff" },
     el("figcaption", {}, appendVisible(el("span", { class: "path" }), name),
@@ -71,6 +73,15 @@ function shown(name, lines, most, isDeleted = false) {
   return figure;
 }
 
-function line([kind, text]) {
+function plainLine([kind, text]) {
   return appendVisible(el("span", { class: `line ${kind}` }), text || " ");
+}
+
+/** What a line is for who does not see its color: a hyphen is seldom spoken. */
+const ROLES = { added: "insertion", removed: "deletion" };
+
+function toldLine(line) {
+  const node = plainLine(line);
+  if (ROLES[line[0]]) node.setAttribute("role", ROLES[line[0]]);
+  return node;
 }

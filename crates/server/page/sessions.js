@@ -257,7 +257,7 @@ export class SessionList {
   entry({ id, created_at: at }) {
     const title = this.titles.get(id) || id;
     const state = this.states.get(id);
-    const sign = state === "waiting" ? el("span", { class: "tag warn", text: "waits" }) : state === "running" ? icon("spinner", "spins") : null;
+    const sign = state === "waiting" ? el("span", { class: "tag warn", text: "waits" }) : state === "running" ? [icon("spinner", "spins"), el("span", { class: "hidden", text: "running" })] : null;
     const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}${at ? `, ${clock(at)}` : ""}` }, appendInOrder(el("span", { class: "title" }), title), sign);
     const bin = button({ name: "bin", label: `Delete ${title}`, className: "quiet small", onClick: () => this.ask(id, title) });
     return el("li", { class: id === this.current ? "current" : "", data: { id } }, name, bin);

@@ -96,9 +96,15 @@ export class ToolView {
     const words = word || `waits for ${whoDecides()}`;
     this.node.dataset.state = state;
     fill(this.mark, icon(sign, sign === "spinner" ? "spins" : ""), el("span", { class: "hidden", text: `${words}:` }));
-    this.note.textContent = note ?? (state === "done" || state === "queued" ? "" : words);
+    this.setNote(note ?? (state === "done" || state === "queued" ? "" : words), words);
     if (this.details.open) this.show();
     this.changed?.();
+  }
+
+  /** Shows a note. `heard` is what is said of the state, which is not to be said twice. */
+  setNote(text, heard) {
+    this.note.textContent = text;
+    this.note.ariaHidden = text === heard ? "true" : null;
   }
 
   setArguments(text) {
@@ -142,7 +148,7 @@ export class ToolView {
 
   progress({ name, steps }) {
     const count = steps ? ` ${steps.done}${steps.total ? `/${steps.total}` : ""}` : "";
-    this.note.textContent = `${name}${count}`;
+    this.setNote(`${name}${count}`);
   }
 
   failed(record) {

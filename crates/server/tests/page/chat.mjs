@@ -1029,7 +1029,7 @@ export async function keeps_conversations_and_runs_as_files(world) {
 export async function lists_how_a_run_ends_that_nothing_here_follows(world) {
   const turn = world.api("/sessions/elsewhere/turns", { message: "endless please" });
   const page = await world.open({ hash: "#/stats", token: false });
-  await page.waitForSelector(".session-list .spins");
+  await sees(page, ".session-list a", "running");
   const [{ run_id: run }] = (await world.api("/runs")).runs;
   await world.api(`/runs/${run}/cancel`, { reason: "over" });
   await turn;

@@ -76,6 +76,7 @@ export async function shows_all_that_would_run(world) {
   const patch = "--- a/readme.md\n+++ b/readme.md\n@@ -1 +1 @@\n-a\n+b\n";
   await shown(page, "apply_patch", { patch });
   assert.equal(await page.locator(".ask .diff .added").count(), 1);
+  assert.deepEqual(await page.locator(".ask .diff [role]").evaluateAll((lines) => lines.map((line) => [line.role, line.textContent])), [["deletion", "-a"], ["insertion", "+b"]]);
   const v4a = "*** Begin Patch\n*** Update File: readme.md\n*** Move to: new.md\n@@\n-a\n+b\n*** Delete File: old.md\n*** End Patch";
   await shown(page, "apply_patch", { patch: v4a.replaceAll("\n", "\r\n") });
   assert.deepEqual(await page.locator(".ask .diff .path").allInnerTexts(), ["new.md", "old.md"]);
@@ -268,6 +269,7 @@ export async function says_of_a_key_that_may_not_decide_that_it_may_not(world) {
   // Nobody is told that it waits for them who cannot end that.
   assert.equal(await page.locator(".turn-state").innerText(), "Waiting for somebody who may decide");
   assert.equal(await page.locator(".call .note").innerText(), "waits for somebody who may decide");
+  assert.equal(await page.locator(".call .note").getAttribute("aria-hidden"), "true", "it is heard once");
   await sees(page, "#announcements", "write_file waits for somebody who may decide");
   await page.waitForFunction(() => document.title === "Waiting for somebody who may decide · write a note · Neuraxis");
   await world.accessible(page, "a question that the key may not decide");

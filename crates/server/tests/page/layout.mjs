@@ -223,6 +223,7 @@ export async function says_how_a_command_ended(world) {
   await ask(page, "exits please");
   assert.deepEqual(await page.locator(".call .note").allInnerTexts(), ["exit 3", ""]);
   assert.deepEqual(await page.locator(".call .mark").allTextContents(), ["ended with an error:", "done:"]);
+  assert.deepEqual(await page.locator(".call .note").evaluateAll((notes) => notes.map((note) => note.ariaHidden)), [null, null]);
   assert.equal(await page.locator(".call .mark use").first().getAttribute("href"), "#icon-warn");
   await sees(page, ".group summary", "2 tool calls · 1 done · 1 ended with an error");
   await world.picture(page, "exits-wide-light");

@@ -19,6 +19,7 @@ export async function shows_what_a_run_did(world) {
     await page.waitForFunction(() => document.querySelectorAll(".bar-row").length === 9);
     assert.equal(await page.locator(".bar.model").count(), 4);
     assert.equal(await page.locator(".bar.failed").count(), 1);
+    await sees(page, ".bar-name", "failed: read_file");
     await sees(page, ".bar-facts", "1,200 → ");
     await sees(page, ".facts-list", "$0.0");
     await world.picture(page, `waterfall-${name}`);
@@ -28,6 +29,7 @@ export async function shows_what_a_run_did(world) {
     await page.click(".bar-row >> nth=6");
     await sees(page, ".detail .sent.tool", "not_found");
     await sees(page, ".detail dd", "scripted");
+    await sees(page, ".detail dt", "Begun after");
     await sees(page, ".detail .sent.assistant", "update_plan");
     await page.click("text=/earlier messages/");
     await sees(page, ".detail .sent.user", "plan it");
