@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use crate::config::McpServerConfig;
 use crate::schema;
-use crate::secrets::Secrets;
-use crate::text::{harmless, one_line};
+use crate::text::{Secrets, harmless, one_line};
 
 /// The most characters of a description. Longer ones are cut.
 const MAX_DESCRIPTION: usize = 4_096;

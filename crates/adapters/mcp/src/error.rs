@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use self::transport::TransportFault;
 use crate::config::ConfigFault;
-use crate::secrets::Secrets;
-use crate::text::one_line;
+use crate::text::{Secrets, one_line};
 
 /// The most characters of what a server says that are repeated.
 pub(crate) const MAX_SAID: usize = 300;

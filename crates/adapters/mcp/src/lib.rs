@@ -44,7 +44,6 @@ mod pauses;
 mod pins;
 mod result;
 mod schema;
-mod secrets;
 mod server;
 mod stdio;
 mod text;

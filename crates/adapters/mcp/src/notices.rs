@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::definition::LeftOut;
-use crate::secrets::Secrets;
+use crate::text::Secrets;
 
 /// The most notices that are kept.
 const MAX_NOTICES: usize = 20;

@@ -11,8 +11,7 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::secrets::Secrets;
-use crate::text::one_line;
+use crate::text::{Secrets, one_line};
 
 /// The most parts beside the text that are handed on.
 const MAX_MEDIA: usize = 8;

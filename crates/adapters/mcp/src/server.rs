@@ -23,7 +23,7 @@ use crate::config::{ConfigFault, McpServerConfig, Reach};
 use crate::definition::{Definition, LeftOut};
 use crate::notices::{Notices, ServerNotice};
 use crate::pins::{Accepted, Pins};
-use crate::secrets::Secrets;
+use crate::text::Secrets;
 use crate::tool::McpTool;
 pub use report::{ReportedTool, ServerReport, Standing};
 

@@ -1,6 +1,73 @@
-//! Text of a stranger, in a form that does no harm: bounded, and without what cannot be seen.
+//! Text of a stranger, in a form that does no harm: bounded, without what cannot be seen, and without the keys and tokens that were
+//! given to its server.
+
+use std::sync::Arc;
 
 use neuraxis_core::is_invisible;
+use neuraxis_ports::Secret;
+use serde_json::Value;
+
+/// The fewest bytes of a line that is taken out by itself: shorter ones stand in other texts, and tell hardly anything.
+const SHORTEST_LINE: usize = 20;
+
+/// What must not be shown, whatever a server says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Secrets(Arc<[Secret]>);
+
+impl Secrets {
+    pub(crate) fn new(secrets: Vec<Secret>) -> Self {
+        // A private key, for example, may be written line by line.
+        let lines = |secret: &Secret| -> Vec<Secret> {
+            let whole = secret.expose();
+            let lines = whole.lines().map(str::trim);
+            let lines = lines.filter(|it| (SHORTEST_LINE..whole.len()).contains(&it.len()));
+            lines.map(Secret::new).collect()
+        };
+        let lines = secrets.iter().flat_map(lines).collect();
+        let secrets = [secrets, lines].concat();
+        // Inside of a text that is JSON a secret may be escaped.
+        let escaped = |secret: &Secret| {
+            let quoted = Value::from(secret.expose()).to_string();
+            let inner = quoted.get(1..quoted.len().saturating_sub(1));
+            let inner = inner.filter(|inner| *inner != secret.expose());
+            inner.map(Secret::new)
+        };
+        let more: Vec<Secret> = secrets.iter().filter_map(escaped).collect();
+        let mut all = [secrets, more].concat();
+        // One may be a part of another.
+        all.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
+        Self(all.into())
+    }
+
+    /// Tells whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns a text without them.
+    pub(crate) fn text(&self, text: &str) -> String {
+        let secrets = self.0.iter();
+        secrets.fold(text.to_owned(), |text, secret| secret.redact(&text))
+    }
+
+    /// Returns a value without them, in the names of its members, too.
+    pub(crate) fn value(&self, value: Value) -> Value {
+        if self.is_empty() {
+            return value;
+        }
+        match value {
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(members) => {
+                let members = members.into_iter();
+                members
+                    .map(|(name, value)| (self.text(&name), self.value(value)))
+                    .collect()
+            }
+            other => other,
+        }
+    }
+}
 
 /// Returns a text without characters that nobody sees or that steer a terminal, cut at a number of characters. Line breaks
 /// and tabs stay.
@@ -24,7 +91,28 @@ fn is_hidden(letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_secret_is_taken_out_wherever_it_stands_and_however_it_is_written() {
+        let secrets = ["k-canary", "k-canary-long", "with \"quotes\""];
+        let secrets = Secrets::new(secrets.map(Secret::new).to_vec());
+        assert_eq!(
+            secrets.text("k-canary-long k-canary"),
+            "[redacted] [redacted]"
+        );
+        let nested = json!({"a k-canary": ["k-canary", 1, {"b": "with \"quotes\""}]});
+        let expected = json!({"a [redacted]": ["[redacted]", 1, {"b": "[redacted]"}]});
+        assert_eq!(secrets.value(nested.clone()), expected);
+        let text = secrets.text(&nested.to_string());
+        assert!(
+            !text.contains("canary") && !text.contains("quotes"),
+            "{text}"
+        );
+        assert_eq!(Secrets::default().value(nested.clone()), nested);
+    }
 
     #[test]
     fn nothing_hidden_is_left_and_what_is_seen_stays() {

@@ -7,8 +7,7 @@ use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use super::MAX_SAID;
-use crate::secrets::Secrets;
-use crate::text::one_line;
+use crate::text::{Secrets, one_line};
 
 /// What is wrong with the way to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
