@@ -36,8 +36,12 @@ const MOST_SHOWN = 50_000;
 export function changesOf(name, args, most) {
   const value = typeof args === "string" ? parsed(args) : args;
   if (name === "apply_patch" && hasOnly(value, ["patch"])) return showDiff(value.patch, most);
-  if (name === "write_file" && hasOnly(value, ["content", "path"])) return showContent(value.path, value.content, most);
-  return undefined;
+  if (name !== "write_file") return undefined;
+  const { create_folders: folders, ...file } = value ?? {};
+  if (!hasOnly(file, ["content", "path"]) || ![undefined, true, false].includes(folders)) return undefined;
+  const shown = showContent(file.path, file.content, most);
+  if (folders) shown.prepend(el("p", { class: "line-note", text: "The folders of its path are made with it." }));
+  return shown;
 }
 
 /** Whether a value is an object with these texts, named in order, and with nothing else. */

@@ -82,8 +82,14 @@ export async function shows_all_that_would_run(world) {
   assert.deepEqual(await page.locator(".ask .diff .path").allInnerTexts(), ["new.md", "old.md"]);
   assert.deepEqual(await page.locator(".ask .diff .minus").allInnerTexts(), ["−1", "deleted"]);
   assert.equal(await page.locator(".ask .diff .line").allInnerTexts().then((lines) => lines.join("\n")), v4a);
+  // That its folders are made with it is told above its path.
+  for (const folders of [true, false]) {
+    await shown(page, "write_file", { path: "a/b.md", content: "b\n", create_folders: folders });
+    assert.equal(await page.locator(".ask .diff .path").innerText(), "a/b.md");
+    assert.equal(await page.locator(".ask .diffs > .line-note").count(), Number(folders));
+  }
   // What looks like a change of a file and is more than that, or something else.
-  for (const [name, args] of [["shop__order", { command: "rm -rf /", patch }], ["shop__order", { patch }], ["apply_patch", { patch, command: "rm -rf /" }], ["write_file", { path: "a", content: "b", mode: "rm -rf /" }]]) {
+  for (const [name, args] of [["shop__order", { command: "rm -rf /", patch }], ["shop__order", { patch }], ["apply_patch", { patch, command: "rm -rf /" }], ["write_file", { path: "a", content: "b", mode: "rm -rf /" }], ["write_file", { path: "a", content: "b", create_folders: "rm -rf /" }]]) {
     await shown(page, name, args);
     assert.equal(await page.locator(".ask .diff").count(), 0, name);
     assert.deepEqual(JSON.parse(await page.locator(".ask .exact pre").innerText()), args);
