@@ -117,7 +117,8 @@ class App {
           this.sessions.show();
           this.name();
         },
-        changed: () => this.sessions.refresh(),
+        // Who gave no key to the run that ended is not asked a second time.
+        changed: () => this.sessions.refresh({ asks: false }),
         atWork: (state) => {
           if (this.view === chat) this.name();
           // That it is over, the list hears once nothing follows it.

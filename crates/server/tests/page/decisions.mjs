@@ -307,9 +307,15 @@ export async function follows_a_run_again_that_it_had_to_leave(world) {
   world.cut();
   await sees(page, ".turn-state", "Connection lost");
   world.mend();
+  await page.route("**/api/v1/sessions?*", (route) => route.fulfill({ status: 401, json: { title: "Unauthorized" } }));
+  const listed = page.waitForResponse("**/api/v1/sessions?*");
   await page.click("dialog >> text=Not now");
   await sees(page, ".failure", "not followed any more");
   await sees(page, ".failure", "this key has ended");
+  await listed;
+  await sees(page, ".session-list .error", "Unauthorized");
+  assert.equal(await page.locator("dialog").count(), 0, "nobody is asked twice");
+  await page.unroute("**/api/v1/sessions?*");
   assert.equal(await page.locator("text=Send again").count(), 0, "it is at work");
   assert.equal(await page.inputValue("#message"), "", "and was said");
   await world.accessible(page, "a run that is not followed");
