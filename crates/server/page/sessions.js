@@ -6,8 +6,10 @@ import { clock, day, oneLine } from "./format.js";
 
 const PAGE = 40;
 
-/** How many of the newest runs tell how their sessions stand and what they are called. */
+/** How many of the newest runs tell how their sessions stand and what they are called, and how many of them while the list looks again,
+ *  which it does all the time. */
 const NEWEST = 300;
+const FEW = 40;
 
 /** How many pages of open questions are looked through for runs that are older. */
 const MOST_PAGES = 4;
@@ -20,6 +22,9 @@ const AGAIN = 5_000;
 
 /** How long it waits while runs only wait for somebody, who may decide elsewhere, in milliseconds. */
 const AGAIN_WAITING = 15_000;
+
+/** Whether a run that stands so may stand otherwise in a moment. */
+const isActive = (state) => state === "running" || state === "waiting";
 
 /** Returns the first run of a session, if it has any: lists begin with the newest. */
 async function firstRun(session, asks) {
@@ -65,6 +70,7 @@ export class SessionList {
   /** Loads the list anew: something happened, or somebody came back. `asks: false` asks nobody for a key. */
   refresh({ asks = true } = {}) {
     this.heard = undefined;
+    this.isWhole = true;
     return this.loadNewest(asks);
   }
 
@@ -88,6 +94,7 @@ export class SessionList {
   async showMore() {
     if (this.isLoadingMore) return;
     this.isLoadingMore = true;
+    this.isWhole = true;
     await this.afterwards(() => this.load(async () => {
       if (!this.next) return;
       const page = await get(path`/sessions?limit=${PAGE}&after=${this.next}`);
@@ -133,16 +140,35 @@ export class SessionList {
   /** A session is called by its first message, which the newest runs tell of those that were made after the oldest of them. They
    *  tell how each session stands, too, but for runs that have waited since before. */
   async name(asks) {
-    const { runs, next } = await get(`/runs?limit=${NEWEST}`, { asks });
+    const { runs, next, isPart } = await this.newestRuns(asks);
     const states = new Map();
     for (const { session_id: id, status } of runs) if (!states.has(id)) states.set(id, status);
-    this.since = next ? new Date(runs.at(-1).started_at) : 0;
-    const newer = new Set(this.sessions.filter((session) => !this.isOlder(session)).map(({ id }) => id));
+    // What was over behind the few still is.
+    if (isPart) for (const [id, state] of this.states) if (!states.has(id) && !isActive(state)) states.set(id, state);
+    const since = next ? new Date(runs.at(-1).started_at) : 0;
+    if (!isPart) Object.assign(this, { since, seen: new Set() });
+    if (next && (!isPart || this.seen.size > 0)) for (const { run_id: run } of runs) this.seen.add(run);
+    const newer = new Set(this.sessions.filter((session) => !this.isOlder(session, since)).map(({ id }) => id));
     for (const run of [...runs].reverse()) if (!next || newer.has(run.session_id)) this.call(run.session_id, run.text);
-    await this.findWaiting(new Set(next && runs.map(({ run_id: run }) => run)), asks).catch(() => {});
+    await this.findWaiting(this.seen, asks).catch(() => {});
     for (const { id } of this.olderAwaiting) if (!states.has(id)) states.set(id, "waiting");
     this.awaiting = [...states].filter(([, state]) => state === "waiting").map(([id]) => ({ id })).reverse();
     this.states = states;
+  }
+
+  /** Asks for the newest runs: for a few of them where these tell of all that may have changed since. */
+  async newestRuns(asks) {
+    const { isWhole } = this;
+    this.isWhole = false;
+    try {
+      const few = isWhole ? undefined : await get(`/runs?limit=${FEW}`, { asks });
+      const told = new Set([...(few?.runs ?? []), ...this.olderAwaiting].map(({ session_id: session, id }) => session ?? id));
+      const isEnough = few && (!few.next || [...this.states].every(([id, state]) => !isActive(state) || told.has(id)));
+      return isEnough ? { ...few, isPart: Boolean(few.next) } : await get(`/runs?limit=${NEWEST}`, { asks });
+    } catch (problem) {
+      this.isWhole ||= isWhole;
+      throw problem;
+    }
   }
 
   /** Finds what waits besides the newest runs. It takes the server longer to tell: nobody asks more often than while runs only wait. */
@@ -156,8 +182,8 @@ export class SessionList {
   }
 
   /** Whether the newest runs may not tell what a session is called. */
-  isOlder({ created_at: at }) {
-    return !at || new Date(at) < this.since;
+  isOlder({ created_at: at }, since = this.since) {
+    return !at || new Date(at) < since;
   }
 
   /** Names the others, one after the other, for as long as somebody looks: each costs a request. */

@@ -1029,9 +1029,12 @@ export async function keeps_conversations_and_runs_as_files(world) {
 export async function lists_how_a_run_ends_that_nothing_here_follows(world) {
   const turn = world.api("/sessions/elsewhere/turns", { message: "endless please" });
   const page = await world.open({ hash: "#/stats", token: false });
+  const looks = [];
+  page.on("request", (request) => request.url().includes("/runs?limit=") && looks.push(request.url().split("=").at(-1)));
   await sees(page, ".session-list a", "running");
   const [{ run_id: run }] = (await world.api("/runs")).runs;
   await world.api(`/runs/${run}/cancel`, { reason: "over" });
   await turn;
   await page.waitForFunction(() => !document.querySelector(".session-list .spins"));
+  assert.equal(looks.at(-1), "40", "all that looks again asks for is a few");
 }
