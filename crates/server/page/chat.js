@@ -1,13 +1,14 @@
 // The conversation of one session: its turns, the one at work, and where the person goes on.
 
-import { changeKey, isAsked, whomFor } from "./access.js";
+import { NOT_OWN, changeKey, isAsked, whomFor } from "./access.js";
+import { Anchor } from "./anchor.js";
 import { Problem, get, path, post } from "./api.js";
-import { alertLine, announce, appendInOrder, button, eachFrame, el, failure, fill, loading, openDialog, passFocus, submitOnce } from "./dom.js";
-import { parsed, textOf } from "./format.js";
+import { announce, button, eachFrame, el, failure, fill, loading, passFocus } from "./dom.js";
+import { parsed } from "./format.js";
 import { Composer } from "./composer.js";
 import { saveConversation } from "./export.js";
-import { encoded, namingFiles, shownFiles, wordsOf } from "./files.js";
-import { render } from "./markdown.js";
+import { areSame, encoded, namingFiles } from "./files.js";
+import { askToFork, shownBefore } from "./fork.js";
 import { PlanPanel } from "./plan.js";
 import { ENDED } from "./runs.js";
 import { Follower } from "./stream.js";
@@ -21,12 +22,6 @@ const NEWEST = 50;
 
 /** How much of the end of what is seen the button that leads to the newest takes, in pixels. */
 const BUTTON = 48;
-
-/** Why a session that can be read takes no turn: to an admin who is not its owner, the server says that it is not there. */
-const NOT_OWN = {
-  type: "/errors/no-such-session", title: "This session is somebody else's",
-  detail: "Its owner alone takes turns in it. “Continue in a new session from here”, beneath an answer, goes on with what stands here.",
-};
 
 export class Chat {
   /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `opened`, `changed`, `atWork`, `go`. `place` is
@@ -42,6 +37,7 @@ export class Chat {
     this.tools = el("div", { class: "row end chat-tools", hidden: !sessionId }, button({ name: "save", text: "Export", label: "Save the conversation as Markdown", className: "quiet small", onClick: () => this.save() }));
     this.notice = el("div", { class: "notice" });
     this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, this.tools, this.earlier, this.turns, this.notice));
+    this.anchor = new Anchor(this.scroller);
     this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => { passFocus(this.down, this.scroller); this.toEnd(); } });
     this.plan = new PlanPanel();
     this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
@@ -72,16 +68,19 @@ export class Chat {
 
   /** Follows the end, unless the person went back from it: what grows or shrinks meanwhile is nobody's wish. */
   look() {
+    const isTurned = this.anchor.turns();
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     if (this.held) Object.assign(this.held, { top: this.held.top + this.held.at - scrollTop, at: scrollTop });
     const below = scrollHeight - scrollTop - clientHeight;
     // Somebody who goes back begins with a few pixels, and is near the end for a while.
     if (this.held?.isBack) this.isAtEnd = false;
-    else if (below < 2 || (below < 40 && scrollTop > this.top)) this.isAtEnd = true;
-    else if (scrollTop < this.top - 2 && scrollHeight >= this.height) Object.assign(this, { isAtEnd: false, isAsked: false });
-    this.top = scrollTop;
-    this.height = scrollHeight;
+    // Lines that break elsewhere move it, and nobody does.
+    else if (!isTurned && (below < 2 || (below < 40 && scrollTop > this.top))) this.isAtEnd = true;
+    else if (!isTurned && scrollTop < this.top - 2 && scrollHeight >= this.height) Object.assign(this, { isAtEnd: false, isAsked: false });
+    Object.assign(this, { top: scrollTop, height: scrollHeight });
     this.down.hidden = this.isAtEnd || this.coversQuestion;
+    if (this.isAtEnd || this.held) this.anchor.forget();
+    else this.anchor.note();
   }
 
   /** Whether what leads to the end would stand over what somebody decides about. */
@@ -179,12 +178,8 @@ export class Chat {
   /** What a session goes on from that is no run of its own: it was branched off or brought in. */
   showBefore(first) {
     const show = (count) => {
-      const messages = this.history.slice(0, count).filter((message) => textOf(message) && ["user", "assistant"].includes(message.role));
-      if (messages.length === 0) return;
-      fill(this.earlier, el("div", { class: "before" }, el("p", { class: "line-note", text: "From before this session" }), messages.map((message) => {
-        if (message.role === "user") return el("div", { class: "said" }, el("div", { class: "files" }, shownFiles([message])), appendInOrder(el("div", { class: "bubble" }), wordsOf(message)));
-        return render(el("div", { class: "md" }), textOf(message));
-      })));
+      const before = shownBefore(this.history.slice(0, count));
+      if (before) fill(this.earlier, before);
     };
     if (first) first.whenBegun = show;
     else show(this.history.length);
@@ -207,7 +202,7 @@ export class Chat {
 
   view(more, isKnown = false) {
     const hooks = {
-      retry: (turn) => this.sendAgain(turn), fork: (turn) => this.fork(turn), edit: (turn, text) => this.askAgain(turn, text), changed: (turn, node) => this.changed(turn, node),
+      retry: (turn) => this.sendAgain(turn), fork: (turn) => askToFork(turn.runId, () => this.composer.choices.chosen, (session) => this.hooks.go(session)), edit: (turn, text) => this.askAgain(turn, text), changed: (turn, node) => this.changed(turn, node),
     };
     const news = { plan: (plan) => this.plan.set(plan), steered: () => { this.joined += 1; this.pending?.remove(); }, isLive: () => !this.isClosed };
     const view = new TurnView({ ...more, hooks: isKnown ? hooks : { ...hooks, ...news } });
@@ -440,21 +435,6 @@ export class Chat {
     } catch (problem) {
       this.complain(problem);
     }
-  }
-
-  /** Begins a session that goes on from the end of a run. */
-  fork(turn) {
-    const field = el("textarea", { class: "field", rows: "3", id: "fork-text" });
-    const line = alertLine();
-    const form = el("form", { class: "stack" }, el("p", { text: "The new session begins with the conversation up to here; this one stays as it is." }),
-      el("label", { for: "fork-text", text: "What do you say there?" }), field, line,
-      el("div", { class: "row end" }, button({ text: "Cancel", className: "quiet", onClick: () => dialog.close() }), el("button", { class: "button primary", text: "Continue there" })));
-    submitOnce(form, line, async () => {
-      const { session_id: session } = await post(path`/runs/${turn.runId}/fork`, { message: field.value, ...this.composer.choices.chosen });
-      dialog.close();
-      this.hooks.go(session);
-    });
-    const dialog = openDialog("fork", "Continue in a new session", form);
   }
 
   /** Says what went wrong beneath the conversation. */

@@ -102,6 +102,11 @@ export class Files {
   }
 }
 
+/** Whether the same files are chosen, in the same order. */
+export function areSame(files, others) {
+  return files.length === others.length && files.every((file, at) => file === others[at]);
+}
+
 /** What a file is called, and its size if it is known. */
 function named(name, size) {
   return [icon("clip"), appendVisible(el("span"), name), size === undefined ? null : el("span", { class: "hint", text: bytes(size) })];

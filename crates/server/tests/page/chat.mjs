@@ -653,6 +653,18 @@ export async function shows_earlier_turns_without_a_jump(world) {
   await page.goBack();
   await over(page, 26);
   await page.waitForFunction((was) => Math.abs([...document.querySelectorAll(".bubble")].find((node) => node.textContent === "markdown 5").getBoundingClientRect().top - was) < 5, before);
+  // Who turns a phone, or makes a window narrower, reads on there.
+  await page.evaluate(() => {
+    window.readNow = () => {
+      const { top } = document.querySelector(".scroller").getBoundingClientRect();
+      return [...document.querySelectorAll(".turn :is(.bubble, p, li, pre)")].findIndex((node) => node.getBoundingClientRect().bottom > top);
+    };
+  });
+  const first = await scroller.evaluate((node) => new Promise((done) => { node.scrollBy(0, 300); requestAnimationFrame(() => requestAnimationFrame(() => done(window.readNow()))); }));
+  for (const size of [{ width: 360, height: 740 }, { width: 740, height: 360 }]) {
+    await page.setViewportSize(size);
+    await page.waitForFunction(([wide, at]) => innerWidth === wide && Math.abs(window.readNow() - at) <= 1, [size.width, first]);
+  }
   await page.click(".to-end");
   await page.waitForFunction(() => document.querySelector(".to-end").hidden);
   await focused(page, ".scroller");
