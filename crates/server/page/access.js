@@ -1,6 +1,7 @@
 // The token or key that the server is shown: read once from the address, kept for this tab alone, asked for when it is needed.
 
 import { button, el, openDialog } from "./dom.js";
+import { inTab } from "./kept.js";
 
 const PLACE = "neuraxis.key";
 
@@ -15,15 +16,15 @@ let scopes;
 
 /** What is shown to the server, if there is something. */
 export function key() {
-  return sessionStorage.getItem(PLACE) ?? undefined;
+  return inTab.get(PLACE) ?? undefined;
 }
 
 /** Keeps what is shown from now on; another one takes its place. */
 export function keep(text) {
   scopes = undefined;
   const trimmed = (text ?? "").trim();
-  if (trimmed) sessionStorage.setItem(PLACE, trimmed);
-  else sessionStorage.removeItem(PLACE);
+  if (trimmed) inTab.set(PLACE, trimmed);
+  else inTab.remove(PLACE);
   window.dispatchEvent(new Event("access"));
 }
 

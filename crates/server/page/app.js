@@ -4,6 +4,7 @@ import { changeKey, takeFromAddress } from "./access.js";
 import { path } from "./api.js";
 import { appendInOrder, button, eachFrame, el, fill, inOrder, isByFinger } from "./dom.js";
 import { Chat } from "./chat.js";
+import { inBrowser } from "./kept.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { SessionList } from "./sessions.js";
@@ -162,12 +163,12 @@ function themeButton() {
   const node = button({ name: "theme", label: "Switch between dark and light", className: "quiet", onClick: () => {
     const next = isDark() ? "light" : "dark";
     document.documentElement.dataset.theme = next;
-    localStorage.setItem(THEME, next);
+    inBrowser.set(THEME, next);
   } });
   return node;
 }
 
-const theme = localStorage.getItem(THEME);
+const theme = inBrowser.get(THEME);
 if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
 const app = new App();
 app.show();

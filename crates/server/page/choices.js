@@ -4,6 +4,7 @@ import { noteScopes } from "./access.js";
 import { get, path, post } from "./api.js";
 import { appendVisible, button, el, factList, fill, icon } from "./dom.js";
 import { duration, parsed } from "./format.js";
+import { inBrowser, inTab } from "./kept.js";
 
 const PLACE = "neuraxis.choices";
 
@@ -17,7 +18,7 @@ export class Choices {
   constructor({ draft }) {
     this.draft = draft;
     // What another tab chooses from now on is not the choice of this one, where a turn might then do more than its person allows.
-    if (sessionStorage.getItem(PLACE) === null) sessionStorage.setItem(PLACE, localStorage.getItem(PLACE) ?? "{}");
+    if (inTab.get(PLACE) === null) inTab.set(PLACE, inBrowser.get(PLACE) ?? "{}");
     this.fields = Object.fromEntries(NAMES.map((name) => [name, el("select", { class: "choice", hidden: true, "aria-label": name[0].toUpperCase() + name.slice(1), on: { change: () => this.changed() } })]));
     this.panel = el("section", { class: "explained", hidden: true, id: "explained", "aria-label": "What the policy decides", "aria-live": "polite" });
     this.toggle = button({ name: "shield", text: "Why?", label: "What the policy decides about this choice", className: "quiet small", "aria-expanded": "false", "aria-controls": "explained", onClick: () => this.open(this.panel.hidden) });
@@ -59,7 +60,7 @@ export class Choices {
 
   /** What was chosen the last time in this tab. A new one begins with what was chosen last in any. */
   get kept() {
-    return parsed(sessionStorage.getItem(PLACE)) ?? {};
+    return parsed(inTab.get(PLACE)) ?? {};
   }
 
   /** What is chosen, as a turn names it. Until the fields are there that is what was kept: without it, a turn would have more
@@ -71,7 +72,8 @@ export class Choices {
   }
 
   changed() {
-    for (const storage of [sessionStorage, localStorage]) storage.setItem(PLACE, JSON.stringify(this.chosen));
+    const chosen = JSON.stringify(this.chosen);
+    for (const kept of [inTab, inBrowser]) kept.set(PLACE, chosen);
     this.tell();
     if (!this.panel.hidden) this.explain();
   }

@@ -2,7 +2,8 @@
 
 import { alertLine, button, el, isByFinger, isComposing, isSending, setAlert } from "./dom.js";
 import { Choices } from "./choices.js";
-import { Files } from "./files.js";
+import { Files, areSame } from "./files.js";
+import { inTab } from "./kept.js";
 
 /** How many characters a message may have: more fit no model. A field that held no more would leave out the rest of what is pasted
  *  without a word. */

@@ -75,6 +75,7 @@ static ASSETS: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
         "format.js": SCRIPT,
         "highlight.js": SCRIPT,
         "inline.js": SCRIPT,
+        "kept.js": SCRIPT,
         "log.js": SCRIPT,
         "markdown.js": SCRIPT,
         "plan.js": SCRIPT,
