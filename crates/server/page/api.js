@@ -20,6 +20,11 @@ export class Problem extends Error {
   }
 }
 
+/** What answered in the place of the server. */
+function strange(status) {
+  return new Problem(0, { title: "No connection", detail: `Something between this page and the server answered (status ${status}), such as the sign-in page of a network.` });
+}
+
 /** An address with ids or values in it, whatever signs they hold. */
 export function path(strings, ...ids) {
   return strings.reduce((all, text, at) => all + encodeURIComponent(ids[at - 1]) + text);
@@ -56,7 +61,10 @@ export async function send(method, where, { body, text, headers = {}, signal, as
   }
   noteClock(response);
   if (response.ok) return response;
-  const problem = new Problem(response.status, await response.json().catch(() => ({})));
+  const told = await response.json().catch(() => undefined);
+  // The server says why, but for a key that something before it may ask for, too.
+  if (!told && response.status < 500 && response.status !== 401) throw strange(response.status);
+  const problem = new Problem(response.status, told ?? {});
   // The server tells a program what to send.
   if (problem.kind === "key-needed") problem.message = shown ? "The server does not accept the key or token of this tab: it is unknown, expired or revoked." : "This server takes requests with a key alone.";
   if (problem.status !== 401 || !asks) throw problem;
@@ -67,7 +75,11 @@ export async function send(method, where, { body, text, headers = {}, signal, as
 }
 
 async function json(response) {
-  return response.status === 204 ? undefined : response.json();
+  if (response.status === 204) return undefined;
+  return response.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw error instanceof SyntaxError ? strange(response.status) : new Problem(0, { title: "No connection", detail: "The answer of the server broke off." });
+  });
 }
 
 export const get = (where, more) => send("GET", where, more).then(json);

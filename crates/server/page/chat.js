@@ -123,10 +123,14 @@ export class Chat {
 
   /** Shows what there is, and takes up the run that is at work. */
   async open() {
-    this.composer.choices.load().catch((problem) => this.complain(problem));
+    const unchosen = this.composer.choices.load().then(() => undefined, (problem) => problem);
+    const tell = () => unchosen.then((problem) => problem && this.complain(problem));
     this.composer.keep(this.sessionId ?? "");
-    this.isLoaded = !this.sessionId;
-    if (!this.sessionId) return this.welcome();
+    Object.assign(this, { isLoaded: !this.sessionId, isUnread: false });
+    if (!this.sessionId) {
+      this.welcome();
+      return tell();
+    }
     passFocus(this.notice, this.scroller);
     fill(this.notice, loading());
     let overview;
@@ -134,12 +138,14 @@ export class Chat {
       overview = await get(path`/sessions/${this.sessionId}`);
     } catch (problem) {
       this.tools.hidden = true;
+      this.isUnread = problem.isPassing;
       return this.complain(problem);
     }
     this.tools.hidden = false;
     // Nobody would stop what a view that was left meanwhile follows.
     if (this.isClosed) return undefined;
     fill(this.notice);
+    tell();
     this.plan.set(parsed(overview.plan));
     this.runs = overview.runs;
     this.hooks.opened(overview.runs[0]?.text);
@@ -337,7 +343,9 @@ export class Chat {
 
   /** Takes up the runs that were begun in this session elsewhere, such as in another tab, and those that were not followed any
    *  more. `own` is a turn of this page that is about to be taken: they stand before it. Returns the newest runs there are. */
-  async catchUp({ own, asks = true } = {}) {
+  async catchUp({ own, asks = true, signal } = {}) {
+    if (!this.composer.choices.isLoaded) this.composer.choices.load({ asks }).catch(() => {});
+    if (this.isUnread && !own) await this.open();
     if (!this.sessionId || !this.isLoaded) return [];
     const { runs } = await get(path`/runs?limit=${NEWEST}&session=${this.sessionId}`, { asks });
     this.unreached?.remove();

@@ -34,8 +34,14 @@ export class Choices {
     this.unfold.setAttribute("aria-expanded", String(!isFolded));
   }
 
-  async load() {
-    const policy = await get("/policy");
+  /** Loads what there is to choose from. One that is being loaded is not loaded twice. */
+  load({ asks = true } = {}) {
+    this.loading ??= this.offer(asks).finally(() => { this.loading = undefined; });
+    return this.loading;
+  }
+
+  async offer(asks) {
+    const policy = await get("/policy", { asks });
     noteScopes(policy.scopes);
     const { kept } = this;
     const lists = { agent: policy.agents, channel: policy.channels, mode: policy.modes };
