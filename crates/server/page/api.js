@@ -4,6 +4,11 @@ import { askForKey, key } from "./access.js";
 
 const BASE = "/api/v1";
 
+/** How long an answer may take to begin, in milliseconds, and how slowly what is sent with a request may go, in characters a millisecond:
+ *  a connection that is dead says nothing of it. */
+const PATIENCE = 30_000;
+const SLOWEST = 4;
+
 /** A problem document of the server, or that it could not be reached at all (status 0). */
 export class Problem extends Error {
   constructor(status, document = {}) {
@@ -51,13 +56,17 @@ export async function send(method, where, { body, text, headers = {}, signal, as
   const all = { ...headers };
   if (shown) all.authorization = `Bearer ${shown}`;
   if (content !== undefined) all["content-type"] = "application/json";
-  const init = { method, headers: all, signal, body: content, cache: "no-store" };
+  const late = new AbortController();
+  const init = { method, headers: all, signal: signal ? AbortSignal.any([signal, late.signal]) : late.signal, body: content, cache: "no-store" };
+  const timer = setTimeout(() => late.abort(), PATIENCE + (content?.length ?? 0) / SLOWEST);
   let response;
   try {
     response = await fetch(BASE + where, init);
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Problem(0, { title: "No connection", detail: "The server cannot be reached." });
+    throw new Problem(0, { title: "No connection", detail: late.signal.aborted ? "The server did not answer." : "The server cannot be reached." });
+  } finally {
+    clearTimeout(timer);
   }
   noteClock(response);
   if (response.ok) return response;

@@ -11,7 +11,7 @@ import { areSame, encoded, namingFiles } from "./files.js";
 import { askToFork, shownBefore } from "./fork.js";
 import { PlanPanel } from "./plan.js";
 import { ENDED } from "./runs.js";
-import { Follower } from "./stream.js";
+import { Follower, LET_GO, newKey } from "./stream.js";
 import { TurnView } from "./turn.js";
 
 /** How many turns are shown before somebody asks for earlier ones. */
@@ -264,7 +264,10 @@ export class Chat {
   /** Makes what brings the events of a run to its view. */
   followerOf(view) {
     const hear = (event) => {
-      if (this.isClosed) follower.stop();
+      if (!view.runId) this.composer.carry("");
+      // It was taken before, when the answer was lost.
+      view.isTwin ||= !view.runId && this.views.some(({ runId }) => runId === event.run_id);
+      if (this.isClosed || view.isTwin) follower.stop();
       else view.hear(event);
     };
     const follower = new Follower({ runId: view.runId, onEvent: hear, onState: (state, losses) => {
@@ -306,28 +309,47 @@ export class Chat {
     fill(this.notice);
     if (this.working) return this.steer(text, files);
     const isNew = !this.sessionId;
+    const { chosen } = this.composer.choices;
+    const before = this.views.find((it) => it.status === "refused" && it.message === text && areSame(it.files, files));
+    if (before) this.leaveOut(before);
     const view = this.view({ text, files, at: Date.now() });
+    // A server that took it, although its answer was lost, takes it once.
+    const isRepeat = before?.sent && JSON.stringify(before.sent.chosen) === JSON.stringify(chosen);
+    view.sent = isRepeat ? before.sent : { chosen, key: newKey() };
     this.turns.append(view.node);
     this.views.push(view);
     this.toEnd();
-    this.working = { view };
+    const follower = this.followerOf(view);
+    const { signal } = follower.stopped;
+    this.working = { view, beginning: follower };
     this.composer.setBusy(true);
+    this.composer.carry(text);
     try {
       // What cannot be read leaves no session behind.
       const attachments = files.length > 0 ? await encoded(files) : undefined;
+      signal.throwIfAborted();
       if (isNew) {
-        this.sessionId = (await post("/sessions", {})).id;
+        this.sessionId = (await post("/sessions", {}, { signal })).id;
         this.composer.keep(this.sessionId);
         this.tools.hidden = false;
         this.hooks.made(this.sessionId, text);
       } else {
-        await this.checkThere(view);
-        if (this.working?.view !== view) return this.giveWay(view, text, files);
+        await this.checkThere(view, signal);
+        // The run at work may be its own.
+        if (this.working?.view !== view && !isRepeat) return this.giveWay(view, text, files);
       }
       view.sessionId = this.sessionId;
-      const turn = { message: text, attachments, ...this.composer.choices.chosen };
-      await this.follow(view, (follower) => follower.take(this.sessionId, turn).catch((problem) => { throw namingFiles(problem, files); }), true);
-    } catch (problem) {
+      const turn = { message: text, attachments, ...chosen };
+      const isAtWork = !this.working || this.working.view === view;
+      await this.follow(view, () => follower.take(this.sessionId, turn, view.sent.key).catch((problem) => { throw namingFiles(problem, files); }), isAtWork, follower);
+      if (view.isTwin) {
+        const told = "The server had taken this message before: its run stands above.";
+        this.leaveOut(view);
+        fill(this.notice, el("p", { class: "line-note", text: told }));
+        announce(told);
+      }
+    } catch (error) {
+      const problem = error.name === "AbortError" ? new Problem(0, LET_GO) : error;
       // What was taken is not to be sent again.
       if (view.again) return undefined;
       if (this.working?.view === view) this.working = undefined;
@@ -337,8 +359,17 @@ export class Chat {
       if (view.status !== "refused") view.fail(problem);
       // It stands in its turn, too, and can be sent again from there.
       if (!this.composer.isInUse) this.composer.restore(text, files);
+    } finally {
+      this.composer.carry("");
     }
     return undefined;
+  }
+
+  /** Takes a turn away that has no run. */
+  leaveOut(view) {
+    if (view.node.contains(document.activeElement)) this.composer.focus();
+    view.node.remove();
+    this.views.splice(this.views.indexOf(view), 1);
   }
 
   /** Takes up the runs that were begun in this session elsewhere, such as in another tab, and those that were not followed any
@@ -347,7 +378,7 @@ export class Chat {
     if (!this.composer.choices.isLoaded) this.composer.choices.load({ asks }).catch(() => {});
     if (this.isUnread && !own) await this.open();
     if (!this.sessionId || !this.isLoaded) return [];
-    const { runs } = await get(path`/runs?limit=${NEWEST}&session=${this.sessionId}`, { asks });
+    const { runs } = await get(path`/runs?limit=${NEWEST}&session=${this.sessionId}`, { asks, signal });
     this.unreached?.remove();
     // One of these may be that of a turn that is on its way, which does not know it yet.
     const isOnItsWay = this.working && this.working.view !== own && !this.working.view.runId;
@@ -366,20 +397,19 @@ export class Chat {
 
   /** Takes back a turn for which there is no room: another run is at work. */
   giveWay(view, text, files) {
-    view.node.remove();
-    this.views.splice(this.views.indexOf(view), 1);
+    this.leaveOut(view);
     this.composer.restore(text, files);
     this.hooks.changed();
     this.complain({ title: "Your message was not sent", message: "A run that this page did not follow is at work in this session. Your message is in the field again: send it to add it there, or once that run has ended to begin another." });
   }
 
   /** Refuses to go on in a session that was deleted elsewhere: it would begin anew, without what stands here. */
-  async checkThere(own) {
+  async checkThere(own, signal) {
     const known = this.views.findLast((view) => view.runId);
-    const runs = await this.catchUp({ own });
+    const runs = await this.catchUp({ own, signal });
     if (!known || runs.some((run) => run.run_id === known.runId)) return;
     try {
-      await get(path`/runs/${known.runId}`);
+      await get(path`/runs/${known.runId}`, { signal });
     } catch (problem) {
       if (problem.status !== 404) throw problem;
       throw new Problem(404, { title: "This session is gone", detail: "It was deleted elsewhere. Begin a new one to go on." });
@@ -392,8 +422,12 @@ export class Chat {
       this.composer.restore(text, files);
       return this.complain({ title: "Files begin a turn", message: "They cannot join a run at work: send them when it is over, or leave them out." });
     }
-    if (!view.runId) return this.composer.restore(text);
+    if (!view.runId) {
+      this.composer.restore(text);
+      return this.composer.complain("The message before is still on its way: send this one once that is there, or stop it.");
+    }
     const { joined } = this;
+    this.composer.carry(text);
     try {
       await post(path`/runs/${view.runId}/steer`, { message: text });
       announce("Your message joins the run");
@@ -405,13 +439,17 @@ export class Chat {
     } catch (problem) {
       this.composer.restore(text);
       this.complain(problem);
+    } finally {
+      this.composer.carry("");
     }
     return undefined;
   }
 
   async stop() {
-    const run = this.working?.view.runId;
-    if (!run) return;
+    const { view, follower, beginning = follower } = this.working ?? {};
+    const run = view?.runId;
+    // What is on its way is let go of.
+    if (!run) return beginning?.stop();
     try {
       await post(path`/runs/${run}/cancel`, { reason: "stopped on the page" });
     } catch (problem) {

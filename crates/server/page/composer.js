@@ -9,6 +9,9 @@ import { inTab } from "./kept.js";
  *  without a word. */
 const MOST = 4_000_000;
 
+/** Where what is on its way is kept. What stands elsewhere was on its way when the tab went. */
+const onItsWay = new Set();
+
 /** What is told of the keys. Where fingers write there is none to be told of. */
 function hintOf(isBusy) {
   const joins = "your message to the run at work; it joins after the current tool calls";
@@ -98,8 +101,7 @@ export class Composer {
 
   /** Takes out of the field what was put back there, unless it was changed since. */
   drop(text, files) {
-    const other = this.files.files;
-    if (this.input.value !== text || other.length !== files.length || other.some((file, at) => file !== files[at])) return;
+    if (this.input.value !== text || !areSame(this.files.files, files)) return;
     this.input.value = "";
     this.files.take();
     this.fit();
@@ -107,10 +109,28 @@ export class Composer {
 
   /** Keeps what is being written under a name, for this tab alone, and takes up what was written there before. */
   keep(name) {
-    if (this.place) sessionStorage.removeItem(this.place);
+    const { carried } = this;
+    this.carry("");
+    if (this.place) inTab.remove(this.place);
     this.place = `neuraxis.draft:${name}`;
-    this.input.value ||= sessionStorage.getItem(this.place) ?? "";
+    this.way = `neuraxis.sending:${name}`;
+    const lost = onItsWay.has(this.way) ? "" : inTab.get(this.way);
+    this.input.value ||= [lost, inTab.get(this.place)].filter(Boolean).join("\n\n");
     this.fit();
+    if (lost) inTab.remove(this.way);
+    this.carry(carried);
+  }
+
+  /** Keeps a message that is on its way, until an empty one takes its place: should the tab go meanwhile, it is in the field again. */
+  carry(text) {
+    if (this.carried) {
+      inTab.remove(this.way);
+      onItsWay.delete(this.way);
+    }
+    this.carried = text;
+    if (!text) return;
+    onItsWay.add(this.way);
+    inTab.set(this.way, text);
   }
 
   fit() {
@@ -121,12 +141,8 @@ export class Composer {
 
   keepDraft() {
     if (!this.place) return;
-    sessionStorage.removeItem(this.place);
-    try {
-      if (this.input.value) sessionStorage.setItem(this.place, this.input.value);
-    } catch {
-      // It is too long for what a tab may keep.
-    }
+    if (this.input.value) inTab.set(this.place, this.input.value);
+    else inTab.remove(this.place);
   }
 
   /** Whether a run is at work: then what is written joins it. */

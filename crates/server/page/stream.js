@@ -11,6 +11,14 @@ const SILENCE = 45_000;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
 
+/** Why a turn has no run that was let go of while it was on its way. */
+export const LET_GO = {
+  title: "Stopped before the server answered", detail: "This page does not know whether your message was taken. If it was, its run goes on, and shows here once you come back to the page; sent again as it is, it is not done twice.",
+};
+
+/** A name for what is to be done once, however often it is sent. */
+export const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+
 /** Reads the events of one response. `each` gets each of them and says whether it was the last; returns then, or when the
  * response ends, is silent for too long, or `signal` says so. */
 async function read(response, each, signal) {
@@ -92,12 +100,12 @@ export class Follower {
     await this.persist(() => this.events());
   }
 
-  /** Takes a turn and follows the run that it begins. The same key lets the request be sent again. */
-  async take(session, body) {
-    const idempotency = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+  /** Takes a turn and follows the run that it begins. The same key lets the request be sent again; `stop` lets go of it. */
+  async take(session, body, idempotency) {
     const headers = { accept: "text/event-stream", "idempotency-key": idempotency };
     // Nothing can have come before there is a run.
     await this.persist(() => (this.runId ? this.events() : send("POST", path`/sessions/${session}/turns`, { headers, body, signal: this.connection.signal })));
+    if (!this.runId) throw new Problem(0, LET_GO);
   }
 
   /** Asks for the events behind the last record that came. */

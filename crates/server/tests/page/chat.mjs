@@ -1,7 +1,7 @@
 // Chatting: sending, streaming, stopping, steering, losing the connection, coming back.
 
 import assert from "node:assert/strict";
-import { ask, choose, focused, go, has, hide, hold, listen, over, say, sees, tab, takeWord, PHONE, WIDE } from "./world.mjs";
+import { ask, choose, focused, go, has, hide, hold, listen, over, say, sees, stalled, tab, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const WORDS = Array.from({ length: 120 }, (_, at) => `word${at}`);
 
@@ -142,13 +142,16 @@ export async function attaches_files(world) {
   const sending = await asked;
   assert.equal(await page.inputValue("#message"), "");
   assert.equal(await page.locator(".composer .file").count(), 0);
+  assert.equal(await page.locator(".failure").count(), 0, "it stands there once, however often it is tried");
   await sending.continue();
-  await page.locator(".failure").nth(1).waitFor();
+  await page.waitForSelector(".failure");
   assert.equal(await page.inputValue("#message"), "look at this");
   // What was changed there stays.
   await page.fill("#message", "look at that");
-  await page.locator("text=Send again").last().click();
-  await page.locator(".failure").nth(2).waitFor();
+  const last = await hold(page, "**/turns");
+  await page.click("text=Send again");
+  await (await last.asked).continue();
+  await page.waitForSelector(".failure");
   assert.equal(await page.inputValue("#message"), "look at that");
   await page.fill("#message", "");
   await page.click("[aria-label='Leave out odd.bin']");
@@ -306,6 +309,79 @@ export async function survives_a_lost_connection(world) {
   await page.waitForFunction(() => !document.querySelector(".notice .failure"));
   await page.click("[aria-label='Stop the run']");
   await over(page, 2);
+}
+
+export async function sends_once_whatever_becomes_of_the_request(world) {
+  const page = await world.open();
+  await page.clock.install();
+  await ask(page, "private matters");
+  // What is never answered is asked again.
+  await (await stalled(page, "**/turns", () => say(page, "finish it"))).loses();
+  await over(page, 2);
+  // What is said meanwhile waits, and it can be let go of.
+  await stalled(page, "**/turns", () => say(page, "plan it"));
+  await say(page, "and more");
+  await sees(page, ".composer [role=alert]", "still on its way");
+  assert.equal(await page.inputValue("#message"), "and more");
+  await page.fill("#message", "");
+  await page.click("[aria-label='Stop the run']");
+  await sees(page, ".turn:last-child .failure", "Stopped before the server answered");
+  await world.picture(page, "let-go-wide-light");
+  await world.accessible(page, "a message that was let go of");
+  await page.waitForFunction(() => document.querySelector("#message").value === "plan it");
+  // Each try takes the place of the one before.
+  world.cut();
+  for (let tries = 0; tries < 2; tries += 1) {
+    await page.evaluate(() => document.querySelector(".turn .failure").classList.add("before"));
+    await page.press("#message", "Enter");
+    await page.waitForSelector(".turn .failure:not(.before)");
+  }
+  assert.equal(await page.locator(".turn").count(), 3);
+  world.mend();
+  // What was taken is not taken again, although its answer was lost.
+  await page.route("**/turns", async (route) => {
+    await route.fetch();
+    await route.fulfill({ status: 504, contentType: "text/html", body: "<h1>504</h1>" });
+  }, { times: 1 });
+  await page.press("#message", "Enter");
+  await sees(page, ".turn:last-child .failure", "status 504");
+  await page.click("text=Send again");
+  await sees(page, ".notice", "had taken this message before");
+  await over(page, 3);
+  assert.deepEqual(await page.locator(".turn .said .bubble").allInnerTexts(), ["private matters", "finish it", "plan it"]);
+  assert.equal((await world.api("/runs")).runs.length, 3);
+  assert.equal(await page.inputValue("#message"), "");
+  // Said once more, it is.
+  await ask(page, "plan it");
+  assert.equal((await world.api("/runs")).runs.length, 4);
+}
+
+export async function tells_who_answers_in_the_place_of_the_server(world) {
+  const page = await world.open();
+  await ask(page, "private matters");
+  const portal = (status) => (route) => route.fulfill({ status, contentType: "text/html", body: "<!doctype html><title>WLAN</title>" });
+  await page.route("**/api/v1/**", portal(200));
+  await say(page, "finish it");
+  await sees(page, ".turn .failure", "such as the sign-in page of a network");
+  await page.unroute("**/api/v1/**");
+  await page.press("#message", "Enter");
+  await over(page, 2);
+  // Whoever comes back finds what could not be loaded, and the choices.
+  await page.route("**/api/v1/sessions/*", portal(404), { times: 1 });
+  await page.route("**/api/v1/policy", portal(502), { times: 1 });
+  await page.reload();
+  await sees(page, ".notice .failure", "such as the sign-in page of a network");
+  assert.equal(await page.locator(".notice >> text=Try again").count(), 1);
+  assert.equal(await page.locator(".choice option").count(), 0);
+  await hide(page, true);
+  await hide(page, false);
+  await over(page, 2);
+  await page.locator(".choice option").first().waitFor({ state: "attached" });
+  // A file of the page that did not arrive is told, too.
+  await page.route("**/assets/diff.js", (route) => route.abort(), { times: 1 });
+  await page.reload();
+  await sees(page, "#main", "load the page anew");
+  await world.accessible(page, "a page that did not arrive");
 }
 
 export async function follows_nothing_from_a_view_that_was_left(world) {
@@ -484,6 +560,32 @@ export async function keeps_what_is_being_written(world) {
   await page.reload();
   await over(page, 1);
   assert.equal(await page.inputValue("#message"), "");
+  // What is on its way is not sent yet.
+  await stalled(page, "**/turns", () => say(page, "into the tunnel"));
+  await go(page, "#/stats");
+  await sees(page, "h1", "Statistics");
+  await go(page, hash);
+  await over(page, 1);
+  assert.equal(await page.inputValue("#message"), "", "this tab still sends it");
+  await page.reload();
+  await over(page, 1);
+  assert.equal(await page.inputValue("#message"), "into the tunnel");
+  await ask(page, "finish it");
+  await page.reload();
+  await over(page, 2);
+  assert.equal(await page.inputValue("#message"), "");
+  // A browser that keeps nothing leaves it to the page.
+  await page.addInitScript(() => {
+    for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { get: () => { throw new DOMException("refused", "SecurityError"); } });
+  });
+  await page.reload();
+  await over(page, 2);
+  await page.fill("#message", "kept");
+  await go(page, "#/stats");
+  await sees(page, "h1", "Statistics");
+  await go(page, hash);
+  await over(page, 2);
+  assert.equal(await page.inputValue("#message"), "kept");
 }
 
 export async function stays_where_the_person_went(world) {

@@ -282,6 +282,15 @@ export async function hold(page, address) {
   return { asked };
 }
 
+/** Lets the next request to an address, which `act` makes, never be answered. `loses` lets the page, whose clock is installed, lose
+ *  its patience with it. */
+export async function stalled(page, address, act) {
+  const { asked } = await hold(page, address);
+  await act();
+  await asked;
+  return { loses: () => page.clock.fastForward(31_000) };
+}
+
 /** Goes to another view by the address, without loading the page anew. */
 export async function go(page, hash) {
   await page.evaluate((where) => { location.hash = where; }, hash);

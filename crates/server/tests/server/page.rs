@@ -60,6 +60,8 @@ scenarios! {
     fn all_that_was_pasted_is_sent_or_nothing_and_why_is_said() = "sends_all_that_was_pasted_or_nothing";
     fn what_is_read_stays_where_it_is_while_it_grows() = "keeps_what_is_read_where_it_is_while_it_grows";
     fn a_lost_connection_is_told_and_nothing_is_lost_with_it() = "survives_a_lost_connection";
+    fn a_message_is_sent_once_whatever_becomes_of_its_request() = "sends_once_whatever_becomes_of_the_request";
+    fn what_answers_in_the_place_of_the_server_is_told_and_gone_once_it_is_gone() = "tells_who_answers_in_the_place_of_the_server";
     fn a_view_that_is_left_while_it_loads_keeps_no_connection() = "follows_nothing_from_a_view_that_was_left";
     fn tabs_that_nobody_sees_leave_the_connections_to_the_one_that_is_seen() = "leaves_connections_to_the_tab_that_is_seen";
     fn what_comes_while_nobody_looks_is_there_afterwards_once() = "misses_and_repeats_nothing_while_nobody_looks";
