@@ -4,7 +4,7 @@ import { askForKey, key } from "./access.js";
 
 const BASE = "/api/v1";
 
-/** How long an answer may take to begin, in milliseconds, and how slowly what is sent with a request may go, in characters a millisecond:
+/** How long an answer may take to begin, and nothing of it may come, in milliseconds, and how slowly what is sent with a request may go, in characters a millisecond:
  *  a connection that is dead says nothing of it. */
 const PATIENCE = 30_000;
 const SLOWEST = 4;
@@ -85,10 +85,31 @@ export async function send(method, where, { body, text, headers = {}, signal, as
 
 async function json(response) {
   if (response.status === 204) return undefined;
-  return response.json().catch((error) => {
+  const text = await textOf(response);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw strange(response.status);
+  }
+}
+
+/** Reads an answer to its end. It may take as long as it does, as long as something comes. */
+async function textOf(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let isLate = false;
+  let text = "";
+  try {
+    for (;;) {
+      const timer = setTimeout(() => { isLate = true; reader.cancel().catch(() => {}); }, PATIENCE);
+      const { done, value } = await reader.read().finally(() => clearTimeout(timer));
+      if (done && !isLate) return text;
+      if (done) break;
+      text += value;
+    }
+  } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw error instanceof SyntaxError ? strange(response.status) : new Problem(0, { title: "No connection", detail: "The answer of the server broke off." });
-  });
+  }
+  throw new Problem(0, { title: "No connection", detail: "The answer of the server broke off." });
 }
 
 export const get = (where, more) => send("GET", where, more).then(json);

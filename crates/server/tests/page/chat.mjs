@@ -354,6 +354,16 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   // Said once more, it is.
   await ask(page, "plan it");
   assert.equal((await world.api("/runs")).runs.length, 4);
+  // An answer that begins and does not go on is none.
+  await page.evaluate(async () => {
+    const { get } = await import("/assets/api.js");
+    const own = window.fetch;
+    window.fetch = async () => new Response(new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode("{")) }));
+    window.told = get("/runs").catch((problem) => problem.message);
+    window.fetch = own;
+  });
+  await page.clock.fastForward(31_000);
+  assert.equal(await page.evaluate(() => window.told), "The answer of the server broke off.");
 }
 
 export async function tells_who_answers_in_the_place_of_the_server(world) {
