@@ -217,7 +217,7 @@ export class Chat {
   }
 
   sendAgain(turn) {
-    if (this.working) return this.complain({ title: "A run is at work", message: "The message can be sent again once that is over." });
+    if (this.working && turn.status !== "refused") return this.complain({ title: "A run is at work", message: "The message can be sent again once that is over." });
     // It may stand in the field as well, from where it would be sent once more.
     this.composer.drop(turn.message, turn.files);
     return this.say(turn.message, turn.files);
@@ -307,13 +307,13 @@ export class Chat {
   async say(text, files = []) {
     passFocus(this.notice, this.scroller);
     fill(this.notice);
-    if (this.working) return this.steer(text, files);
+    const before = this.views.find((it) => it.status === "refused" && it.message === text && areSame(it.files, files));
+    // The run at work may be that of a message whose answer was lost: the server takes it once under its key.
+    if (this.working && !(before && this.working.view.runId)) return this.steer(text, files);
     const isNew = !this.sessionId;
     const { chosen } = this.composer.choices;
-    const before = this.views.find((it) => it.status === "refused" && it.message === text && areSame(it.files, files));
     if (before) this.leaveOut(before);
     const view = this.view({ text, files, at: Date.now() });
-    // A server that took it, although its answer was lost, takes it once.
     const isRepeat = before?.sent && JSON.stringify(before.sent.chosen) === JSON.stringify(chosen);
     view.sent = isRepeat ? before.sent : { chosen, key: newKey() };
     this.turns.append(view.node);
@@ -321,7 +321,7 @@ export class Chat {
     this.toEnd();
     const follower = this.followerOf(view);
     const { signal } = follower.stopped;
-    this.working = { view, beginning: follower };
+    this.working ??= { view, beginning: follower };
     this.composer.setBusy(true);
     this.composer.carry(text);
     try {
@@ -335,7 +335,6 @@ export class Chat {
         this.hooks.made(this.sessionId, text);
       } else {
         await this.checkThere(view, signal);
-        // The run at work may be its own.
         if (this.working?.view !== view && !isRepeat) return this.giveWay(view, text, files);
       }
       view.sessionId = this.sessionId;

@@ -311,6 +311,14 @@ export async function survives_a_lost_connection(world) {
   await over(page, 2);
 }
 
+/** Lets the server take the next turn, and the page lose the answer. */
+const losesAnswer = (world, page) => page.route("**/turns", async (route) => {
+  const headers = await route.request().allHeaders();
+  const kept = Object.fromEntries(["accept", "content-type", "idempotency-key"].map((name) => [name, headers[name]]));
+  await fetch(`${world.server}${new URL(route.request().url()).pathname}`, { method: "POST", headers: kept, body: route.request().postData() });
+  await route.fulfill({ status: 504, contentType: "text/html", body: "<h1>504</h1>" });
+}, { times: 1 });
+
 export async function sends_once_whatever_becomes_of_the_request(world) {
   const page = await world.open();
   await page.clock.install();
@@ -339,10 +347,7 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   assert.equal(await page.locator(".turn").count(), 3);
   world.mend();
   // What was taken is not taken again, although its answer was lost.
-  await page.route("**/turns", async (route) => {
-    await route.fetch();
-    await route.fulfill({ status: 504, contentType: "text/html", body: "<h1>504</h1>" });
-  }, { times: 1 });
+  await losesAnswer(world, page);
   await page.press("#message", "Enter");
   await sees(page, ".turn:last-child .failure", "status 504");
   await page.click("text=Send again");
@@ -354,6 +359,19 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   // Said once more, it is.
   await ask(page, "plan it");
   assert.equal((await world.api("/runs")).runs.length, 4);
+  // Nor is it given to its own run, which somebody who comes back is shown at work.
+  await losesAnswer(world, page);
+  await say(page, "endless please");
+  await sees(page, ".turn:last-child .failure", "status 504");
+  await hide(page, true);
+  await hide(page, false);
+  await sees(page, ".turn:last-child .reply .md", "word3");
+  await page.press("#message", "Enter");
+  await sees(page, ".notice", "had taken this message before");
+  assert.equal(await page.locator(".turn").count(), 5);
+  assert.equal(await page.locator(".steered").count(), 0);
+  await page.click("[aria-label='Stop the run']");
+  await over(page, 5);
   // An answer that begins and does not go on is none.
   await page.evaluate(async () => {
     const { get } = await import("/assets/api.js");
