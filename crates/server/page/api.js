@@ -4,8 +4,8 @@ import { askForKey, key } from "./access.js";
 
 const BASE = "/api/v1";
 
-/** How long an answer may take to begin, and nothing of it may come, in milliseconds, and how slowly what is sent with a request may go, in characters a millisecond:
- *  a connection that is dead says nothing of it. */
+/** How long an answer may take to begin, and how long nothing more of it may come, in milliseconds: a connection that is dead does not
+ *  say so. And how slowly what is sent with a request may go, in characters a millisecond. */
 const PATIENCE = 30_000;
 const SLOWEST = 4;
 
