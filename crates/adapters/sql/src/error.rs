@@ -24,7 +24,7 @@ pub enum OpenError {
     /// The query of the URL of a Postgres server says what has no meaning there.
     #[error(
         "{url} says {name} in its query, which is not known: sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, \
-         user, password, application_name and options are"
+         user, password, application_name and options are; where it says channel_binding=require, say sslmode=verify-full"
     )]
     Parameter {
         /// The URL, without its password and its query.

@@ -47,11 +47,12 @@ pub(super) struct Server {
 ///
 /// [`OpenError::Url`] where the URL is none of a Postgres server, [`OpenError::Parameter`] where its query says what is not known.
 pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
-    if let Some(name) = unknown_parameter(&config.url) {
+    let address = without_needless(&config.url);
+    if let Some(name) = unknown_parameter(&address) {
         let url = shown(&config.url);
         return Err(OpenError::Parameter { url, name });
     }
-    let options: PgConnectOptions = config.url.parse().map_err(|_| OpenError::Url {
+    let options: PgConnectOptions = address.parse().map_err(|_| OpenError::Url {
         url: shown(&config.url),
     })?;
     let writer = Server::new(options, config);
@@ -63,6 +64,25 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         .connect_lazy_with(writer.options.clone());
     let pools = Pools::Postgres { writer, readers };
     Ok(database(shown(&config.url), pools, config))
+}
+
+/// Leaves out of the query of an address what libpq knows, sqlx does not, and nobody misses: how long is waited is said elsewhere,
+/// nothing but a server that can be written is of use, and `channel_binding` proves of a server no more than its certificate does
+/// where that is checked.
+fn without_needless(url: &str) -> String {
+    let address = url.split('#').next().unwrap_or_default();
+    let Some((place, query)) = address.split_once('?') else {
+        return address.to_owned();
+    };
+    let is_checked = query.split('&').any(|pair| pair == "sslmode=verify-full");
+    let is_needed = |pair: &&str| match pair.split_once('=') {
+        Some(("connect_timeout", _)) => false,
+        Some(("target_session_attrs", asked)) => !matches!(asked, "any" | "primary" | "read-write"),
+        Some(("channel_binding", asked)) => asked == "require" && !is_checked,
+        _ => true,
+    };
+    let needed: Vec<&str> = query.split('&').filter(is_needed).collect();
+    format!("{place}?{}", needed.join("&"))
 }
 
 /// Returns what the query of an address says that sqlx does not know. It would leave that out, `sslmodes=verify-full` as well, and
@@ -162,7 +182,14 @@ mod tests {
             ("passwd=s3cret&sslmode=require", Some("passwd")),
             ("sslmode=require&pass=s3cret", Some("pass")),
             ("sslmodes=verify-full", Some("sslmodes")),
-            ("connect_timeout=5", Some("connect_timeout")),
+            (
+                "sslmode=require&channel_binding=require",
+                Some("channel_binding"),
+            ),
+            (
+                "target_session_attrs=read-only",
+                Some("target_session_attrs"),
+            ),
             // Pieces of passwords.
             ("password=a&s3cret=b", Some("***")),
             ("s3cret=a@db/nx", Some("***")),
@@ -183,5 +210,28 @@ mod tests {
             }
         }
         assert_eq!(unknown_parameter("postgres://db/nx"), None);
+    }
+
+    #[tokio::test]
+    async fn what_an_address_says_needlessly_is_left_out_of_it() {
+        for (query, expected) in [
+            ("?connect_timeout=5", "?"),
+            (
+                "?target_session_attrs=read-write&sslmode=require",
+                "?sslmode=require",
+            ),
+            (
+                "?sslmode=verify-full&channel_binding=require",
+                "?sslmode=verify-full",
+            ),
+            ("?channel_binding=prefer&user=app", "?user=app"),
+            ("?sslmode=require#connect_timeout=5", "?sslmode=require"),
+            ("", ""),
+        ] {
+            let address = |query: &str| format!("postgres://db/nx{query}");
+            let url = address(query);
+            assert_eq!(without_needless(&url), address(expected));
+            prepare(&SqlConfig::new(url)).unwrap();
+        }
     }
 }
