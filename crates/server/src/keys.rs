@@ -34,6 +34,8 @@ const WRONG_AT_ONCE: NonZeroU32 = NonZeroU32::MIN.saturating_add(49);
 pub(crate) struct Key {
     pub(crate) said: ServerKey,
     rate: Option<Rate>,
+    /// How often runs may be cancelled with it.
+    cancels: Option<Rate>,
 }
 
 /// The keys of a server's clients. Cloning shares them.
@@ -181,7 +183,16 @@ impl Keys {
 impl Key {
     /// Counts a request, and refuses one more than the key allows in a minute.
     pub(crate) fn count(&self) -> Result<(), Problem> {
-        let Some(rate) = &self.rate else {
+        self.within(self.rate.as_ref())
+    }
+
+    /// Counts a request that cancels a run, apart from others: what frees room is not refused for there being too much.
+    pub(crate) fn count_cancel(&self) -> Result<(), Problem> {
+        self.within(self.cancels.as_ref())
+    }
+
+    fn within(&self, rate: Option<&Rate>) -> Result<(), Problem> {
+        let Some(rate) = rate else {
             return Ok(());
         };
         rate.count().map_err(|seconds| {
@@ -250,8 +261,13 @@ fn known(
     let key = |said: ServerKey| {
         let same = before.get(&said.hash).filter(|key| key.said == said);
         let key = same.cloned().unwrap_or_else(|| {
-            let rate = said.requests_per_minute.map(Rate::per_minute);
-            Arc::new(Key { said, rate })
+            let rate = || said.requests_per_minute.map(Rate::per_minute);
+            let (rate, cancels) = (rate(), rate());
+            Arc::new(Key {
+                said,
+                rate,
+                cancels,
+            })
         });
         (key.said.hash, key)
     };

@@ -53,10 +53,10 @@ fn check(caller: &Caller, request: &Request) -> Result<(), Problem> {
     };
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("", MatchedPath::as_str);
-    // What frees room is not refused for there being too much.
-    if route != "/api/v1/runs/{id}/cancel" {
-        key.count()?;
-    }
+    match route {
+        "/api/v1/runs/{id}/cancel" => key.count_cancel(),
+        _ => key.count(),
+    }?;
     let scope = scope_of(request.method(), route);
     scope.map_or(Ok(()), |scope| caller.needs(scope))
 }
