@@ -333,7 +333,7 @@ impl Driver {
     }
 
     fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
-        self.asked.retain(|asked| asked.effect_id != call);
+        self.asked.retain(|asked| asked.ctx.effect_id != call);
         let place = self.running.iter().position(|(id, _)| *id == call)?;
         Some(self.running.swap_remove(place).1)
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -120,6 +122,14 @@ pub struct CallContext {
     /// Who asks, and what the program gave with the request: for clients of a program's own around another, which check or
     /// change what is sent and said.
     pub request: RequestContext,
+    wait: Arc<Wait>,
+}
+
+/// What a call waited for in its client.
+#[derive(Debug, Default)]
+struct Wait {
+    goes_on: AtomicBool,
+    milliseconds: AtomicU64,
 }
 
 impl CallContext {
@@ -132,7 +142,30 @@ impl CallContext {
             trace: trace.into(),
             cancellation: CancellationToken::new(),
             request: RequestContext::default(),
+            wait: Arc::default(),
         }
+    }
+
+    /// Says that the call waits in its client before it is sent, as for its place among those at the same server: its model,
+    /// which has not heard of it yet, is not to blame for that time.
+    pub fn begin_wait(&self) {
+        self.wait.goes_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Says that the call is sent now, after it waited for so long.
+    pub fn end_wait(&self, waited: Duration) {
+        let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        let wait = &self.wait;
+        wait.milliseconds.fetch_add(waited, Ordering::Relaxed);
+        wait.goes_on.store(false, Ordering::Release);
+    }
+
+    /// Returns for how long the call waited in its client; `None` while it does.
+    #[must_use]
+    pub fn waited(&self) -> Option<Duration> {
+        let goes_on = self.wait.goes_on.load(Ordering::Acquire);
+        let waited = || Duration::from_millis(self.wait.milliseconds.load(Ordering::Relaxed));
+        (!goes_on).then(waited)
     }
 }
 

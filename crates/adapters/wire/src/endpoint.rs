@@ -218,7 +218,7 @@ impl Endpoint {
     ) -> Result<Bytes, LlmError> {
         let cancellation = &ctx.cancellation;
         let total = self.timeouts.total.unwrap_or(Duration::MAX);
-        let permit = self.permit(total, cancellation).await?;
+        let permit = self.permit(total, ctx).await?;
         let within = total.min(self.timeouts.whole_reply);
         // The permit is free again once the reply is here.
         let parts = RequestParts::of_call(route, body, ctx);
@@ -263,7 +263,7 @@ impl Endpoint {
         let cancellation = &ctx.cancellation;
         let timeouts = &self.timeouts;
         let total = timeouts.total.unwrap_or(Duration::MAX);
-        let permit = self.permit(total, cancellation).await?;
+        let permit = self.permit(total, ctx).await?;
         let now = Instant::now();
         let limits = Limits {
             first: after(now, timeouts.first_byte),
@@ -295,16 +295,21 @@ impl Endpoint {
     async fn permit(
         &self,
         within: Duration,
-        cancellation: &CancellationToken,
+        ctx: &CallContext,
     ) -> Result<Option<OwnedSemaphorePermit>, LlmError> {
         let Some(limit) = &self.max_concurrent else {
             return Ok(None);
         };
+        let asked = Instant::now();
+        ctx.begin_wait();
         tokio::select! {
             biased;
-            () = cancellation.cancelled() => return Err(given_up()),
-            permit = limit.acquire() => return Ok(permit.ok()),
-            () = tokio::time::sleep_until(after(Instant::now(), within)) => {}
+            () = ctx.cancellation.cancelled() => return Err(given_up()),
+            permit = limit.acquire() => {
+                ctx.end_wait(asked.elapsed());
+                return Ok(permit.ok());
+            }
+            () = tokio::time::sleep_until(after(asked, within)) => {}
         }
         Err(self.errors.busy(within))
     }

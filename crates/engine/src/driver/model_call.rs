@@ -77,8 +77,7 @@ impl Driver {
         ctx.request = self.scope.request.clone();
         self.running
             .push((call.effect_id, ctx.cancellation.clone()));
-        let asked = Asked::new(call.effect_id, call.attempt, served_by.clone());
-        let asked = Arc::new(asked);
+        let asked = Arc::new(Asked::new(ctx.clone(), served_by.clone()));
         self.asked.push(Arc::clone(&asked));
         let hooks = self.attempt_hooks(&call, client.as_ref());
         let may_stream = hooks.as_deref().is_none_or(AttemptHooks::let_text_stream);

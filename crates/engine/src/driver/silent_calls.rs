@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use neuraxis_core::{
-    Attempt, CountLabel, Effect, EffectId, Input, LlmError, LlmErrorKind, ModelFailed, NextAttempt,
-    Role, RoleDowngraded,
+    CountLabel, Effect, Input, LlmError, LlmErrorKind, ModelFailed, NextAttempt, Role,
+    RoleDowngraded,
 };
+use neuraxis_ports::CallContext;
 use tokio::time::Instant;
 
 use crate::driver::Driver;
@@ -19,8 +20,7 @@ const MIN_SILENCE: Duration = Duration::from_secs(3);
 /// An attempt of a model call that is under way.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) effect_id: EffectId,
-    attempt: Attempt,
+    pub(super) ctx: CallContext,
     served_by: Role,
     /// Since when its model is asked, and whether that stands in for another.
     since: OnceLock<(Instant, Option<Box<RoleDowngraded>>)>,
@@ -28,10 +28,9 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) const fn new(effect_id: EffectId, attempt: Attempt, served_by: Role) -> Self {
+    pub(super) const fn new(ctx: CallContext, served_by: Role) -> Self {
         Self {
-            effect_id,
-            attempt,
+            ctx,
             served_by,
             since: OnceLock::new(),
             has_spoken: AtomicBool::new(false),
@@ -49,11 +48,13 @@ impl Asked {
         self.has_spoken.store(true, Ordering::Relaxed);
     }
 
-    /// Returns for how long its model has said nothing, where it is asked and has said nothing at all.
+    /// Returns for how long its model has said nothing, where it is asked and has said nothing at all. While the call waits in
+    /// its client, nobody is asked yet.
     fn silence(&self) -> Option<Duration> {
         let (since, _) = self.since.get()?;
+        let waited = self.ctx.waited()?;
         let is_silent = !self.has_spoken.load(Ordering::Relaxed);
-        is_silent.then(|| since.elapsed())
+        is_silent.then(|| since.elapsed().saturating_sub(waited))
     }
 }
 
@@ -83,7 +84,7 @@ impl Driver {
         let effects = step.map(|step| step.effects).unwrap_or_default();
         silent.retain(|asked| {
             effects.iter().any(|effect| {
-                matches!(effect, Effect::CancelModel(stopped) if stopped.effect_id == asked.effect_id)
+                matches!(effect, Effect::CancelModel(stopped) if stopped.effect_id == asked.ctx.effect_id)
             })
         });
         silent
@@ -98,11 +99,11 @@ impl Driver {
         let degraded = engine
             .health
             .failed(&engine.policy, role, &error.kind, duration, clock);
-        tracing::warn!(run = %self.scope.run_id, %role, attempt = asked.attempt.0, %error, "a model call failed");
+        tracing::warn!(run = %self.scope.run_id, %role, attempt = asked.ctx.attempt.0, %error, "a model call failed");
         let model = engine.model(role, None);
         Input::ModelFailed(ModelFailed {
-            effect_id: asked.effect_id,
-            attempt: asked.attempt,
+            effect_id: asked.ctx.effect_id,
+            attempt: asked.ctx.attempt,
             error,
             // It is the limit that ends the call, and not this.
             next: NextAttempt::Follows,

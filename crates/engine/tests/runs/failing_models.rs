@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, Role, RunStatus};
+use neuraxis_core::{
+    FinishReason, LlmError, LlmErrorKind, Mode, ModelRef, ModelRequest, Reply, Role, RunStatus,
+};
 use neuraxis_engine::{
     OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType, UserRequest,
 };
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, async_trait};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use tokio::time::Instant;
 
@@ -199,6 +202,46 @@ async fn a_model_is_not_blamed_for_time_that_tools_took_nor_where_it_began_to_an
         assert_eq!(reason, Some(FinishReason::Deadline));
         assert!(!heard.kinds().contains(&"llm_failed"));
         assert!(orchestrator.degraded_roles().is_empty());
+    }
+}
+
+/// A client that keeps its calls back for so long, and whose model says nothing then.
+#[derive(Debug)]
+struct Queueing(Duration);
+
+#[async_trait]
+impl LlmClient for Queueing {
+    async fn respond(&self, _: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        ctx.begin_wait();
+        let wait = tokio::time::sleep(self.0);
+        if ctx.cancellation.run_until_cancelled(wait).await.is_some() {
+            ctx.end_wait(self.0);
+            ctx.cancellation.cancelled().await;
+        }
+        Err(error(LlmErrorKind::Cancelled))
+    }
+
+    fn info(&self) -> ModelInfo {
+        ModelInfo::new(ModelRef::new("test", "queueing"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_not_blamed_for_time_that_its_call_waited_in_its_client() {
+    for (seconds, is_blamed) in [(4, true), (7, false), (20, false)] {
+        let client = Queueing(Duration::from_secs(seconds));
+        let orchestrator = builder(ScriptedModel::new())
+            .model(Role::REASONING, Arc::new(client))
+            .policy(policy(
+                "health.failures = 1\nmodes.exploratory.deadline = '10s'",
+            ))
+            .build()
+            .unwrap();
+        let heard = hear(&orchestrator, request("first")).await;
+        let reason = heard.result.finish_reason.clone();
+        assert_eq!(reason, Some(FinishReason::Deadline));
+        let is_degraded = !orchestrator.degraded_roles().is_empty();
+        assert_eq!(is_degraded, is_blamed, "{seconds}");
     }
 }
 

@@ -94,6 +94,7 @@ async fn waiting_for_a_place_can_be_given_up() {
         });
         if !is_streamed {
             assert!((&mut waiting).now_or_never().is_none());
+            assert_eq!(ctx.waited(), None, "it waits still");
             ctx.cancellation.cancel();
         }
         let error = promptly(waiting).await.unwrap_err();
@@ -135,12 +136,14 @@ async fn who_waited_for_a_place_has_all_of_the_time_of_an_exchange() {
         config.max_concurrent = Some(limit);
         config.timeouts.total = Some(SOON * 20);
     });
-    let mut waiting = Box::pin(respond(&client));
+    let (ctx, request) = (call_context(), request("hi"));
+    let mut waiting = Box::pin(client.respond(&request, &ctx));
     assert!((&mut waiting).now_or_never().is_none());
     tokio::time::sleep(SOON).await;
     drop(holding);
     let error = waiting.await.unwrap_err();
     assert!(error.message.ends_with("sent nothing for 1s"), "{error}");
+    assert!(ctx.waited() >= Some(SOON), "{:?}", ctx.waited());
 }
 
 #[tokio::test]
