@@ -180,8 +180,9 @@ impl Policy {
         }
         let rules = &self.health;
         let known = health.roles.entry(role.clone());
-        let known =
-            known.and_modify(|state| state.first_failure = after(state.first_failure, took));
+        // Calls that were under way at the same time take it once.
+        let known = known
+            .and_modify(|state| state.first_failure = after(state.first_failure, took).min(now));
         let state = known.or_insert(RoleHealth {
             failures: 0,
             first_failure: now,

@@ -150,6 +150,17 @@ fn failures_of_calls_that_take_long_are_not_far_apart() {
 }
 
 #[test]
+fn calls_that_fail_together_after_a_long_time_are_not_close_to_a_later_one() {
+    let mut world = World::new();
+    for _ in 0..2 {
+        world.observe_after(Duration::from_secs(180), CallOutcome::TimedOut);
+    }
+    world.seconds += 121;
+    world.observe(CallOutcome::Failed);
+    assert_eq!(world.degraded(), 0);
+}
+
+#[test]
 fn where_all_fail_the_wanted_one_serves() {
     let mut world = World::new();
     let now = world.now();
