@@ -75,7 +75,8 @@ impl Driver {
             self.read_inbox().await;
         }
         if limit.is_some_and(|limit| Instant::now() >= limit) {
-            return Ok(self.limit_is_due());
+            let input = self.limit_is_due();
+            return Ok(self.look_at_result(input));
         }
         Ok(Input::TimePassed)
     }
