@@ -74,9 +74,9 @@ impl Runs {
     ///
     /// A run is left once its lease has run out: those of a process that died just now are found later, by
     /// [`keep_recovering`](Self::keep_recovering). So are those that this process itself lost, because their records could not be
-    /// kept: they are left alone for five seconds, longer each time, and are in neither list meanwhile. Neither are those with tools
-    /// of a [`ToolSource`](neuraxis_ports::ToolSource) that has had none yet: for a minute from the beginning of the engine they
-    /// are left to `keep_recovering` as well.
+    /// kept: they are left alone for five seconds, longer each time, and are in neither list meanwhile. Neither are those at
+    /// work, or posted to, with tools of a [`ToolSource`](neuraxis_ports::ToolSource) that has had none yet: for a minute from the
+    /// beginning of the engine they are left to `keep_recovering` as well.
     ///
     /// # Errors
     ///
@@ -175,7 +175,8 @@ impl Runs {
             }
             return Ok(None);
         }
-        if self.awaits_server(run.run_id).await? {
+        // Nobody comes back to one about which somebody is only to be asked.
+        if run.is_due() && self.awaits_server(run.run_id).await? {
             return Ok(None);
         }
         let runs = match &self.recovering {
