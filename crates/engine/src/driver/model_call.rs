@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use neuraxis_core::{
     Attempt, Audience, CallModel, Cost, CountLabel, Input, LlmError, LlmErrorKind, ModelFailed,
-    ModelReplied, ModelRequest, NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta, Role,
-    RoleDowngraded, Usage, is_last_answer,
+    ModelRef, ModelReplied, ModelRequest, NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta,
+    Role, RoleDowngraded, Usage, is_last_answer,
 };
 use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
@@ -70,13 +70,7 @@ impl Driver {
             mut downgraded,
             probe,
         } = served;
-        let trace = self.scope.trace.as_ref();
-        let trace = trace.map(|trace| trace.at(call.effect_id.span_id()));
-        let mut ctx = CallContext::new(call.effect_id, trace);
-        ctx.attempt = call.attempt;
-        ctx.request = self.scope.request.clone();
-        self.running
-            .push((call.effect_id, ctx.cancellation.clone()));
+        let ctx = self.context_of(&call);
         let asked = Arc::new(Asked::new(ctx.clone(), served_by.clone()));
         self.asked.push(Arc::clone(&asked));
         let hooks = self.attempt_hooks(&call, client.as_ref());
@@ -139,6 +133,18 @@ impl Driver {
         }));
     }
 
+    /// Makes the context of an attempt, and remembers what stops it.
+    fn context_of(&mut self, call: &CallModel) -> CallContext {
+        let trace = self.scope.trace.as_ref();
+        let trace = trace.map(|trace| trace.at(call.effect_id.span_id()));
+        let mut ctx = CallContext::new(call.effect_id, trace);
+        ctx.attempt = call.attempt;
+        ctx.request = self.scope.request.clone();
+        self.running
+            .push((call.effect_id, ctx.cancellation.clone()));
+        ctx
+    }
+
     /// Fails a call for which no model is configured whose role may serve.
     fn nobody_serves(
         &mut self,
@@ -175,6 +181,12 @@ impl Driver {
         let asked = engine.model(served_by, None);
         let asked = asked.map_or_else(|| reply.model.clone(), |(_, client)| client.info().model);
         engine.policy.cost(&reply.usage, &reply.model, &asked)
+    }
+
+    /// Names the model of a role.
+    pub(super) fn model_of(&self, role: &Role) -> Option<Box<ModelRef>> {
+        let (_, client) = self.engine.model(role, None)?;
+        Some(Box::new(client.info().model))
     }
 
     fn live_call(&self, call: &CallModel) -> (Arc<Feed>, Arc<CallBuffer>) {
@@ -237,8 +249,7 @@ impl Driver {
         };
         let degraded = health.failed(&engine.policy, &served_by, &error.kind, duration, clock);
         drop(probe);
-        let model = engine.model(&served_by, None);
-        let model = model.map(|(_, client)| Box::new(client.info().model));
+        let model = self.model_of(&served_by);
         let usage = error.usage.as_deref().zip(model.as_deref());
         let cost = usage.and_then(|(usage, model)| engine.policy.cost(usage, model, model));
         let other = downgraded.as_deref();

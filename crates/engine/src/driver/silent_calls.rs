@@ -100,7 +100,6 @@ impl Driver {
             .health
             .failed(&engine.policy, role, &error.kind, duration, clock);
         tracing::warn!(run = %self.scope.run_id, %role, attempt = asked.ctx.attempt.0, %error, "a model call failed");
-        let model = engine.model(role, None);
         Input::ModelFailed(ModelFailed {
             effect_id: asked.ctx.effect_id,
             attempt: asked.ctx.attempt,
@@ -112,7 +111,7 @@ impl Driver {
             degraded,
             cost: None,
             cost_label: CountLabel::Measured,
-            model: model.map(|(_, client)| Box::new(client.info().model)),
+            model: self.model_of(role),
             duration,
         })
     }
