@@ -312,7 +312,7 @@ impl Driver {
             let comes_back =
                 waits || delay.is_some() || error.kind == LlmErrorKind::InvalidResponse;
             let other = match comes_back {
-                true => other.for_a_while(),
+                true => other.for_a_while(delay),
                 false => other,
             };
             return Following::Attempt(Some(other), Duration::ZERO);
@@ -330,7 +330,10 @@ impl Driver {
         );
         let fallback = fallback.filter(|_| !is_changed);
         match fallback.and_then(|fallback| fallback.given_back(call.attempt)) {
-            Some(fallback) => Following::Pause(Some(fallback)),
+            Some(fallback) => match fallback.wait_left() {
+                Some(left) => Following::Attempt(Some(fallback), left),
+                None => Following::Pause(Some(fallback)),
+            },
             None => Following::Nothing,
         }
     }

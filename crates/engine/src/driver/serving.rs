@@ -1,10 +1,12 @@
 //! Chooses the model that makes an attempt: the one of the role that the call is for, or another while that one fails.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_brainstem::CallOutcome;
 use neuraxis_core::{Attempt, CallModel, LlmError, LlmErrorKind, Role, RoleDowngraded};
 use neuraxis_ports::LlmClient;
+use tokio::time::Instant;
 
 use crate::driver::Driver;
 use crate::engine::Engine;
@@ -39,6 +41,8 @@ pub(super) struct Fallback {
     since: Attempt,
     why: String,
     term: Term,
+    /// When the role that the call is for may be asked again, where that was to be asked later.
+    back_at: Option<Instant>,
     /// How much context it is taken to have since it said in this call that the request did not fit.
     said_context: Option<u64>,
 }
@@ -76,6 +80,7 @@ impl Fallback {
             since: before.map_or_else(|| number.next(), |before| before.since),
             why: downgraded.reason.clone(),
             term: before.map_or(Term::Lasting, |before| before.term),
+            back_at: before.and_then(|before| before.back_at),
             said_context: Some(context),
         })
     }
@@ -85,10 +90,17 @@ impl Fallback {
         self.said_context
     }
 
-    /// Has the call until it fails.
-    pub(super) fn for_a_while(mut self: Box<Self>) -> Box<Self> {
+    /// Has the call until it fails, and the role that it is for is not asked again before so much time has passed.
+    pub(super) fn for_a_while(mut self: Box<Self>, wait: Option<Duration>) -> Box<Self> {
         self.term = Term::Meanwhile;
+        self.back_at = wait.and_then(|wait| Instant::now().checked_add(wait));
         self
+    }
+
+    /// Returns what is left of the time before which the role that the call is for is not asked again, where there is one.
+    pub(super) fn wait_left(&self) -> Option<Duration> {
+        let back_at = self.back_at?;
+        Some(back_at.saturating_duration_since(Instant::now()))
     }
 
     /// Gives the call back after its own attempts failed, if it has it only until then.
@@ -180,6 +192,7 @@ impl Driver {
             role,
             since: number.next(),
             term: Term::Lasting,
+            back_at: None,
             said_context: None,
         }))
     }

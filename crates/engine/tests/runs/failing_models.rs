@@ -363,15 +363,10 @@ async fn what_a_rate_limit_or_no_reply_keeps_a_role_from_another_one_does() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_a_provider_asks_for_is_sat_out_where_the_other_role_fails() {
     let wait = Duration::from_secs(60);
-    let limited = || {
-        error(LlmErrorKind::RateLimited {
-            retry_after: Some(wait),
-        })
-    };
-    let model = ScriptedModel::new()
-        .then(limited())
-        .then(limited())
-        .then(reply::text("fine"));
+    let limited = error(LlmErrorKind::RateLimited {
+        retry_after: Some(wait),
+    });
+    let model = ScriptedModel::new().then(limited).then(reply::text("fine"));
     let wrong_key = Arc::new(failing(LlmErrorKind::Unauthorized));
     let started = Instant::now();
     let heard = heard(builder(model).model(Role::ROUTER, wrong_key)).await;
