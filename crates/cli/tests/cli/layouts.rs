@@ -70,6 +70,10 @@ fn a_run_shows_what_its_calls_touched_and_came_to_as_the_chat_did() {
         let seen = shown(&machine, &["runs", "show", "last"], (columns, no_color));
         assert_fits(&seen, columns);
         let words = words(&seen);
+        let in_table = match no_color {
+            true => "run `cargo test` in **all** crates",
+            false => "run cargo test in all crates",
+        };
         for expected in [
             "│ [x] Look",
             "│ [>] Write",
@@ -78,7 +82,7 @@ fn a_run_shows_what_its_calls_touched_and_came_to_as_the_chat_did() {
             "│ -two",
             "│ +2",
             "read_file /etc/passwd · not run:",
-            "run cargo test in all crates",
+            in_table,
         ] {
             assert!(words.contains(expected), "{columns}: {expected:?}:\n{seen}");
         }
