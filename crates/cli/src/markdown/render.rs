@@ -227,10 +227,12 @@ impl<'a> Page<'a> {
         self.end_block();
     }
 
-    /// Writes a mark that no style stands for.
+    /// Writes a mark that no style stands for. It is no part of what a link says.
     fn mark(&mut self, mark: &str) {
         if self.marks != Marks::Styled {
+            let links = std::mem::take(&mut self.links);
             self.write(mark);
+            self.links = links;
         }
     }
 
@@ -249,11 +251,13 @@ impl<'a> Page<'a> {
             CodeBlockKind::Fenced(language) => language.as_ref(),
             CodeBlockKind::Indented => "",
         };
-        self.styles.push(DIM);
-        self.mark("```");
-        self.write(&one_line(language));
-        self.styles.pop();
-        self.end_line();
+        if self.marks != Marks::Styled || !language.trim().is_empty() {
+            self.styles.push(DIM);
+            self.mark("```");
+            self.write(&one_line(language));
+            self.styles.pop();
+            self.end_line();
+        }
         self.code.begin(language);
         self.is_in_code = true;
     }
