@@ -32,23 +32,35 @@ pub(super) enum Marks {
 pub(super) fn render(markdown: &str, columns: usize, marks: Marks, code: &mut Code) -> String {
     let mut page = Page::new(columns, marks, code);
     for (event, range) in Parser::new_ext(markdown, options()).into_offset_iter() {
+        let source = markdown.get(range).unwrap_or_default().trim_start();
         let is_heading = matches!(
             &event,
             Event::Start(Tag::Heading { .. }) | Event::End(TagEnd::Heading(_))
         );
         // One that a line below makes of a text, which was shown as text before that line came.
-        if is_heading
-            && !markdown
-                .get(range)
-                .is_some_and(|source| source.trim_start().starts_with('#'))
-        {
+        if is_heading && !source.starts_with('#') {
             page.underlined(&event);
             continue;
+        }
+        if let Event::Start(Tag::CodeBlock(kind)) = &event {
+            page.fence = fence(kind, source);
         }
         page.read(event);
     }
     page.end_line();
     page.text
+}
+
+/// Returns the marks around a block of code: those of its source, which are more than those within.
+fn fence(kind: &CodeBlockKind<'_>, source: &str) -> String {
+    match kind {
+        CodeBlockKind::Fenced(_) => {
+            let first = source.chars().next();
+            let marks = source.chars().take_while(|mark| Some(*mark) == first);
+            marks.collect()
+        }
+        CodeBlockKind::Indented => "```".to_owned(),
+    }
 }
 
 struct Page<'a> {
@@ -67,6 +79,8 @@ struct Page<'a> {
     /// The addresses of the links that are open, and their texts.
     links: Vec<(String, String)>,
     table: Option<Table>,
+    /// What stands before and behind the block of code that is open, where marks stay.
+    fence: String,
     is_in_code: bool,
     is_in_line: bool,
     /// The line holds nothing but the sign of an item.
@@ -88,6 +102,7 @@ impl<'a> Page<'a> {
             lists: Vec::new(),
             links: Vec::new(),
             table: None,
+            fence: String::new(),
             is_in_code: false,
             is_in_line: false,
             is_after_sign: false,
@@ -182,7 +197,8 @@ impl<'a> Page<'a> {
                 self.end_line();
                 self.is_in_code = false;
                 if self.marks == (Marks::Kept { is_complete: true }) {
-                    self.write("```");
+                    let fence = std::mem::take(&mut self.fence);
+                    self.write(&fence);
                 }
                 self.end_block();
             }
@@ -253,7 +269,8 @@ impl<'a> Page<'a> {
         };
         if self.marks != Marks::Styled || !language.trim().is_empty() {
             self.styles.push(DIM);
-            self.mark("```");
+            let fence = self.fence.clone();
+            self.mark(&fence);
             self.write(&one_line(language));
             self.styles.pop();
             self.end_line();

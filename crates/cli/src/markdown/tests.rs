@@ -52,7 +52,7 @@ fn each_kind_of_block_is_rendered() {
 
 #[test]
 fn marks_stay_for_whoever_sees_no_styles_and_nothing_is_shown_twice_as_it_comes() {
-    let text = "# Part two\n\nRun ~~make dist~~ `make all`, **not** *yet*:\n\n```sh\nmake all\n```\n\n```\nb\n```\nSee [`a.md`](a.md), [**b**](c)\n";
+    let text = "# Part two\n\nRun ~~make dist~~ `make all`, **not** *yet*:\n\n```sh\nmake all\n```\n\n```\nb\n```\nSee [`a.md`](a.md), [**b**](c)\n\n````md\n```\nc\n```\n````\n";
     let mut markdown = Markdown::with_marks();
     let mut letters = [0; 4];
     let mut shown: String = text
@@ -62,7 +62,7 @@ fn marks_stay_for_whoever_sees_no_styles_and_nothing_is_shown_twice_as_it_comes(
     shown.push_str(&markdown.end());
     assert_eq!(
         plain(&shown),
-        "# Part two\n\nRun ~~make dist~~ `make all`, **not** *yet*:\n\n```sh\nmake all\n```\n\n```\nb\n```\n\nSee `a.md`, **b** <c>\n"
+        "# Part two\n\nRun ~~make dist~~ `make all`, **not** *yet*:\n\n```sh\nmake all\n```\n\n```\nb\n```\n\nSee `a.md`, **b** <c>\n\n````md\n```\nc\n```\n````\n"
     );
 }
 
