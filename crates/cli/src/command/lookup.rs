@@ -334,11 +334,13 @@ async fn alike(sessions: &Sessions, name: &str) -> Result<Option<String>, Comman
             names.push(session.id.to_string());
         }
     }
-    // Numbered names are alike on purpose, wherever their numbers stand.
+    // Numbered names are alike on purpose, wherever their numbers stand; others are no more alike for having numbers.
     let stem = |text: &str| text.replace(|it: char| it.is_ascii_digit(), "");
     let wanted = stem(name);
-    let stems: Vec<String> = names.iter().map(|other| stem(other)).collect();
-    let others = stems.iter().filter(|other| **other != wanted);
-    let near = nearest(&wanted, others.map(String::as_str));
-    Ok(near.and_then(|near| names.into_iter().find(|other| stem(other) == near)))
+    let is_alike = |other: &&String| {
+        let other = stem(other);
+        other != wanted && nearest(&wanted, std::iter::once(other.as_str())).is_some()
+    };
+    let others = names.iter().filter(is_alike);
+    Ok(nearest(name, others.map(String::as_str)).map(str::to_owned))
 }

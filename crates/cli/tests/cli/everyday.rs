@@ -117,7 +117,7 @@ fn a_session_that_is_most_likely_a_slip_is_told_of_and_a_new_name_is_not() {
     assert!(!ask("garden").stderr.contains("no session"));
     let told = ask("tripp").stderr;
     assert!(told.contains("did you mean trip?"), "{told}");
-    for session in ["night-1.txt", "night-2.txt", "api-1041.txt"] {
+    for session in ["night-1.txt", "night-2.txt", "api-1041.txt", "q1", "q7-b"] {
         let told = ask(session).stderr;
         assert!(!told.contains("did you mean"), "{told}");
     }
