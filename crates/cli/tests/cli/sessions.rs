@@ -256,8 +256,9 @@ fn of_an_owner_without_sessions_none_is_listed_or_exported() {
     let machine = used_machine();
     let list = ["sessions", "list", "--owner", "ada", "--format", "json"];
     assert_eq!(machine.run(list).stdout_of(0).trim(), "[]");
-    let export = ["sessions", "export", "--owner", "ada"];
+    let export = ["sessions", "export", "--owner", "ada", "-o", "ada.jsonl"];
     assert_eq!(machine.run(export).code, Some(1));
+    assert!(!machine.path("ada.jsonl").exists());
 }
 
 #[test]

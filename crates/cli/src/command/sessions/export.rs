@@ -78,6 +78,9 @@ impl Export {
                 if written.count > 0 {
                     let sessions = counted(written.count, "session");
                     progress::notice(&format!("wrote {sessions} to {}", path.display()));
+                } else {
+                    // An empty file would pass for a backup.
+                    let _ = fs::remove_file(path);
                 }
                 written.told()
             }
