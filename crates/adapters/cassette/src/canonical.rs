@@ -61,7 +61,7 @@ impl Comparison {
     }
 
     /// Returns what a judge of an eval is asked, one JSON object, without the results of tools in it, where those may differ, but
-    /// for whether they are errors.
+    /// for whether the calls were denied.
     fn without_results(&self, text: &str) -> Option<String> {
         if self.tool_results == ToolResults::Compare || !text.starts_with('{') {
             return None;
@@ -71,8 +71,8 @@ impl Comparison {
         for call in asked.get_mut("tool_calls")?.as_array_mut()? {
             let call = call.as_object_mut()?;
             let result = call.remove("result");
-            if result.is_some_and(|result| result.as_str().is_some_and(is_error)) {
-                call.insert("failed".to_owned(), Value::Bool(true));
+            if result.is_some_and(|result| result.as_str().is_some_and(is_denial)) {
+                call.insert("denied".to_owned(), Value::Bool(true));
             }
         }
         Some(asked.to_string())
@@ -106,9 +106,10 @@ impl Comparison {
     }
 }
 
-/// Tells whether a result, or the beginning of one, is that of a call that failed or was not run.
-fn is_error(result: &str) -> bool {
-    result.starts_with(r#"{"error":""#)
+/// Tells whether a result, or the beginning of one, is that of a call that was denied, in what models are told: a recording holds
+/// nothing else of it. One that failed is no other request: where it is replayed there may be no network.
+fn is_denial(result: &str) -> bool {
+    result.starts_with(r#"{"error":"denied"#)
 }
 
 /// Lines in the making.
@@ -171,8 +172,8 @@ impl LineBuilder<'_> {
                         self.text(result.content.as_str());
                         result.media.iter().for_each(|part| self.media(part));
                     }
-                    ToolResults::Ignore if is_error(result.content.as_str()) => {
-                        self.line("an error".to_owned());
+                    ToolResults::Ignore if is_denial(result.content.as_str()) => {
+                        self.line("denied".to_owned());
                     }
                     ToolResults::Ignore => {}
                 }
@@ -316,22 +317,22 @@ mod tests {
         assert!(same(ToolResults::Ignore, &one, &elsewhere));
         assert!(!same(ToolResults::Compare, &one, &elsewhere));
         assert!(!same(ToolResults::Ignore, &one, &judged("Paris", "UTC")));
-        let failed = judged("Delft", r#"{\"error\":\"denied\"}"#);
-        let cut = judged("Delft", r#"{\"error\":\"there is no such fi…"#);
-        assert!(!same(ToolResults::Ignore, &one, &failed));
-        assert!(same(ToolResults::Ignore, &failed, &cut));
+        let denied = judged("Delft", r#"{\"error\":\"denied\"}"#);
+        let cut = judged("Delft", r#"{\"error\":\"denied: it is no…"#);
+        assert!(!same(ToolResults::Ignore, &one, &denied));
+        assert!(same(ToolResults::Ignore, &denied, &cut));
     }
 
     #[test]
-    fn whether_a_result_is_an_error_counts_where_its_value_does_not() {
+    fn whether_a_call_was_denied_counts_where_its_result_does_not() {
         let comparison = Comparison::new(Redactor::default(), ToolResults::Ignore);
         let hash = |result| {
             let request = history("c", result);
             comparison.hash(&Role::REASONING, &request, Closeness::Loose)
         };
-        assert_eq!(hash("1"), hash(r#"{"lines":["error"]}"#));
-        let denied = hash(r#"{"error":"denied by rule private"}"#);
-        assert_eq!(denied, hash(r#"{"error":"there is no such file"}"#));
+        assert_eq!(hash("1"), hash(r#"{"error":"there is no network"}"#));
+        let denied = hash(r#"{"error":"denied: rule private"}"#);
+        assert_eq!(denied, hash(r#"{"error":"denied"}"#));
         assert_ne!(denied, hash("1"));
     }
 

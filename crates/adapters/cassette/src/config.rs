@@ -77,6 +77,6 @@ pub enum ToolResults {
     /// They count: another value is another request. The default.
     #[default]
     Compare,
-    /// They do not; that there is a result, of which call, and whether it is an error, does.
+    /// They do not; that there is a result, of which call, and whether it was denied, does.
     Ignore,
 }

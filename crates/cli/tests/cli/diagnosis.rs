@@ -301,7 +301,8 @@ fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
         let told: Vec<&str> = told.take(2).collect();
         assert!(told[0].contains("sessions.db: "), "{done:?}");
         assert!(
-            told[1].contains("→ end all programs that use it, copy it before anything else, a file"),
+            told[1]
+                .contains("→ end all programs that use it, copy it before anything else, a file"),
             "{done:?}"
         );
         assert!(!done.stdout.contains("doctor"), "{done:?}");

@@ -168,7 +168,7 @@ fn a_judged_case_is_replayed_where_its_tools_return_something_else() {
 }
 
 #[test]
-fn no_recording_answers_after_a_call_that_is_denied_or_fails_by_now() {
+fn no_recording_answers_after_a_call_that_is_denied_by_now() {
     let case = "[[case]]\nname = 'a'\nmessage = 'How long is it?'\nchannel = 'code_task'\ncheck = [{ exact = 'One line.' }]\n";
     let model = Scripted::start([
         Turn::Calls(&[("read_file", "{\"path\": \"data.txt\"}")]),
@@ -183,7 +183,14 @@ fn no_recording_answers_after_a_call_that_is_denied_or_fails_by_now() {
     let machine = machine.with_file("data.txt", "another\n");
     machine.run(replay).stdout_of(0);
     fs::remove_file(machine.path("data.txt")).unwrap();
-    let told = machine.run(replay).stdout_of(1);
+    machine.run(replay).stdout_of(0);
+    let denies = "rules.private.tools=['read_file']";
+    let replay = [
+        &replay[..],
+        &["--set", "rules.private.answer=deny", "--set", denies],
+    ]
+    .concat();
+    let told = machine.run(&replay).stdout_of(1);
     assert!(told.contains("no recording of this request"), "{told}");
     machine
         .run([&replay[..], &["--out", "none.json"]].concat())

@@ -45,7 +45,7 @@ enum Speed {
 enum ToolResults {
     /// They have to be the same
     Compare,
-    /// They may differ, but not in whether they are an error
+    /// They may differ, but not in whether the call was denied
     Ignore,
 }
 
