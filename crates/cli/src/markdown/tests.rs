@@ -62,7 +62,7 @@ fn marks_stay_for_whoever_sees_no_styles_and_nothing_is_shown_twice_as_it_comes(
     shown.push_str(&markdown.end());
     assert_eq!(
         plain(&shown),
-        "# Part two\n\nRun ~~make dist~~ `make all`, **not** *yet*:\n\n```sh\nmake all\n```\n\n```\nb\n```\n\nSee `a.md`, **b** <c>\n\n````md\n```\nc\n```\n````\n"
+        "# Part two\n\nRun ~~make dist~~ `make all`, **not** *yet*:\n\n```sh\nmake all\n```\n\n```\nb\n```\nSee `a.md`, **b** <c>\n\n````md\n```\nc\n```\n````\n"
     );
 }
 

@@ -184,12 +184,8 @@ fn no_recording_answers_after_a_call_that_is_denied_by_now() {
     machine.run(replay).stdout_of(0);
     fs::remove_file(machine.path("data.txt")).unwrap();
     machine.run(replay).stdout_of(0);
-    let denies = "rules.private.tools=['read_file']";
-    let replay = [
-        &replay[..],
-        &["--set", "rules.private.answer=deny", "--set", denies],
-    ]
-    .concat();
+    let denies = "rules.private={ answer = 'deny', tools = ['read_file'], paths = ['data.txt'] }";
+    let replay = [&replay[..], &["--set", denies]].concat();
     let told = machine.run(&replay).stdout_of(1);
     assert!(told.contains("no recording of this request"), "{told}");
     machine
