@@ -1,5 +1,7 @@
 //! What `ask` and `chat` have in common: which session goes on, and which model answers.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
 use clap::Args;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
@@ -8,13 +10,15 @@ use neuraxis::{Role, SessionId};
 use neuraxis_app::{Endpoint, FoundFile, Readiness, UnknownModel, choose_model, discover};
 
 use super::lookup;
-use super::models::WITHIN;
 use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation;
 use crate::progress;
 use crate::setup::{Loaded, Setup};
+
+/// How long a server that answers a conversation may take to list its models, which nobody asked for.
+const LISTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Which session goes on.
 #[derive(Debug, Clone, Args)]
@@ -108,7 +112,7 @@ pub(super) async fn note_unlisted(loaded: &Loaded, name: &str) {
     let Some(endpoint) = endpoints.find(is_meant) else {
         return;
     };
-    let Ok(offer) = endpoint.offer(WITHIN).await else {
+    let Ok(offer) = endpoint.offer(LISTED_WITHIN).await else {
         return;
     };
     let is_listed = offer.models.iter().any(|it| endpoint.is_asked(it));

@@ -16,8 +16,9 @@ use crate::output::{ListFormat, Output};
 use crate::progress::{self, Progress};
 use crate::setup::Setup;
 
-/// How long an endpoint may take to say what it offers.
-pub(crate) const WITHIN: Duration = Duration::from_secs(5);
+/// How long an endpoint may take to say what it offers: more than the 10 seconds that connecting may take if nothing else is
+/// said, so that what is not reached is told from what is silent.
+pub(crate) const WITHIN: Duration = Duration::from_secs(12);
 
 /// How many names of models are shown to people.
 const MAX_SHOWN: usize = 20;

@@ -251,11 +251,14 @@ async fn offered(
             Err(not_written(&"it is still loading its model", LOADING))
         }
         Ok(offer) => Ok(Ok(offer.models)),
-        Err(error) if error.kind == LlmErrorKind::Connection => {
-            Err(not_written(&error, UNREACHABLE))
-        }
+        Err(error) if is_out_of_reach(&error.kind) => Err(not_written(&error, UNREACHABLE)),
         Err(error) => Ok(Err(one_line(&error.to_string()))),
     }
+}
+
+/// Tells whether nobody answered: what refuses, fails or lists nothing is there all the same.
+const fn is_out_of_reach(kind: &LlmErrorKind) -> bool {
+    matches!(kind, LlmErrorKind::Connection | LlmErrorKind::Timeout)
 }
 
 fn not_written(error: &impl Display, what_to_do: &str) -> CommandError {
@@ -289,6 +292,16 @@ mod tests {
         assert_eq!(usual(None, &names(&["whisper-1"])), "whisper-1");
         assert_eq!(usual(Some("any"), &[]), "any");
         assert_eq!(usual(None, &[]), "");
+    }
+
+    #[test]
+    fn who_says_nothing_in_time_is_as_far_away_as_who_is_not_connected() {
+        for kind in [LlmErrorKind::Connection, LlmErrorKind::Timeout] {
+            assert!(is_out_of_reach(&kind), "{kind:?}");
+        }
+        for kind in [LlmErrorKind::Unauthorized, LlmErrorKind::BadRequest] {
+            assert!(!is_out_of_reach(&kind), "{kind:?}");
+        }
     }
 
     #[test]
