@@ -2,7 +2,7 @@
 
 use neuraxis_core::ToolName;
 use neuraxis_engine::OrchestratorBuilder;
-use neuraxis_tools::CommandsHere;
+use neuraxis_tools::{CommandsHere, NoSandbox, sandbox_features};
 
 use crate::config::Config;
 
@@ -19,10 +19,21 @@ pub fn commands_here(config: &Config) -> CommandsHere {
 /// tool for the project is offered.
 #[must_use]
 pub fn why_no_commands(config: &Config) -> Option<String> {
+    let why = why_absent(config)?;
+    Some(match sandbox_features() {
+        Err(NoSandbox::Missing(_)) => format!(
+            "{why}; to run them all the same, as you and with all that you can do, set tools.commands = \"unconfined\""
+        ),
+        // The setting changes nothing where there may be a sandbox.
+        _ => why,
+    })
+}
+
+/// Says why commands are not run on this machine, and no more: a model reads it, too.
+fn why_absent(config: &Config) -> Option<String> {
     match commands_here(config) {
         CommandsHere::Refused { why } if config.offers_project_tools() => Some(format!(
-            "the tool {RUN_COMMAND} is not offered, since nothing can confine commands here: {why}; to run them all the same, \
-             as you and with all that you can do, set tools.commands = \"unconfined\""
+            "the tool {RUN_COMMAND} is not offered, since nothing can confine commands here: {why}"
         )),
         _ => None,
     }
@@ -43,7 +54,7 @@ pub(crate) fn notice(config: &Config) -> Option<String> {
 
 /// Has an engine say why the tool is not there.
 pub(crate) fn absent(builder: OrchestratorBuilder, config: &Config) -> OrchestratorBuilder {
-    match (why_no_commands(config), RUN_COMMAND.parse::<ToolName>()) {
+    match (why_absent(config), RUN_COMMAND.parse::<ToolName>()) {
         (Some(why), Ok(name)) => builder.absent_tool(name, why),
         _ => builder,
     }

@@ -152,7 +152,27 @@ fn a_model_that_calls_it_all_the_same_reads_what_is_missing() {
         result.contains("there is no tool run_command here") && result.contains("no Landlock"),
         "{result}"
     );
+    assert!(!result.contains("unconfined"), "{result}");
     assert!(!machine.path("ran").exists());
+}
+
+#[test]
+fn a_temporary_folder_that_cannot_be_made_is_named_and_no_way_around_the_sandbox() {
+    let machine = Machine::new();
+    let run = |arguments: &[&str]| -> Done {
+        let mut command = machine.command(arguments);
+        let output = command.env("TMPDIR", "/nonexistent/tmp").output();
+        output.unwrap().into()
+    };
+    let doctor = run(&["doctor", "--offline"]).stdout_of(0);
+    let call = run(&["tools", "call", "run_command", EVERYTHING]).complaint(2);
+    for said in [doctor, call] {
+        let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("folders in /nonexistent/tmp"), "{said}");
+        assert!(said.contains("TMPDIR"), "{said}");
+        assert!(!said.contains("unconfined"), "{said}");
+        assert!(!said.contains("a Linux kernel"), "{said}");
+    }
 }
 
 #[test]

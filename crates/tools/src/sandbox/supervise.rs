@@ -56,7 +56,14 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
     let temporary = tempfile::Builder::new()
         .prefix("neuraxis-")
         .permissions(private)
-        .tempdir_in(&order.temporary)?;
+        .tempdir_in(&order.temporary)
+        .map_err(|error| {
+            let place = Path::new(&order.temporary).display();
+            io::Error::other(format!(
+                "commands have their temporary folders in {place}, and none can be made there ({error}): make it writable, or \
+                 name another folder in TMPDIR"
+            ))
+        })?;
     let guard = match order.run.as_mut().map(Guard::before).transpose() {
         Ok(guard) => guard,
         Err(why) => return Ok(Reply::Refused(why)),

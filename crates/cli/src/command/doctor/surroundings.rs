@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{Approving, tool_warnings};
 use neuraxis::ports::StoreError;
-use neuraxis::tools::{SandboxFeature, SandboxFeatures, is_protected, sandbox_features};
+use neuraxis::tools::{NoSandbox, SandboxFeature, SandboxFeatures, is_protected, sandbox_features};
 use neuraxis_app::{
     ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandsHere, Config, Contents,
     Environment, FoundFile, McpServerSection, OpenError, OpenStore, PassedOver, Trust,
@@ -205,15 +205,21 @@ fn sandbox(config: &Config) -> Vec<Check> {
             ))
             .fix("to have none run, leave tools.commands out"),
         ],
-        (Err(why), _) => vec![
-            warning(format!(
-                "commands cannot be confined, so the tool run_command is not offered: {why}"
-            ))
-            .fix(
-                "use a Linux kernel with Landlock (5.13 or newer; 6.2 without namespaces), or go on without commands, or set \
-                 tools.commands = \"unconfined\" to run them as you and with all that you can do",
-            ),
-        ],
+        (Err(why), _) => {
+            let fix = match why {
+                NoSandbox::Missing(_) => {
+                    "use a Linux kernel with Landlock (5.13 or newer; 6.2 without namespaces), or go on without commands, or set \
+                     tools.commands = \"unconfined\" to run them as you and with all that you can do"
+                }
+                _ => "mend what is said there, or go on without commands",
+            };
+            vec![
+                warning(format!(
+                    "commands cannot be confined, so the tool run_command is not offered: {why}"
+                ))
+                .fix(fix),
+            ]
+        }
     }
 }
 
@@ -226,7 +232,7 @@ fn sandbox_features_found(features: &SandboxFeatures) -> Vec<Check> {
         let detail = format!("no {feature} ({why}): {}", feature.without());
         Check::here(SANDBOX, Outcome::Warning, detail).fix(match feature {
             SandboxFeature::SystemCalls => "run it on x86_64 or aarch64, with a kernel that has seccomp filters",
-            _ => "let users make namespaces (sysctl user.max_user_namespaces; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0)",
+            _ => "let users make namespaces (sysctl user.max_user_namespaces; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0); in a unit of systemd RestrictNamespaces= forbids them, in a container its seccomp profile",
         })
     });
     let mut checks = vec![Check::here(SANDBOX, Outcome::Ok, landlock)];

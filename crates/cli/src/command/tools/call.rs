@@ -137,7 +137,14 @@ fn refused(error: ToolCallError, config: &Config) -> CommandError {
                 .into_iter()
                 .fold(CommandError::usage(error), CommandError::hint)
         }
-        ToolCallError::AbsentTool { .. } => CommandError::usage(error),
+        ToolCallError::AbsentTool { name, .. } => {
+            // Unlike a model, a person hears what can be done.
+            let why = why_no_commands(config).filter(|_| name == "run_command");
+            CommandError::usage(match why {
+                Some(why) => anyhow!(why),
+                None => anyhow!(error),
+            })
+        }
         _ => CommandError::usage(error)
             .hint("`neuraxis tools list --format json` has the schema of the arguments"),
     }
