@@ -98,7 +98,8 @@ impl LastWords {
     }
 }
 
-/// Tells whether a line names an error: `TypeError [CODE]: …` of Node, `package.SomeError: …` of Python, `error: …` of others.
+/// Tells whether a line names an error: `TypeError [CODE]: …` of Node, `package.SomeError: …` of Python, `error: …` of others, and
+/// what V8 says as it gives up.
 fn telling(line: &str) -> Option<Telling> {
     let lower = line.to_ascii_lowercase();
     let name = lower.split(':').next().unwrap_or_default();
@@ -108,7 +109,8 @@ fn telling(line: &str) -> Option<Telling> {
         && name.len() < lower.len()
         && name.split_whitespace().count() <= 2
         && !lower.starts_with(' ');
-    if is_name {
+    // V8 says where it gave up first, and why in the next line.
+    if is_name || lower.starts_with("# check failed:") {
         return Some(Telling::Names);
     }
     // npm says "npm error code E404" first, and what that means in the next line.
@@ -116,7 +118,8 @@ fn telling(line: &str) -> Option<Telling> {
         .iter()
         .any(|it| lower.starts_with(it));
     let is_sentence = of_npm && lower.split_whitespace().count() > 4;
-    (is_sentence || lower.contains("error:")).then_some(Telling::Mentions)
+    let of_v8 = lower.starts_with("# fatal ");
+    (is_sentence || of_v8 || lower.contains("error:")).then_some(Telling::Mentions)
 }
 
 #[cfg(test)]
@@ -147,6 +150,11 @@ mod tests {
         let npm = "npm error code E404\nnpm error 404 Not Found - GET https://registry.example/x - Not found\nnpm error 404\n\
                    npm error 404  'x@*' is not in this registry.\nnpm error A complete log of this run can be found in: /x.log\n";
         assert!(said(npm).contains("Not Found - GET"), "{}", said(npm));
+        let v8 = "#\n# Fatal error in , line 0\n# Check failed: 12 == (*__errno_location ()).\n#\n\n\
+                  ----- Native stack trace -----\n\n 1: 0x13d1a57  [/usr/bin/node]\n 2: 0x2a47de8 V8_Fatal [/usr/bin/node]\n";
+        assert_eq!(said(v8), "# Check failed: 12 == (*__errno_location ()).");
+        let unexplained = "# Fatal error in , line 0\n# unreachable code\n 1: 0x13d1a57  [/usr/bin/node]\n";
+        assert_eq!(said(unexplained), "# Fatal error in , line 0");
         assert_eq!(
             said("starting\nerror: unexpected argument '--port' found\n\nUsage: x [OPTIONS]\n"),
             "error: unexpected argument '--port' found"
