@@ -153,7 +153,8 @@ mod tests {
         let v8 = "#\n# Fatal error in , line 0\n# Check failed: 12 == (*__errno_location ()).\n#\n\n\
                   ----- Native stack trace -----\n\n 1: 0x13d1a57  [/usr/bin/node]\n 2: 0x2a47de8 V8_Fatal [/usr/bin/node]\n";
         assert_eq!(said(v8), "# Check failed: 12 == (*__errno_location ()).");
-        let unexplained = "# Fatal error in , line 0\n# unreachable code\n 1: 0x13d1a57  [/usr/bin/node]\n";
+        let unexplained =
+            "# Fatal error in , line 0\n# unreachable code\n 1: 0x13d1a57  [/usr/bin/node]\n";
         assert_eq!(said(unexplained), "# Fatal error in , line 0");
         assert_eq!(
             said("starting\nerror: unexpected argument '--port' found\n\nUsage: x [OPTIONS]\n"),
