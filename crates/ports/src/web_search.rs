@@ -74,8 +74,11 @@ pub enum WebSearchError {
         status: u16,
     },
     /// The service cannot be reached, or the connection broke.
-    #[error("the search service cannot be reached")]
-    Unreachable,
+    #[error("the search service cannot be reached: {why}")]
+    Unreachable {
+        /// What stands in the way, without the address.
+        why: String,
+    },
     /// The service did not answer in time.
     #[error("the search service did not answer in time")]
     Timeout,
@@ -102,7 +105,7 @@ impl WebSearchError {
             Self::RateLimited { .. }
                 | Self::Failing { .. }
                 | Self::NobodyLooked { .. }
-                | Self::Unreachable
+                | Self::Unreachable { .. }
                 | Self::Timeout
         )
     }

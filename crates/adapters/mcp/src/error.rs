@@ -10,6 +10,7 @@ use rmcp::service::{ClientInitializeError, ServiceError};
 use serde_json::Value;
 
 use self::transport::TransportFault;
+pub(crate) use self::transport::innermost;
 use crate::config::ConfigFault;
 use crate::text::{Secrets, one_line};
 

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use self::client::Client;
 use crate::config::{ConfigFault, HttpConfig, is_loopback};
-use crate::error::ConnectError;
+use crate::error::{ConnectError, innermost};
 
 /// How long it may take until a connection stands.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,7 +46,10 @@ pub(crate) fn transport(
     }
     let client = client.build().map_err(|error| {
         // It is about this machine, such as its certificates.
-        ConnectError::Protocol(format!("no connection can be set up: {error}"))
+        ConnectError::Protocol(format!(
+            "no connection can be set up: {}",
+            innermost(&error)
+        ))
     })?;
     let mut headers = HashMap::new();
     for (name, value) in &config.headers {

@@ -119,6 +119,7 @@ impl Endpoint {
     /// be set up.
     pub fn new(config: EndpointConfig) -> Result<Self, EndpointError> {
         let base = address::parse(&config.base_url)?;
+        let between = connect::between(&config, &base);
         Ok(Self {
             client: connect::client(&config, &base)?,
             headers: Headers::new(&connect::headers(&config)?),
@@ -127,15 +128,18 @@ impl Endpoint {
             timeouts: config.timeouts,
             hangs_up_after_streams: config.hangs_up_after_streams,
             reuses_streams: AtomicBool::new(config.hangs_up_after_streams.is_none()),
-            errors: Arc::new(ServerErrors::new(
-                address::name(&base),
-                config.errors,
-                config
-                    .api_key
-                    .into_iter()
-                    .chain(config.headers.into_iter().map(|(_, value)| value))
-                    .collect(),
-            )),
+            errors: Arc::new(
+                ServerErrors::new(
+                    address::name(&base),
+                    config.errors,
+                    config
+                        .api_key
+                        .into_iter()
+                        .chain(config.headers.into_iter().map(|(_, value)| value))
+                        .collect(),
+                )
+                .behind(between),
+            ),
             base,
         })
     }

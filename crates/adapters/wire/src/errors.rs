@@ -5,6 +5,7 @@ mod failure;
 mod retry_after;
 mod rules;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, LlmErrorKind};
@@ -34,6 +35,16 @@ pub struct ServerErrors {
     rules: &'static [ErrorRule],
     /// What must never be repeated.
     secrets: Vec<Secret>,
+    between: Option<Between>,
+}
+
+/// Which proxy connects in the place of this program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Between {
+    /// The one that the configuration names, by scheme, host and port.
+    Proxy(String),
+    /// The one of this variable, unless `NO_PROXY` leaves the server out.
+    Variable(&'static str),
 }
 
 impl ServerErrors {
@@ -48,7 +59,14 @@ impl ServerErrors {
             server: server.into(),
             rules,
             secrets,
+            between: None,
         }
+    }
+
+    /// Says which proxy stands between.
+    pub(crate) fn behind(mut self, between: Option<Between>) -> Self {
+        self.between = between;
+        self
     }
 
     /// Returns how the server is called: scheme, host and port of its address.
@@ -88,8 +106,12 @@ impl ServerErrors {
                 "cannot connect to {server}: {cause}, of the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY); one that begins with http: or https: is needed, there or as proxy"
             )
         } else if error.is_connect() || error.is_timeout() {
-            let next = next_step(&cause);
-            format!("cannot connect to {server}: {cause}; {next}")
+            let next = next_step(&cause, self.between.as_ref());
+            let way = match &self.between {
+                Some(Between::Proxy(proxy)) => format!(" through the proxy {proxy}"),
+                _ => String::new(),
+            };
+            format!("cannot connect to {server}{way}: {cause}; {next}")
         } else {
             format!("{server} closed the connection before it answered: {cause}")
         };
@@ -113,13 +135,32 @@ impl ServerErrors {
 }
 
 /// Says what to look at where no connection came about, by what the HTTP client says of it.
-fn next_step(cause: &str) -> &'static str {
+fn next_step(cause: &str, between: Option<&Between>) -> Cow<'static, str> {
     if cause.contains("peer certificate") {
-        "check this machine's clock, whether the certificate has to be renewed, and whether this machine trusts who signed it"
-    } else if cause.contains("Too many open files") {
-        "this process may open too few files: raise its limit (`ulimit -n`, LimitNOFILE)"
-    } else {
-        "check that the server runs and that base_url is right"
+        return "check this machine's clock, whether the certificate has to be renewed, and whether this machine trusts who signed \
+                it (ca_file names further ones)"
+            .into();
+    }
+    if cause.contains("Too many open files") {
+        return "this process may open too few files: raise its limit (`ulimit -n`, LimitNOFILE)"
+            .into();
+    }
+    if cause.contains("proxy auth") {
+        return "the proxy wants a name and a password, which may stand in the variable HTTPS_PROXY alone"
+            .into();
+    }
+    if cause.contains("tunnel") {
+        return "the proxy refuses that, or cannot connect there itself".into();
+    }
+    match between {
+        Some(Between::Proxy(_)) => {
+            "check that the proxy runs and that its address is right".into()
+        }
+        Some(Between::Variable(name)) => format!(
+            "check that the server runs and that base_url is right, and, unless NO_PROXY leaves it out, so the proxy of {name}"
+        )
+        .into(),
+        None => "check that the server runs and that base_url is right".into(),
     }
 }
 
@@ -129,12 +170,33 @@ mod tests {
 
     #[test]
     fn the_next_step_is_about_what_stands_in_the_way() {
-        for (cause, expected) in [
-            ("invalid peer certificate: certificate expired", "clock"),
-            ("Too many open files (os error 24)", "LimitNOFILE"),
-            ("Connection refused (os error 111)", "base_url"),
+        let refused = "Connection refused (os error 111)";
+        let proxy = Between::Proxy("http://proxy:3128".to_owned());
+        let variable = Between::Variable("HTTPS_PROXY");
+        for (cause, between, expected) in [
+            (
+                "invalid peer certificate: certificate expired",
+                None,
+                "clock",
+            ),
+            ("invalid peer certificate: UnknownIssuer", None, "ca_file"),
+            ("Too many open files (os error 24)", None, "LimitNOFILE"),
+            (refused, None, "base_url is right"),
+            (refused, Some(&proxy), "that the proxy runs"),
+            (refused, Some(&variable), "the proxy of HTTPS_PROXY"),
+            (
+                "tunnel error: unsuccessful",
+                Some(&variable),
+                "the proxy refuses",
+            ),
+            (
+                "tunnel error: proxy authorization required",
+                None,
+                "a password",
+            ),
         ] {
-            assert!(next_step(cause).contains(expected), "{cause}");
+            let next = next_step(cause, between);
+            assert!(next.contains(expected), "{cause}: {next}");
         }
     }
 }

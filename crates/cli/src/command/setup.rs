@@ -47,6 +47,10 @@ const UNUSABLE: &str =
 const UNREACHABLE: &str =
     "start it, or see to the network and its address, and run `neuraxis setup` again";
 
+/// What to do about one whose certificate is not trusted.
+const UNTRUSTED: &str = "see to this machine's clock and to what it trusts (SSL_CERT_FILE names a file in its place), and run `neuraxis setup` \
+                         again; or write [models.reasoning] with ca_file, as `neuraxis help models` says";
+
 /// What to do about one that says nothing of its models yet.
 const LOADING: &str = "wait a moment, and run `neuraxis setup` again";
 
@@ -251,7 +255,11 @@ async fn offered(
             Err(not_written(&"it is still loading its model", LOADING))
         }
         Ok(offer) => Ok(Ok(offer.models)),
-        Err(error) if is_out_of_reach(&error.kind) => Err(not_written(&error, UNREACHABLE)),
+        Err(error) if is_out_of_reach(&error.kind) => {
+            let is_untrusted = error.message.contains("peer certificate");
+            let what_to_do = if is_untrusted { UNTRUSTED } else { UNREACHABLE };
+            Err(not_written(&error, what_to_do))
+        }
         Err(error) => Ok(Err(one_line(&error.to_string()))),
     }
 }

@@ -184,7 +184,12 @@ fn with_reason(what: &str, challenge: &str) -> String {
 }
 
 fn cannot_be_reached(error: &(dyn Error + 'static)) -> String {
-    format!("it cannot be reached: {}", innermost(error))
+    let why = innermost(error);
+    let trusted = match why.contains("peer certificate") {
+        true => " (SSL_CERT_FILE names a file of the certificates that are trusted)",
+        false => "",
+    };
+    format!("it cannot be reached: {why}{trusted}")
 }
 
 fn no_answer(error: &(dyn Error + 'static)) -> String {
@@ -192,7 +197,7 @@ fn no_answer(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Returns the cause of all causes. What wraps it names the address, whose path and query may hold secrets.
-fn innermost(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;

@@ -1,5 +1,7 @@
 //! A question to a search service and its answer, whatever the service.
 
+use std::error::Error;
+use std::iter::successors;
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -35,7 +37,7 @@ pub(super) struct Exchange {
     api_key: Option<Secret>,
     timeout: Duration,
     /// Made when it is first used: reading the machine's certificates takes a while.
-    client: OnceLock<Option<Client>>,
+    client: OnceLock<Result<Client, String>>,
 }
 
 impl Exchange {
@@ -63,8 +65,9 @@ impl Exchange {
         path: &str,
         query: &[(&str, &str)],
     ) -> Result<RequestBuilder, WebSearchError> {
-        let client = self.client.get_or_init(|| client(&self.base).ok()).as_ref();
-        let client = client.ok_or(WebSearchError::Unreachable)?;
+        let made = || client(&self.base).map_err(|error| cause(&error));
+        let client = self.client.get_or_init(made).as_ref();
+        let client = client.map_err(|why| WebSearchError::Unreachable { why: why.clone() })?;
         let mut url = self.base.clone();
         let beneath = url.path().trim_end_matches('/').to_owned();
         url.set_path(&format!("{beneath}/{path}"));
@@ -194,7 +197,14 @@ fn failure(error: &reqwest::Error) -> WebSearchError {
     if error.is_timeout() {
         return WebSearchError::Timeout;
     }
-    WebSearchError::Unreachable
+    WebSearchError::Unreachable { why: cause(error) }
+}
+
+/// Returns the cause of all causes: what wraps it names the URL.
+fn cause(error: &reqwest::Error) -> String {
+    let causes = successors(error.source(), |&cause| cause.source());
+    let last = causes.last().map(ToString::to_string);
+    last.unwrap_or_else(|| "the connection broke".to_owned())
 }
 
 /// Returns the hits that lead to the web, at most so many, as plain text. One that is none says nothing of the others.

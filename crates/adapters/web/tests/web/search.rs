@@ -118,6 +118,19 @@ async fn a_searxng_without_json_says_how_to_turn_it_on() {
 }
 
 #[tokio::test]
+async fn a_service_that_cannot_be_reached_says_why_and_not_what_was_searched_for() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0");
+    let gone = gone.unwrap().local_addr().unwrap();
+    let mut config = SearchConfig::new(SearchProvider::Searxng);
+    config.base_url = Some(format!("http://{gone}"));
+    let search = config.connect(None).unwrap();
+    let found = search.search("canary", std::num::NonZeroU32::MIN).await;
+    let said = found.unwrap_err().to_string();
+    assert!(said.contains("Connection refused"), "{said}");
+    assert!(!said.contains("canary"), "{said}");
+}
+
+#[tokio::test]
 async fn a_searxng_whose_engines_are_all_silent_found_nothing_because_nobody_looked() {
     let silent = r#"{"query": "x", "results": [], "unresponsive_engines": [["wikipedia", "HTTP error"], ["b"], 7]}"#;
     let site = WebSite::start(move |_| WebAnswer::json(silent)).await;

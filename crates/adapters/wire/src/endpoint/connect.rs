@@ -8,8 +8,9 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::Certificate;
 use reqwest::{ClientBuilder, Proxy, Url};
 
-use super::address::{EndpointError, cause, is_loopback};
+use super::address::{self, EndpointError, cause, is_loopback};
 use super::config::{EndpointConfig, KeyHeader};
+use crate::errors::Between;
 
 /// The largest file of certificates that is read.
 #[cfg(feature = "tls")]
@@ -42,7 +43,43 @@ pub(super) fn client(
     builder = with_tls(builder, config, base)?;
     builder
         .build()
-        .map_err(|error| EndpointError::Client(cause(&error)))
+        .map_err(|error| EndpointError::Client(unprepared(cause(&error))))
+}
+
+/// Says what to do where this machine has no certificates.
+fn unprepared(cause: String) -> String {
+    match cause.contains("CA certificates") {
+        true => format!("{cause}: install those of the system, or name a file of some in ca_file"),
+        false => cause,
+    }
+}
+
+/// Tells which proxy connects to a server, as far as that can be told.
+pub(super) fn between(config: &EndpointConfig, base: &Url) -> Option<Between> {
+    match &config.proxy {
+        Some(proxy) => {
+            let url = Url::parse(proxy.trim()).ok()?;
+            Some(Between::Proxy(address::name(&url)))
+        }
+        None if is_loopback(base) => None,
+        None => {
+            let named = variable_of_proxy(base.scheme(), |name| std::env::var(name).ok());
+            named.map(Between::Variable)
+        }
+    }
+}
+
+/// Returns the variable that names the proxy for addresses of a scheme.
+fn variable_of_proxy(
+    scheme: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<&'static str> {
+    let names = match scheme {
+        "https" => ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
+        _ => ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
+    };
+    let is_set = |name: &&'static str| variable(name).is_some_and(|it| !it.trim().is_empty());
+    names.into_iter().find(is_set)
 }
 
 /// Sets up what is trusted, and HTTP/2, which is spoken over TLS alone.
@@ -190,6 +227,22 @@ mod tests {
             let base = Url::parse(base).unwrap();
             assert_eq!(takes_tls(&config, &base), expected, "{base} {proxy:?}");
         }
+    }
+
+    #[test]
+    fn the_variable_that_names_the_proxy_is_that_of_the_scheme() {
+        for (scheme, set, expected) in [
+            ("https", "HTTP_PROXY HTTPS_PROXY", Some("HTTPS_PROXY")),
+            ("https", "https_proxy all_proxy", Some("https_proxy")),
+            ("https", "all_proxy", Some("all_proxy")),
+            ("https", "HTTP_PROXY NO_PROXY", None),
+            ("http", "HTTP_PROXY HTTPS_PROXY", Some("HTTP_PROXY")),
+        ] {
+            let is_set = |asked: &str| set.split(' ').any(|name| name == asked);
+            let variable = |asked: &str| is_set(asked).then(|| "http://proxy:3128".to_owned());
+            assert_eq!(variable_of_proxy(scheme, variable), expected, "{set}");
+        }
+        assert_eq!(variable_of_proxy("https", |_| Some(" ".to_owned())), None);
     }
 
     #[cfg(feature = "tls")]

@@ -244,11 +244,27 @@ impl Failure {
         if kind == LlmErrorKind::BadRequest && matches!(self.status, Some(404 | 405)) {
             said.push_str("; check that base_url leads to a model server");
         }
+        if kind == LlmErrorKind::BadRequest {
+            said.push_str(self.of_proxy());
+        }
         LlmError::new(kind, said)
     }
 }
 
 impl Failure {
+    /// Says of a refused request whether it may never have come to the server.
+    fn of_proxy(&self) -> &'static str {
+        match self.status {
+            Some(403) if self.message.starts_with(rules::PAGE) => {
+                "; a proxy or a firewall may have answered in the place of the server"
+            }
+            Some(407) => {
+                "; the proxy wants a name and a password, which may stand in the variable that names it alone"
+            }
+            _ => "",
+        }
+    }
+
     /// Returns what an error is if the server's word on another attempt counts. It counts where nothing else is known:
     /// a wrong key stays one, whatever the server says of trying again.
     fn heed(&self, kind: LlmErrorKind) -> LlmErrorKind {

@@ -149,8 +149,11 @@ const OVERFLOWS: [ErrorRule; 18] = [
     overflow("`inputs` must have less than"),
 ];
 
+/// What an error says of a page in the place of an answer.
+pub(super) const PAGE: &str = "the answer is text/html";
+
 /// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.
-const COMMON: [ErrorRule; 26] = [
+const COMMON: [ErrorRule; 27] = [
     ErrorRule::code("insufficient_quota", Meaning::QuotaExhausted),
     ErrorRule::kind("insufficient_quota", Meaning::QuotaExhausted),
     ErrorRule::code("credit_balance_exhausted", Meaning::QuotaExhausted),
@@ -181,6 +184,8 @@ const COMMON: [ErrorRule; 26] = [
     ErrorRule::code("rate_limit_exceeded", Meaning::RateLimited),
     ErrorRule::kind("rate_limit_error", Meaning::RateLimited),
     ErrorRule::message("model", Meaning::ModelNotFound).with_status(404),
+    // A page is of a proxy or a firewall, which says nothing of a key.
+    ErrorRule::message(PAGE, Meaning::BadRequest).with_status(403),
     ErrorRule::kind("not_supported_error", Meaning::BadRequest),
 ];
 

@@ -27,6 +27,19 @@ async fn a_proxy_that_is_named_is_used_for_loopback_too() {
     assert_eq!((server.seen().len(), proxy.seen().len()), (0, 1));
 }
 
+#[tokio::test]
+async fn a_proxy_that_is_away_is_named_and_not_the_server_alone() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0");
+    let gone = gone.unwrap().local_addr().unwrap();
+    let client = client_at("http://models.example", |config| {
+        config.proxy = Some(format!("http://{gone}"));
+    });
+    let error = respond(&client).await.unwrap_err();
+    let through = format!("http://models.example through the proxy http://{gone}: ");
+    assert!(error.message.contains(&through), "{error}");
+    assert!(error.message.contains("that the proxy runs"), "{error}");
+}
+
 fn refused(set_up: impl FnOnce(&mut EndpointConfig)) -> EndpointError {
     let mut config = EndpointConfig::new("https://models.example");
     set_up(&mut config);

@@ -11,8 +11,10 @@ pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
     }
     match &error.kind {
         LlmErrorKind::Connection if error.message.contains("peer certificate") => {
-            "see what the error says of the certificate: where it is this machine's clock or trust, mend that; otherwise whoever runs the server has to renew it"
-                .to_owned()
+            format!(
+                "see what the error says of the certificate: where it is this machine's clock or trust, mend that, the latter for a \
+                 company's own authority by models.{role}.ca_file; otherwise whoever runs the server has to renew it"
+            )
         }
         LlmErrorKind::Connection => unreachable(endpoint),
         LlmErrorKind::Timeout => format!(
@@ -50,7 +52,9 @@ fn unreachable(endpoint: &Endpoint) -> String {
         ProviderKind::OwnServer => {
             format!("start the server at {address}, or set models.{role}.base_url")
         }
-        _ => format!("check the network, HTTPS_PROXY and models.{role}.base_url"),
+        _ => format!(
+            "check the network, the proxy (models.{role}.proxy, or else HTTPS_PROXY) and models.{role}.base_url"
+        ),
     }
 }
 

@@ -386,6 +386,14 @@ fn a_page_instead_of_json_is_called_what_it_is_and_not_quoted() {
             404,
             "the answer is text/html, not JSON (status 404); check that base_url leads to a model server",
         ),
+        (
+            403,
+            "the answer is text/html, not JSON (status 403); a proxy or a firewall may have answered in the place of the server",
+        ),
+        (
+            407,
+            "the answer is text/html, not JSON (status 407); the proxy wants a name and a password, which may stand in the variable that names it alone",
+        ),
     ] {
         let error = error_of(
             status,
@@ -393,6 +401,7 @@ fn a_page_instead_of_json_is_called_what_it_is_and_not_quoted() {
             "<html>\n  <b>Bad Gateway</b> model",
         );
         assert_eq!(error.message, message);
+        assert_ne!(error.kind, LlmErrorKind::Unauthorized);
     }
     let error = error_of(502, "text/plain", "upstream is\naway");
     assert_eq!(
