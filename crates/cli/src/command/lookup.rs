@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use neuraxis::SessionId;
+use neuraxis::core::jiff::{SignedDuration, Timestamp};
 use neuraxis::engine::{FindError, Sessions, UuidV7};
 use neuraxis::evals::is_session_of_eval;
 use neuraxis::ports::{Ids, RunFilter, RunSummary, SessionFilter};
@@ -26,6 +27,9 @@ const MAX_LOOKED_THROUGH: usize = 10_000;
 
 /// How many runs are read at a time where most likely the first one is what is looked for.
 const FEW_RUNS: usize = 20;
+
+/// By how much the clocks of machines on one store may differ and nobody be told.
+const MAX_AHEAD: SignedDuration = SignedDuration::from_secs(10);
 
 /// How many ids an error names at the most.
 const MAX_NAMED: usize = 5;
@@ -199,10 +203,22 @@ async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandEr
     {
         count += 1;
         if !is_session_of_eval(&run.session) {
+            if is_ahead(run.started_at, Timestamp::now()) {
+                progress::notice(&format!(
+                    "the last run is {} of session {}, by a clock that was ahead of this one: others may have begun after it, and are \
+                     named by their ids",
+                    run.run_id, run.session
+                ));
+            }
             return Ok(Some(run));
         }
     }
     Ok(None)
+}
+
+/// Tells whether something began later than it is now: runs are in the order of their ids, which is that of clocks.
+fn is_ahead(started: Option<Timestamp>, now: Timestamp) -> bool {
+    started.is_some_and(|at| at.duration_since(now) > MAX_AHEAD)
 }
 
 /// Says that none was the last one, and why that may be although a list shows some.
@@ -343,4 +359,23 @@ async fn alike(sessions: &Sessions, name: &str) -> Result<Option<String>, Comman
     };
     let others = names.iter().filter(is_alike);
     Ok(nearest(name, others.map(String::as_str)).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_began_by_a_clock_that_is_minutes_ahead_is_told_and_not_what_differs_by_a_little() {
+        let now: Timestamp = "2026-05-01T12:00:00Z".parse().unwrap();
+        for (started, expected) in [
+            ("2026-05-01T12:07:00Z", true),
+            ("2026-05-01T12:00:03Z", false),
+            ("2026-05-01T11:59:00Z", false),
+        ] {
+            let started = started.parse().unwrap();
+            assert_eq!(is_ahead(Some(started), now), expected, "{started}");
+        }
+        assert!(!is_ahead(None, now));
+    }
 }
