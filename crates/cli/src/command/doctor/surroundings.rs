@@ -206,12 +206,11 @@ fn sandbox(config: &Config) -> Vec<Check> {
             .fix("to have none run, leave tools.commands out"),
         ],
         (Err(why), _) => {
-            let fix = match why {
-                NoSandbox::Missing(_) => {
-                    "use a Linux kernel with Landlock (5.13 or newer; 6.2 without namespaces), or go on without commands, or set \
-                     tools.commands = \"unconfined\" to run them as you and with all that you can do"
-                }
-                _ => "mend what is said there, or go on without commands",
+            let fix = if matches!(why, NoSandbox::Missing(_)) {
+                "use a Linux kernel with Landlock (5.13 or newer; 6.2 without namespaces), or go on without commands, or set \
+                 tools.commands = \"unconfined\" to run them as you and with all that you can do"
+            } else {
+                "mend what is said there, or go on without commands"
             };
             vec![
                 warning(format!(
