@@ -157,7 +157,7 @@ fn next_step(cause: &str, between: Option<&Between>) -> Cow<'static, str> {
             "check that the proxy runs and that its address is right".into()
         }
         Some(Between::Variable(name)) => format!(
-            "check that the server runs and that base_url is right, and, unless NO_PROXY leaves it out, so the proxy of {name}"
+            "check that the server runs and that base_url is right, and so of the proxy that {name} names, unless NO_PROXY leaves the server out"
         )
         .into(),
         None => "check that the server runs and that base_url is right".into(),
@@ -183,7 +183,7 @@ mod tests {
             ("Too many open files (os error 24)", None, "LimitNOFILE"),
             (refused, None, "base_url is right"),
             (refused, Some(&proxy), "that the proxy runs"),
-            (refused, Some(&variable), "the proxy of HTTPS_PROXY"),
+            (refused, Some(&variable), "the proxy that HTTPS_PROXY names"),
             (
                 "tunnel error: unsuccessful",
                 Some(&variable),
