@@ -34,8 +34,8 @@ const WRONG_AT_ONCE: NonZeroU32 = NonZeroU32::MIN.saturating_add(49);
 pub(crate) struct Key {
     pub(crate) said: ServerKey,
     rate: Option<Rate>,
-    /// How often runs may be cancelled with it.
-    cancels: Option<Rate>,
+    /// How often it may be used for what is counted apart.
+    apart: Option<Rate>,
 }
 
 /// The keys of a server's clients. Cloning shares them.
@@ -186,9 +186,10 @@ impl Key {
         self.within(self.rate.as_ref())
     }
 
-    /// Counts a request that cancels a run, apart from others: what frees room is not refused for there being too much.
-    pub(crate) fn count_cancel(&self) -> Result<(), Problem> {
-        self.within(self.cancels.as_ref())
+    /// Counts what cancels a run or answers the server, apart from other requests: what frees room, or was asked for, is not
+    /// refused for there being too much.
+    pub(crate) fn count_apart(&self) -> Result<(), Problem> {
+        self.within(self.apart.as_ref())
     }
 
     fn within(&self, rate: Option<&Rate>) -> Result<(), Problem> {
@@ -262,12 +263,8 @@ fn known(
         let same = before.get(&said.hash).filter(|key| key.said == said);
         let key = same.cloned().unwrap_or_else(|| {
             let rate = || said.requests_per_minute.map(Rate::per_minute);
-            let (rate, cancels) = (rate(), rate());
-            Arc::new(Key {
-                said,
-                rate,
-                cancels,
-            })
+            let (rate, apart) = (rate(), rate());
+            Arc::new(Key { said, rate, apart })
         });
         (key.said.hash, key)
     };

@@ -16,6 +16,8 @@ use neuraxis::UserRequest;
 use neuraxis::mcp_server::{HttpService, McpServer, RequestStates};
 use neuraxis::ports::CancellationToken;
 use neuraxis_app::Scope;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use tokio::time::sleep;
 
@@ -148,7 +150,17 @@ impl McpClients {
     ) -> Result<Response, Problem> {
         let (head, body) = request.into_parts();
         let body = match head.method {
-            Method::POST => body::json(&head.headers, body).await?,
+            Method::POST => {
+                let body = body::json(&head.headers, body).await;
+                if let Caller::Key(key) = &caller {
+                    // It was not when the key was admitted.
+                    match body.as_ref().is_ok_and(|body| asks_for_nothing(body)) {
+                        true => key.count_apart(),
+                        false => key.count(),
+                    }?;
+                }
+                body?
+            }
             // Others have none that counts.
             _ => Vec::new(),
         };
@@ -211,6 +223,19 @@ impl McpClients {
             self.streams.cancel();
         });
     }
+}
+
+/// What is looked at of a message: a request alone has both.
+#[derive(Deserialize)]
+struct Peek {
+    method: Option<IgnoredAny>,
+    id: Option<IgnoredAny>,
+}
+
+/// Tells whether a message is an answer or a notification, and no request. One that cannot be read is counted as a request.
+fn asks_for_nothing(message: &[u8]) -> bool {
+    let peek = serde_json::from_slice::<Peek>(message);
+    peek.is_ok_and(|peek| peek.method.is_none() || peek.id.is_none())
 }
 
 /// Lets a server make each request its caller's own, and count each run that goes on among those of its owner.

@@ -53,12 +53,15 @@ fn check(caller: &Caller, request: &Request) -> Result<(), Problem> {
     };
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("", MatchedPath::as_str);
+    let scope = scope_of(request.method(), route);
+    let scoped = scope.map_or(Ok(()), |scope| caller.needs(scope));
     match route {
-        "/api/v1/runs/{id}/cancel" => key.count_cancel(),
+        "/api/v1/runs/{id}/cancel" => key.count_apart(),
+        // What it is stands in its body: it is counted where that is read.
+        "/mcp" if request.method() == Method::POST && scoped.is_ok() => Ok(()),
         _ => key.count(),
     }?;
-    let scope = scope_of(request.method(), route);
-    scope.map_or(Ok(()), |scope| caller.needs(scope))
+    scoped
 }
 
 fn identify(limited: &Limited, request: &Request) -> Result<Caller, Problem> {

@@ -165,3 +165,36 @@ async fn a_run_that_a_client_lets_go_on_counts_among_its_owner_s() {
     answered.abort();
     server.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_answers_the_server_is_counted_apart_from_what_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("keys.json"));
+    let scopes = [Scope::Turns, Scope::Approve];
+    let (mut key, ada) = ServerKey::make("ada", scopes, NOW).unwrap();
+    key.requests_per_minute = NonZeroU32::new(2);
+    file.add(key).unwrap();
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let orchestrator = engine(ScriptedModel::new(), &tool);
+    let server = InProcess::serve_to(orchestrator, Keys::open(file).unwrap()).await;
+    let client = Client::with_key(&server.url, &ada);
+    for expected in [200, 200, 429] {
+        let (status, said) = call(&client, "tools/list", "", json!({})).await;
+        assert_eq!(status, expected, "{said}");
+    }
+    let result = json!({"action": "accept", "content": {"decision": "approve"}});
+    let answer = json!({"jsonrpc": "2.0", "id": 0, "result": result});
+    let params = json!({"requestId": 1});
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    for (message, is_refused) in [(&answer, false), (&cancelled, false), (&answer, true)] {
+        let request = client
+            .post("/mcp")
+            .header(ACCEPT, "application/json, text/event-stream")
+            .header(CONTENT_TYPE, "application/json")
+            .body(message.to_string());
+        let status = request.send().await.unwrap().status();
+        assert_eq!(status == 429, is_refused, "{message}: {status}");
+    }
+    server.stop().await.unwrap();
+}
