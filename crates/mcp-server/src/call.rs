@@ -16,10 +16,12 @@ use std::time::Duration;
 
 use http::request::Parts;
 use neuraxis_core::{ApprovalDecision, RunId, RunStatus, Seq, TraceContext};
-use neuraxis_engine::{Approvals, DecideLater, ResumeError, Runs, UserRequest, WaitingApproval};
+use neuraxis_engine::{
+    Approvals, DecideLater, OrchestratorResult, ResumeError, Runs, UserRequest, WaitingApproval,
+};
 use neuraxis_ports::{CancellationToken, RequestContext as CallerContext};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, InputResponses, JsonObject,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, InputResponses, JsonObject,
     ProtocolVersion, RequestId,
 };
 use rmcp::service::RequestContext;
@@ -165,14 +167,14 @@ impl<'a> Call<'a> {
                         Err(text) => break failed(text).into(),
                     };
                     if open.is_empty() || self.asking == Asking::Nobody {
-                        break of_run(&result, &open).into();
+                        break self.outcome(&result, &open).await.into();
                     }
                     match self.asking {
                         Asking::InResult => self.in_result(offer, run, &open).await,
                         Asking::ByRequest | Asking::Nobody => {
                             match self.by_request(run, &open).await.transpose() {
                                 Some(asked) => asked,
-                                None => break of_run(&result, &open).into(),
+                                None => break self.outcome(&result, &open).await.into(),
                             }
                         }
                     }
@@ -192,6 +194,21 @@ impl<'a> Call<'a> {
         };
         given_up.is_settled = true;
         answer
+    }
+
+    /// Returns what a run came to, as its records tell.
+    async fn outcome(
+        &self,
+        result: &OrchestratorResult,
+        open: &[WaitingApproval],
+    ) -> CallToolResult {
+        let sessions = self.server.orchestrator.sessions();
+        let records = match result.status {
+            // An answer is given also where they cannot be read any more.
+            RunStatus::Done => sessions.records(result.run_id).await.unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        of_run(result, open, &records, self.server.is_no_answer)
     }
 
     /// Begins the run of a request. In a task of its own: a client that leaves in the middle must not leave half a beginning

@@ -1,6 +1,10 @@
 //! What a client gets back: the reply as text, and what else is known of the run as structured content.
 
-use neuraxis_core::{FinishReason, RunStatus, with_causes};
+use std::sync::Arc;
+
+use neuraxis_core::{
+    FinishReason, Record, Reply, RunStatus, has_answered, last_reply, with_causes,
+};
 use neuraxis_engine::{OrchestratorResult, RequestError, WaitingApproval};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::json;
@@ -49,12 +53,31 @@ pub(crate) fn schema() -> JsonObject {
     }))
 }
 
-/// Returns what a run came to. All but an answer is an error to the client.
-pub(crate) fn of_run(result: &OrchestratorResult, open: &[WaitingApproval]) -> CallToolResult {
-    let is_answer = result.status == RunStatus::Done && !result.reply.trim().is_empty();
+/// Tells whether a run ended with an answer: at a limit it may have come to none, and there may have been no model.
+fn is_answer(
+    result: &OrchestratorResult,
+    records: &[Arc<Record>],
+    is_no_answer: fn(&Reply) -> bool,
+) -> bool {
+    let reason = result.finish_reason.as_ref();
+    let is_short = reason.is_some_and(FinishReason::ends_at_a_limit) && !has_answered(records);
+    let is_said = result.status == RunStatus::Done && !result.reply.trim().is_empty();
+    is_said && !is_short && !last_reply(records).is_some_and(is_no_answer)
+}
+
+/// Returns what a run with these records came to. All but an answer is an error to the client.
+pub(crate) fn of_run(
+    result: &OrchestratorResult,
+    open: &[WaitingApproval],
+    records: &[Arc<Record>],
+    is_no_answer: fn(&Reply) -> bool,
+) -> CallToolResult {
+    let is_answer = is_answer(result, records, is_no_answer);
     let text = match result.status {
         RunStatus::Waiting => waiting(result, open),
-        RunStatus::Done if !is_answer => "The model ended without an answer.".to_owned(),
+        RunStatus::Done if result.reply.trim().is_empty() => {
+            "The model ended without an answer.".to_owned()
+        }
         _ => result.reply.clone(),
     };
     let usage = &result.usage.total;

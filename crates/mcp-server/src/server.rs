@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::{AgentName, Channel, Mode};
+use neuraxis_core::{AgentName, Channel, Mode, Reply};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use neuraxis_ports::{CancellationToken, RequestContext as CallerContext};
 use rmcp::model::{
@@ -59,6 +59,8 @@ pub struct McpServer {
     pub(crate) asks: bool,
     /// Whether sessions are resources.
     pub(crate) shows_sessions: bool,
+    /// What of all that models say is no answer.
+    pub(crate) is_no_answer: fn(&Reply) -> bool,
     /// What else a request has to pass.
     pub(crate) admit: Option<Admit>,
     /// What else a run is given that goes on with a decision.
@@ -87,6 +89,7 @@ impl McpServer {
             places: None,
             asks: true,
             shows_sessions: true,
+            is_no_answer: |_| false,
             admit: None,
             going_on: None,
             level: Arc::default(),
@@ -152,6 +155,14 @@ impl McpServer {
     #[must_use]
     pub fn without_sessions(mut self) -> Self {
         self.shows_sessions = false;
+        self
+    }
+
+    /// Takes a run for one that came to no answer if this finds what was said last in it to be none, as
+    /// `OfflineModel::is_no_answer` does: the client gets it as an error.
+    #[must_use]
+    pub fn no_answer_is(mut self, is_no_answer: fn(&Reply) -> bool) -> Self {
+        self.is_no_answer = is_no_answer;
         self
     }
 

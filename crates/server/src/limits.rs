@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use neuraxis::mcp_server::McpServer;
+use neuraxis::offline::OfflineModel;
 use neuraxis::{Channel, Mode, Orchestrator};
 use neuraxis_app::ServerConfig;
 use serde_json::Value;
@@ -211,6 +212,7 @@ impl Limited {
     /// Offers the engine to MCP clients, within the same limits.
     pub(crate) fn for_mcp(&self) -> McpServer {
         McpServer::new(self.orchestrator.clone())
+            .no_answer_is(OfflineModel::is_no_answer)
             .modes(self.modes.iter().cloned())
             .places(self.slots.all())
     }

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::Mode;
+use neuraxis_brainstem::{Policy, PolicyConfig};
+use neuraxis_core::{Mode, Role};
+use neuraxis_engine::Orchestrator;
+use neuraxis_mcp_server::McpServer;
+use neuraxis_memory::MemoryStore;
+use neuraxis_offline::OfflineModel;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use rmcp::model::RequestMetaObject;
 use rmcp::service::ServiceError;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::support::{ERAS, INITIALIZE, Person, connect, request, server, text, until};
+use crate::support::{ERAS, INITIALIZE, Person, builder, connect, request, server, text, until};
 
 #[tokio::test(start_paused = true)]
 async fn each_agent_is_a_tool_in_both_eras() {
@@ -193,6 +198,37 @@ async fn a_run_that_fails_is_an_error_that_says_so() {
     assert_eq!(failed.is_error, Some(true));
     assert!(!text(&failed).is_empty());
     assert_eq!(failed.structured_content.unwrap()["status"], "failed");
+    served.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_came_to_its_limit_or_to_no_model_is_an_error_though_it_is_done() {
+    let config = PolicyConfig::from_toml("modes.moderate.max_turns = 1\n").unwrap();
+    for (last, is_error) in [("", true), ("A door.", false)] {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("look", "{}")]))
+            .then(reply::text(last));
+        let look = ScriptedTool::new(spec("look").read_only()).then(Act::value(r#""a door""#));
+        let builder = builder(&Arc::new(model), &[Arc::new(look)]);
+        let builder = builder.policy(Policy::layered(config.clone()).unwrap());
+        let server = McpServer::new(builder.build().unwrap());
+        let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+        let done = served.call("ask", json!({"message": "Look."})).await;
+        assert_eq!(done.is_error, Some(is_error), "{done:?}");
+        assert_eq!(done.structured_content.unwrap()["status"], "done");
+        served.leave().await;
+    }
+
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(OfflineModel))
+        .store(Arc::new(MemoryStore::default()))
+        .build()
+        .unwrap();
+    let server = McpServer::new(orchestrator).no_answer_is(OfflineModel::is_no_answer);
+    let served = connect(&server, &INITIALIZE, &Person::absent()).await;
+    let poem = json!({"message": "Write me a poem."});
+    let done = served.call("ask", poem).await;
+    assert_eq!(done.is_error, Some(true), "{done:?}");
     served.leave().await;
 }
 

@@ -440,7 +440,8 @@ async fn a_call_beyond_the_runs_that_a_key_allows_is_refused_until_one_is_over()
     let [_, era] = eras();
     let client = connect(program.url(), era, Some(&key)).await;
     loop {
-        let call = client.call_tool(ask(json!({"message": "hello"}))).await;
+        let call = ask(json!({"message": "What time is it?"}));
+        let call = client.call_tool(call).await;
         // The place of the run that is over is free in a moment.
         if call.is_ok_and(|result| result.is_error != Some(true)) {
             break;
