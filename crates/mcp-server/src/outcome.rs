@@ -147,7 +147,8 @@ pub(crate) fn refusal(error: &RequestError) -> String {
     match error {
         RequestError::Busy { run, .. } => format!(
             "{text}: wait until it has ended, or leave `session` out to begin another; `neuraxis approvals show {run}`, with \
-             the configuration of this server, says whether it waits for a person, and for what"
+             the configuration of this server, says whether it waits for a person, and for what, and `neuraxis runs resume \
+             {run}` goes on with it where its process died (with `--cancel` it ends it)"
         ),
         _ => text,
     }

@@ -184,6 +184,7 @@ async fn a_session_that_is_busy_takes_no_second_message() {
             let text = text(&second);
             assert!(text.starts_with("session s1 is busy with run "), "{text}");
             assert!(text.contains("; `neuraxis approvals show "), "{text}");
+            assert!(text.contains(" and `neuraxis runs resume "), "{text}");
         }
     }
     served.leave().await;
