@@ -1,14 +1,16 @@
 //! One client over a pair of streams, such as standard input and output.
 
 use std::future::Future;
-use std::pin::pin;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use neuraxis_ports::CancellationToken;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::async_rw::AsyncRwTransport;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::server::McpServer;
@@ -19,6 +21,9 @@ const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 /// How long what is under way may take to end once the client is gone or the program stops.
 const ENDING: Duration = Duration::from_secs(6);
 
+/// How long the client may take its last answers once the program stops: whoever stops it gives it 5 seconds.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
+
 /// Why a client is not served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,6 +31,27 @@ pub enum ServeError {
     /// What came first does not begin the protocol.
     #[error("the client does not speak the Model Context Protocol")]
     Handshake(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What a client sends, and whether that is over.
+struct Input<R> {
+    from: R,
+    over: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.from).poll_read(cx, buf);
+        if read.is_ready() && buf.filled().len() == before {
+            self.over.cancel();
+        }
+        read
+    }
 }
 
 impl McpServer {
@@ -54,6 +80,11 @@ impl McpServer {
         self = self.for_client();
         self.tasks = tasks.clone();
         let stopped = CancellationToken::new();
+        let over = CancellationToken::new();
+        let input = Input {
+            from: input,
+            over: over.clone(),
+        };
         let transport =
             AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_LINE_BYTES);
         let mut stop = pin!(stop);
@@ -68,11 +99,17 @@ impl McpServer {
             Err(error) => return Err(ServeError::Handshake(error.into())),
         };
         let mut ended = pin!(running.waiting());
+        // It does not end while it writes what the client does not read.
+        let unread = async {
+            over.cancelled().await;
+            sleep(ENDING).await;
+        };
         let how = tokio::select! {
-            how = &mut ended => how,
+            how = &mut ended => Some(how),
+            () = unread => None,
             () = &mut stop => {
                 stopped.cancel();
-                ended.await
+                timeout(LAST_ANSWERS, ended).await.ok()
             }
         };
         tracing::debug!(?how, "the client is gone");

@@ -1,12 +1,15 @@
 //! What a client may send that is no message of the protocol.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 
-use crate::support::server;
+use crate::support::{server, until};
 
 struct Raw {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -20,6 +23,10 @@ impl Raw {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(ours);
         tokio::spawn(server.serve(input, output, std::future::pending()));
+        Self::over(theirs)
+    }
+
+    fn over(theirs: DuplexStream) -> Self {
         let (input, output) = tokio::io::split(theirs);
         Self {
             lines: BufReader::new(input).lines(),
@@ -113,4 +120,33 @@ async fn a_client_that_begins_with_something_else_is_not_served() {
         error.to_string(),
         "the client does not speak the Model Context Protocol"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_keeps_nobody_from_ending() {
+    for (is_stopped, seconds) in [(false, 20), (true, 5)] {
+        let long = reply::text("x".repeat(200 * 1024));
+        let model = Arc::new(ScriptedModel::always(long));
+        let (server, _) = server(&model, &[]);
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(ours);
+        let (tell, told) = oneshot::channel::<()>();
+        let stop = async { drop(told.await) };
+        let serving = tokio::spawn(server.serve(input, output, stop));
+        let mut raw = Raw::over(theirs);
+        raw.initialize().await;
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "ask", "arguments": {"message": "Are you there?"},
+        }});
+        raw.send(&call.to_string()).await;
+        until("it is asked", async || !model.calls().is_empty()).await;
+        sleep(Duration::from_secs(1)).await;
+        if is_stopped {
+            tell.send(()).unwrap();
+        } else {
+            raw.output.shutdown().await.unwrap();
+        }
+        let ended = timeout(Duration::from_secs(seconds), serving).await;
+        ended.expect("in time").unwrap().unwrap();
+    }
 }
