@@ -175,7 +175,8 @@ fn input_schema(policy: &Policy, choice: &Choice, channel: &Channel, mode: &Mode
             },
             "session": {
                 "type": "string",
-                "description": "The session to go on with: the session_id of an earlier result. Left out: a new one.",
+                "description": "The session to go on with: the session_id of an earlier result. It remembers neither \
+                    `channel` nor `mode`. Left out: a new one.",
                 "pattern": "^[A-Za-z0-9._:-]{1,128}$",
             },
             "channel": {

@@ -35,8 +35,11 @@ const TOOLS_TTL_MS: u64 = 60_000;
 
 /// What a client tells its model of this server.
 const INSTRUCTIONS: &str = "Each tool hands a task to an agent, which works on it by itself under the rules of this \
-    installation and answers. A result names its session_id: give it as `session` to go on with that conversation. A session \
-    does one thing at a time. Past sessions are resources.";
+    installation and answers. A result names its session_id: give it as `session` to go on with that conversation, and the \
+    same `channel` and `mode` with it, which are not remembered. A session does one thing at a time.";
+
+/// What it tells besides where sessions are shown.
+const SESSIONS: &str = " Past sessions are resources.";
 
 /// Takes a request as it is or narrowed, or says why not.
 type Admit = Arc<dyn Fn(UserRequest) -> Result<UserRequest, String> + Send + Sync>;
@@ -247,12 +250,14 @@ impl ServerHandler for McpServer {
             .enable_resources()
             .enable_logging()
             .build();
-        if !self.shows_sessions {
-            capabilities.resources = None;
+        let mut instructions = INSTRUCTIONS.to_owned();
+        match self.shows_sessions {
+            true => instructions.push_str(SESSIONS),
+            false => capabilities.resources = None,
         }
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("neuraxis", env!("CARGO_PKG_VERSION")))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(instructions)
     }
 
     async fn list_tools(
