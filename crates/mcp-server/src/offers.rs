@@ -23,6 +23,8 @@ pub(crate) struct Choice {
     pub(crate) channels: Option<Vec<Channel>>,
     /// All that there are if `None`.
     pub(crate) agents: Option<Vec<AgentName>>,
+    /// Whether they may ask a plain question.
+    pub(crate) ask: bool,
 }
 
 impl Choice {
@@ -31,6 +33,7 @@ impl Choice {
             modes,
             channels: None,
             agents: None,
+            ask: true,
         }
     }
 }
@@ -75,7 +78,9 @@ impl Offers {
             };
             offers.insert(name.to_owned(), offer);
         };
-        add(ASK, ask, None);
+        if choice.ask {
+            add(ASK, ask, None);
+        }
         for name in policy.agents() {
             // What names tools takes names of tools only.
             let is_name = name.as_str().parse::<ToolName>().is_ok();
@@ -257,6 +262,7 @@ mod tests {
             modes: vec![Mode::MODERATE, Mode::EXPLORATORY],
             channels: Some(vec![Channel::DEEP_RESEARCH]),
             agents: Some(vec![AgentName::new("researcher")]),
+            ask: true,
         };
         let offers = Offers::of(&policy, &choice);
         assert_eq!(offers.names(), ["ask", "researcher"]);

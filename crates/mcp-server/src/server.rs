@@ -125,6 +125,13 @@ impl McpServer {
         self.offering_anew()
     }
 
+    /// Leaves out the plain question. For clients that may use none of the agents which answer one.
+    #[must_use]
+    pub fn without_ask(mut self) -> Self {
+        self.choice.ask = false;
+        self.offering_anew()
+    }
+
     fn offering_anew(mut self) -> Self {
         self.offers = Arc::new(Offers::of(self.policy(), &self.choice));
         self

@@ -15,7 +15,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use neuraxis::core::log::RunView;
 use neuraxis::core::{AgentName, RunId, Taint};
 use neuraxis::ports::{RequestContext, RunSummary, Session, StoreError};
-use neuraxis::{Channel, Mode, Orchestrator, SessionId, UserRequest};
+use neuraxis::{Channel, Mode, Orchestrator, Policy, SessionId, UserRequest};
 use neuraxis_app::{Scope, ServerKey};
 use serde_json::Value;
 
@@ -273,11 +273,8 @@ impl Caller {
                 channels.iter().map(Channel::as_str),
             ));
         }
-        // Without an agent of its own a request is that of its channel's.
-        let of_channel = policy.config().channels.get(channel);
-        let of_channel = of_channel.and_then(|rules| rules.agent.clone());
-        let agent = request.agent.clone().or(of_channel);
-        let agent = agent.unwrap_or(AgentName::MAIN_THREAD);
+        let agent = request.agent.clone();
+        let agent = agent.unwrap_or_else(|| agent_of(policy, channel));
         let agents = key.agents.as_ref();
         if let Some(agents) = agents.filter(|agents| !agents.contains(&agent)) {
             return Err(not_allowed(
@@ -379,6 +376,24 @@ impl Caller {
         let is_named = |agent: &&AgentName| named.is_none_or(|named| named.contains(agent));
         policy.agents().filter(is_named).cloned().collect()
     }
+
+    /// Tells whether the caller may ask without naming an agent: on some channel one answers that it may use.
+    pub(crate) fn may_ask(&self, limited: &Limited) -> bool {
+        let policy = limited.orchestrator().policy();
+        let Some(agents) = self.key().and_then(|key| key.agents.as_ref()) else {
+            return true;
+        };
+        let channels = self.channels(limited);
+        let mut answering = channels.iter().map(|channel| agent_of(policy, channel));
+        answering.any(|agent| agents.contains(&agent))
+    }
+}
+
+/// Returns the agent of a request that names none: that of its channel.
+fn agent_of(policy: &Policy, channel: &Channel) -> AgentName {
+    let rules = policy.config().channels.get(channel);
+    let agent = rules.and_then(|rules| rules.agent.clone());
+    agent.unwrap_or(AgentName::MAIN_THREAD)
 }
 
 fn not_allowed<'a>(

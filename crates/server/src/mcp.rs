@@ -207,6 +207,10 @@ impl McpClients {
             Ok(()) => server,
             Err(_) => server.without_sessions(),
         };
+        let server = match caller.may_ask(&self.limited) {
+            true => server,
+            false => server.without_ask(),
+        };
         admitting(&self.limited, server, caller)
     }
 

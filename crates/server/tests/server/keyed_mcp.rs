@@ -4,6 +4,7 @@ use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use neuraxis::core::AgentName;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::memory::MemoryStore;
 use neuraxis::{Mode, Orchestrator, Role};
@@ -195,6 +196,33 @@ async fn what_answers_the_server_is_counted_apart_from_what_asks() {
             .body(message.to_string());
         let status = request.send().await.unwrap().status();
         assert_eq!(status == 429, is_refused, "{message}: {status}");
+    }
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_plain_question_is_offered_to_keys_with_an_agent_that_answers_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ServerKeyFile::new(folder.path().join("keys.json"));
+    let make = |agents: &[&str]| {
+        let (mut key, text) = ServerKey::make("ada", [Scope::Turns], NOW).unwrap();
+        key.agents = Some(agents.iter().copied().map(AgentName::new).collect());
+        file.add(key).unwrap();
+        text
+    };
+    let keys = [
+        (make(&["researcher"]), false),
+        (make(&["researcher", "main_thread"]), true),
+    ];
+    let tool = Arc::new(ScriptedTool::echoing(spec("refund")));
+    let orchestrator = engine(ScriptedModel::new(), &tool);
+    let server = InProcess::serve_to(orchestrator, Keys::open(file).unwrap()).await;
+    for (key, is_offered) in keys {
+        let client = Client::with_key(&server.url, &key);
+        let (_, listed) = call(&client, "tools/list", "", json!({})).await;
+        assert!(listed.contains(r#""name":"researcher""#), "{listed}");
+        let has_ask = listed.contains(r#""name":"ask""#);
+        assert_eq!(has_ask, is_offered, "{listed}");
     }
     server.stop().await.unwrap();
 }
