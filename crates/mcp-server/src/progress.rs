@@ -15,7 +15,6 @@ pub(crate) struct Progress {
     token: Option<ProgressToken>,
     /// How often it heard something, which is the number that has to rise.
     told: u32,
-    turn: u32,
 }
 
 impl Progress {
@@ -24,7 +23,6 @@ impl Progress {
             peer,
             token,
             told: 0,
-            turn: 0,
         }
     }
 
@@ -35,8 +33,8 @@ impl Progress {
         };
         let said = match &record.body {
             RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => {
-                self.turn += 1;
-                let turn = self.turn;
+                // Also what comes before the first one is told as of it.
+                let turn = record.turn.0.max(1);
                 let calls = describe::asks_for(call.reply.calls().count());
                 let what = calls.unwrap_or_else(|| "answers".to_owned());
                 format!("turn {turn}: the model {what}")

@@ -57,7 +57,10 @@ pub(crate) async fn list(
         found.push(session);
     }
     let next = found.last().filter(|_| has_more).map(cursor_of);
-    let resources = found.iter().map(resource).collect();
+    let mut resources = Vec::with_capacity(found.len());
+    for session in &found {
+        resources.push(resource(server, session).await);
+    }
     let mut page = ListResourcesResult::with_all_items(resources);
     page.next_cursor = next;
     Ok(page)
@@ -114,9 +117,16 @@ pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceRe
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-fn resource(session: &Session) -> Resource {
+/// Describes a session, by its first message: ids tell people nothing.
+async fn resource(server: &McpServer, session: &Session) -> Resource {
     let id = &session.id;
-    Resource::new(address(id), id.as_str())
+    // Without its title it is a resource all the same.
+    let runs = server.orchestrator.sessions().runs(id).await;
+    let runs = runs.ok().flatten().unwrap_or_default();
+    let first = runs.iter().find_map(|run| run.log.text.as_deref());
+    let mut resource = Resource::new(address(id), id.as_str());
+    resource.title = first.map(words);
+    resource
         .with_description(format!(
             "A session of Neuraxis that began {}",
             session.created_at

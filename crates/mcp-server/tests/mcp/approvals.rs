@@ -215,6 +215,8 @@ async fn a_later_turn_asks_again() {
         let done = served.call("ask", json!({"message": "Refund."})).await;
         assert_eq!((text(&done), tool.count()), ("That is all.", 2));
         assert_eq!(person.questions().len(), 2, "{era:?}");
+        let last = "turn 3: the model answers";
+        until(last, async || person.told().iter().any(|it| it == last)).await;
         served.leave().await;
     }
 }

@@ -41,6 +41,7 @@ async fn a_session_is_read_as_text_and_as_json() {
         let listed = served.client.list_all_resources().await.unwrap();
         assert_eq!(listed.len(), 1);
         assert_eq!(listed[0].uri, "neuraxis://sessions/a:b");
+        assert_eq!(listed[0].title.as_deref(), Some("2 + 2?"));
         for uri in [listed[0].uri.as_str(), "neuraxis://sessions/a%3Ab"] {
             let text = read(&served, uri).await.unwrap();
             assert_eq!(
