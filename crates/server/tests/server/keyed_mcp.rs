@@ -204,7 +204,7 @@ async fn what_answers_the_server_is_counted_apart_from_what_asks() {
 async fn a_plain_question_is_offered_to_keys_with_an_agent_that_answers_one() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("keys.json"));
-    let make = |agents: &[&str]| {
+    let make = |agents: &[&'static str]| {
         let (mut key, text) = ServerKey::make("ada", [Scope::Turns], NOW).unwrap();
         key.agents = Some(agents.iter().copied().map(AgentName::new).collect());
         file.add(key).unwrap();
