@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use neuraxis::core::RunId;
 use reqwest::RequestBuilder;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::json;
 use tokio::io::BufReader;
 use tokio::process::{Child, ChildStdout};
@@ -107,11 +108,18 @@ impl Server {
             .body(body.to_string())
     }
 
-    /// Lets it do nothing at all, or go on.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let id = self.process.id().unwrap().try_into().unwrap();
-        let id = rustix::process::Pid::from_raw(id).unwrap();
-        rustix::process::kill_process(id, signal).unwrap();
+    /// Lets it do nothing at all from now on, or go on.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = Pid::from_raw(self.process.id().unwrap().try_into().unwrap()).unwrap();
+        kill_process(id, signal).unwrap();
+        if signal == Signal::STOP {
+            // Its threads stop one after the other, and where the machine is busy one may answer meanwhile.
+            waitid(
+                WaitId::Pid(id),
+                WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT,
+            )
+            .unwrap();
+        }
     }
 
     /// Kills it with SIGKILL.
