@@ -44,10 +44,7 @@ export class Chat {
     /** What the session is called. */
     this.heading = el("h1", { class: "hidden" });
     this.node = el("div", { class: "chat" }, this.heading, this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
-    this.joined = 0;
-    this.isAtEnd = true;
-    this.top = 0;
-    this.height = 0;
+    Object.assign(this, { joined: 0, isAtEnd: true, top: 0, height: 0 });
     this.scroller.addEventListener("scroll", () => this.look(), { passive: true });
     this.stick = eachFrame(() => this.settle());
     // What grew has not been seen yet: a frame later it would have been, without what follows it.
@@ -375,7 +372,8 @@ export class Chat {
    *  more. `own` is a turn of this page that is about to be taken: they stand before it. Returns the newest runs there are. */
   async catchUp({ own, asks = true, signal } = {}) {
     if (!this.composer.choices.isLoaded) this.composer.choices.load({ asks }).catch(() => {});
-    if (this.isUnread && !own) await this.open();
+    // What was said since stands there already.
+    if (this.isUnread && this.views.length === 0) await this.open();
     if (!this.sessionId || !this.isLoaded) return [];
     const { runs } = await get(path`/runs?limit=${NEWEST}&session=${this.sessionId}`, { asks, signal });
     this.unreached?.remove();

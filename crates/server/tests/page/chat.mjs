@@ -405,6 +405,15 @@ export async function tells_who_answers_in_the_place_of_the_server(world) {
   await hide(page, false);
   await over(page, 2);
   await page.locator(".choice option").first().waitFor({ state: "attached" });
+  // What is said before it could be loaded stands there once.
+  await page.route("**/api/v1/sessions/*", portal(502), { times: 1 });
+  await page.reload();
+  await sees(page, ".notice .failure", "status 502");
+  await ask(page, "finish it");
+  await hide(page, true);
+  await hide(page, false);
+  await ask(page, "private matters");
+  assert.deepEqual(await page.locator(".turn .said .bubble").allInnerTexts(), ["finish it", "private matters"]);
   // A file of the page that did not arrive is told, too.
   await page.route("**/assets/diff.js", (route) => route.abort(), { times: 1 });
   await page.reload();
