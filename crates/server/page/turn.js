@@ -168,7 +168,7 @@ export class TurnView {
       this.ask();
     }
     this.showState();
-    if (state === "lost" && losses === 1) announce("The connection is lost; the page tries again");
+    if (losses === 1) announce(`${this.isRefused ? "Too many requests" : "The connection is lost"}; the page tries again`);
   }
 
   /** The turn could not be taken at all. */

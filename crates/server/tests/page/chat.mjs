@@ -300,6 +300,12 @@ export async function survives_a_lost_connection(world) {
     await sees(page, "#announcements", "connection is lost");
     world.mend();
   }
+  // Nor is one told for another.
+  await sees(page, ".turn:last-child .reply .md", "word60");
+  await page.route("**/api/v1/runs/*/events", (route) => route.fulfill({ status: 429, json: { title: "Too many requests" } }), { times: 1 });
+  await hide(page, true);
+  await hide(page, false);
+  await sees(page, "#announcements", "Too many requests; the page tries again");
   // What could not be sent is told for as long as nothing can be.
   world.cut();
   await say(page, "and more");
