@@ -143,7 +143,7 @@ class App {
     for (const link of this.links) link.ariaCurrent = link.hash === location.hash ? "page" : null;
     this.name();
     this.view.open();
-    if (this.view.composer) this.view.composer.focus();
+    if (this.view.composer) this.view.composer.focus(this.main);
     else this.main.focus({ preventScroll: true });
   }
 }

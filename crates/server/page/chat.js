@@ -363,7 +363,7 @@ export class Chat {
 
   /** Takes a turn away that has no run. */
   leaveOut(view) {
-    if (view.node.contains(document.activeElement)) this.composer.focus();
+    if (view.node.contains(document.activeElement)) this.composer.focus(this.scroller);
     view.node.remove();
     this.views.splice(this.views.indexOf(view), 1);
   }

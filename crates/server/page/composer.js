@@ -150,15 +150,14 @@ export class Composer {
     // The focus would be lost with it.
     const hadFocus = document.activeElement === this.stopButton;
     this.stopButton.hidden = !isBusy;
-    if (hadFocus && !isBusy) this.focus();
+    if (hadFocus && !isBusy) this.focus(this.sendButton);
     this.input.placeholder = isBusy ? "Add something while it works…" : "Ask something…";
     this.sendButton.setAttribute("aria-label", isBusy ? "Send to the run at work" : "Send");
     this.hint.textContent = hintOf(isBusy);
   }
 
-  /** Where fingers write, this would bring up a keyboard that nobody asked for. */
-  focus() {
-    if (isByFinger()) return;
-    this.input.focus({ preventScroll: true });
+  /** Where fingers write, this would bring up a keyboard that nobody asked for: `instead`, if it is given, has the focus there. */
+  focus(instead) {
+    (isByFinger() ? instead : this.input)?.focus({ preventScroll: true });
   }
 }

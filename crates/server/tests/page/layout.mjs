@@ -179,7 +179,16 @@ export async function is_pressed_by_fingers(world) {
   await page.tap(".ask .danger");
   await over(page, 1);
   await focused(page, ".scroller");
-  await ask(page, "markdown please");
+  await page.route("**/turns", (route) => route.fulfill({ status: 504 }), { times: 1 });
+  await say(page, "markdown please");
+  await page.tap("text=Send again");
+  await over(page, 2);
+  await focused(page, ".scroller");
+  await say(page, "endless please");
+  await sees(page, ".turn:last-child .reply .md", "word3");
+  await page.tap("[aria-label='Stop the run']");
+  await over(page, 3);
+  await focused(page, "[aria-label='Send']");
   await ask(page, "plan it");
   await small("answers");
   await world.picture(page, "fingers-phone-light");
