@@ -70,7 +70,7 @@ export async function send(method, where, { body, text, headers = {}, signal, as
   }
   noteClock(response);
   if (response.ok) return response;
-  const told = await response.json().catch(() => undefined);
+  const told = await textOf(response).then(JSON.parse).catch(() => undefined);
   // The server says why, but for a key that something before it may ask for, too.
   if (!told && response.status < 500 && response.status !== 401) throw strange(response.status);
   const problem = new Problem(response.status, told ?? {});

@@ -382,12 +382,14 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   await page.evaluate(async () => {
     const { get } = await import("/assets/api.js");
     const own = window.fetch;
-    window.fetch = async () => new Response(new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode("{")) }));
-    window.told = get("/runs").catch((problem) => problem.message);
+    window.told = [200, 503].map((status) => {
+      window.fetch = async () => new Response(new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode("{")) }), { status });
+      return get("/runs").catch((problem) => problem.message);
+    });
     window.fetch = own;
   });
   await page.clock.fastForward(31_000);
-  assert.equal(await page.evaluate(() => window.told), "The answer of the server broke off.");
+  assert.deepEqual(await page.evaluate(() => Promise.all(window.told)), ["The answer of the server broke off.", "the server answered with status 503"]);
 }
 
 export async function tells_who_answers_in_the_place_of_the_server(world) {
