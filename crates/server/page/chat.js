@@ -30,8 +30,7 @@ export class Chat {
     Object.assign(this, { sessionId, hooks, place });
     this.followers = new Set();
     /** The turns that are shown, in their order, and the runs before them that are not. */
-    this.views = [];
-    this.runs = [];
+    Object.assign(this, { views: [], runs: [] });
     this.turns = el("div", { class: "turns" });
     this.earlier = el("div", { class: "earlier" });
     this.tools = el("div", { class: "row end chat-tools", hidden: !sessionId }, button({ name: "save", text: "Export", label: "Save the conversation as Markdown", className: "quiet small", onClick: () => this.save() }));
@@ -217,7 +216,7 @@ export class Chat {
     if (this.working && turn.status !== "refused") return this.complain({ title: "A run is at work", message: "The message can be sent again once that is over." });
     // It may stand in the field as well, from where it would be sent once more.
     this.composer.drop(turn.message, turn.files);
-    return this.say(turn.message, turn.files);
+    return this.say(turn.message, turn.files, turn.status === "refused" ? turn : undefined);
   }
 
   /** What the run at work does, as the list of sessions calls it; nothing if none is at work that the server knows. */
@@ -300,14 +299,16 @@ export class Chat {
     }
   }
 
-  /** What the person says, with the files that go with it: it joins the run at work, or begins one. */
-  async say(text, files = []) {
+  /** What the person says, with the files that go with it: it joins the run at work, or begins one. `again` is the turn that could not
+   *  be taken, if it is sent again. */
+  async say(text, files = [], again = undefined) {
     passFocus(this.notice, this.scroller);
     fill(this.notice);
-    const before = this.views.find((it) => it.status === "refused" && it.message === text && areSame(it.files, files));
+    // The same words are said anew once others were answered since.
+    const answered = this.views.findLastIndex((it) => it.runId && it.message && it.message !== text);
+    const before = again ?? this.views.find((it, at) => at > answered && it.status === "refused" && it.message === text && areSame(it.files, files));
     // The run at work may be that of a message whose answer was lost: the server takes it once under its key.
     if (this.working && !(before && this.working.view.runId)) return this.steer(text, files);
-    const isNew = !this.sessionId;
     const { chosen } = this.composer.choices;
     if (before) this.leaveOut(before);
     const view = this.view({ text, files, at: Date.now() });
@@ -325,7 +326,7 @@ export class Chat {
       // What cannot be read leaves no session behind.
       const attachments = files.length > 0 ? await encoded(files) : undefined;
       signal.throwIfAborted();
-      if (isNew) {
+      if (!this.sessionId) {
         this.sessionId = (await post("/sessions", {}, { signal })).id;
         this.composer.keep(this.sessionId);
         this.tools.hidden = false;

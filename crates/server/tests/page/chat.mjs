@@ -378,6 +378,17 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   assert.equal(await page.locator(".steered").count(), 0);
   await page.click("[aria-label='Stop the run']");
   await over(page, 5);
+  // The same words are said anew where the conversation went on since.
+  await losesAnswer(world, page);
+  await say(page, "finish it");
+  await sees(page, ".turn:last-child .failure", "status 504");
+  await hide(page, true);
+  await hide(page, false);
+  await over(page, 6);
+  await page.fill("#message", "");
+  await ask(page, "private matters");
+  await ask(page, "finish it");
+  assert.equal((await world.api("/runs")).runs.length, 8);
   // An answer that begins and does not go on is none.
   await page.evaluate(async () => {
     const { get } = await import("/assets/api.js");
