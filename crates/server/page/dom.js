@@ -71,11 +71,11 @@ export function passFocus(from, to) {
 /** What is to be said in the next frame. */
 let said = [];
 
-/** Says something to who cannot see the page. What is said at once is heard as a whole: another text in the same place would take the
- *  place of the one before. */
+/** Says something to who cannot see the page. What is said at once is heard as a whole, and once: another text in the same place would
+ *  take the place of the one before. */
 export function announce(text) {
   document.getElementById("announcements").textContent = "";
-  said.push(text);
+  if (!said.includes(text)) said.push(text);
   if (said.length === 1) requestAnimationFrame(speak);
 }
 

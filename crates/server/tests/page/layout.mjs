@@ -272,13 +272,14 @@ export async function says_for_how_long_a_run_works(world) {
   // What is said while a dialog is open is heard once that is closed.
   await page.click("[aria-label='Key or token of this tab']");
   const told = await page.evaluate(async () => {
-    (await import("/assets/dom.js")).announce("Behind it.");
+    const { announce } = await import("/assets/dom.js");
+    for (const text of ["Behind it", "Behind it", "Over"]) announce(text);
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     return document.getElementById("announcements").textContent;
   });
   assert.equal(told, "");
   await page.keyboard.press("Escape");
-  await sees(page, "#announcements", "Behind it.");
+  await sees(page, "#announcements", "Behind it. Over");
   await sees(page, "#announcements", "Working… 1");
   await page.waitForFunction(() => /^\d+ s$/.test(document.querySelector(".elapsed").textContent));
   const seconds = () => page.evaluate(() => Number.parseFloat(document.querySelector(".elapsed").textContent));
