@@ -50,7 +50,8 @@ export class Files {
       else this.files.push(file);
     }
     this.show(refused);
-    announce(refused[0] ?? "Attached");
+    // The line of what is refused is heard of itself.
+    if (refused.length === 0) announce("Attached");
     this.check([...files], refused);
   }
 
@@ -62,7 +63,6 @@ export class Files {
     if (found.length === 0) return;
     for (const file of found) this.whys.set(file, `${file.name}: ${whys[files.indexOf(file)]}`);
     this.show(refused);
-    announce(this.problem.textContent);
   }
 
   show(refused = []) {

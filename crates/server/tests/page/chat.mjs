@@ -74,6 +74,7 @@ export async function attaches_files(world) {
     { name: "large.txt", mimeType: "text/plain", buffer: Buffer.alloc(8 * 1024 * 1024, "a") },
   ]);
   await sees(page, ".composer .line-note", "large.txt: a file may have 7.0 MiB");
+  assert.equal(await page.textContent("#announcements"), "", "its line is heard, and nothing twice");
   await page.click("[aria-label='Leave out other.txt']");
   await focused(page, "[aria-label='Leave out point.png']");
   // What no model takes is told by its name, before anything is sent.
