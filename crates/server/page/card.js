@@ -1,7 +1,7 @@
 // A card on which a person decides: how an answer is sent, the token where that needs it, and what goes wrong.
 
 import { keep, key, mayDecide, whereItIs } from "./access.js";
-import { alertLine, el, setAlert } from "./dom.js";
+import { alertLine, announce, el, setAlert } from "./dom.js";
 
 let count = 0;
 
@@ -39,24 +39,34 @@ export class Card {
     if (!this.token.hidden && this.secret.value.trim()) keep(this.secret.value);
     if (!key()) return this.complain(`${doing} needs the token.`, this.secret);
     // The focus is lost with what has it.
-    const scroller = this.node.querySelector(":focus") && this.node.closest(".scroller");
+    const focused = this.node.querySelector(":focus");
+    const scroller = focused && this.node.closest(".scroller");
     this.setBusy(true);
     try {
       await request();
       if (scroller) requestAnimationFrame(() => this.leave(scroller));
       return true;
     } catch (problem) {
+      if (this.isSettled) return this.tellSettled(scroller);
       this.setBusy(false);
+      if (document.activeElement === document.body) focused?.focus({ preventScroll: true });
       if (problem.status !== 401) return this.refused(problem);
       this.askForToken();
       return this.complain(key() ? "The server does not accept this token or key." : problem.message, this.secret);
     }
   }
 
+  /** Says that nothing is asked any more: the server took the answer and what it said of that was lost, or somebody was faster. */
+  tellSettled(scroller) {
+    if (scroller) this.leave(scroller);
+    announce("It is decided by now");
+  }
+
   /** Takes the card away: what it asks is settled. */
   remove() {
     const scroller = this.node.contains(document.activeElement) && this.node.closest(".scroller");
     this.node.remove();
+    this.isSettled = true;
     if (scroller) this.leave(scroller);
   }
 

@@ -461,6 +461,21 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   await approve(world);
   await focused(page, ".scroller");
   await page.waitForFunction(() => window.told.some((text) => text.includes("write_file: Approved by a person")));
+  // Nor is it lost where the answer to a decision is.
+  await question(page, "write a note");
+  await page.route("**/approvals/*", (route) => route.fulfill({ status: 503 }), { times: 1 });
+  await page.focus(".ask .primary");
+  await page.keyboard.press("Enter");
+  await sees(page, ".ask [role=alert]", "503");
+  await focused(page, ".ask .primary");
+  await page.route("**/approvals/*", async (route) => {
+    await approve(world);
+    await page.waitForFunction(() => !document.querySelector(".ask"));
+    await route.fulfill({ status: 504 });
+  }, { times: 1 });
+  await page.keyboard.press("Enter");
+  await focused(page, ".scroller");
+  await page.waitForFunction(() => window.told.some((text) => text.includes("It is decided by now")));
 }
 
 export async function says_in_its_title_that_a_run_waits_while_nobody_looks(world) {
