@@ -13,6 +13,7 @@ mod tail;
 
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Subcommand};
+use neuraxis::core::BudgetKind;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::RunSummary;
 use neuraxis::{FinishReason, RunStatus};
@@ -130,13 +131,24 @@ pub(super) const fn style_of(status: RunStatus) -> Style {
     }
 }
 
+/// Tells whether a run was ended because its model did the same again and again.
+pub(super) const fn is_a_loop(reason: &FinishReason) -> bool {
+    matches!(
+        reason,
+        FinishReason::Budget(BudgetKind::RepeatedCalls | BudgetKind::UnknownTools)
+    )
+}
+
 /// Returns the status of a run as a column of a table, with why it is done where that is not that its model had answered.
 fn standing_column(run: &RunSummary) -> String {
     let (style, status) = (style_of(run.status), run.status.as_str());
     let reason = run.finish_reason.as_ref();
     let reason = reason
         .filter(|reason| run.status == RunStatus::Done && **reason != FinishReason::Stop)
-        .map(|reason| format!(" ({})", reason.name()))
+        .map(|reason| match is_a_loop(reason) {
+            true => " (loop)".to_owned(),
+            false => format!(" ({})", reason.name()),
+        })
         .unwrap_or_default();
     let blanks = " ".repeat(STANDING.saturating_sub(status.len() + reason.len()));
     format!("{style}{status}{style:#}{reason}{blanks}")

@@ -250,7 +250,7 @@ fn faulty(path: &Path, fault: CaseFault, config: &Config) -> CommandError {
     ignored.into_iter().fold(error, |error, found| {
         let file = found.path().display();
         error.hint(format!(
-            "what ./{file} says is ignored, since it is not trusted: read it, and add --config {file}"
+            "what ./{file} says is ignored, since it is not trusted: read it, and trust it (`neuraxis trust add`) or, where nothing is to be remembered, as in CI, add --config {file}, which is read in place of your own"
         ))
     })
 }
