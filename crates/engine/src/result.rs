@@ -221,7 +221,7 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         }
         FinishReason::Cancelled => apology::for_cancelling(records),
         FinishReason::Deadline if apology::was_never_answered(records) => {
-            apology::SILENCE.to_owned()
+            apology::for_silence(records)
         }
         reason if reason.ends_at_a_limit() && apology::ended_in_cut_calls(records) => {
             apology::CUT_CALLS.to_owned()

@@ -131,18 +131,38 @@ fn unanswered(records: &[Arc<Record>]) -> Option<&RunStarted> {
 
 /// What is told of a run whose time was up before any model had answered. One may have begun to: what was shown of its reply is
 /// taken back.
-pub(super) const SILENCE: &str = "No model came to the end of a reply in that time. Others may have asked before (max_concurrent): ask again in a while. If it stays so, check that its server is neither stuck nor overloaded, or allow a longer deadline (modes.MODE.deadline).";
+const SILENCE: &str = "No model came to the end of a reply in that time. Others may have asked before (max_concurrent): ask again in a while. If it stays so, check that its server is neither stuck nor overloaded, or allow a longer deadline (modes.MODE.deadline).";
 
-/// Tells whether the root agent asked models and got neither a reply nor an error, but that nothing came in time.
+/// Tells whether no model has given the root agent a reply.
 pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
-    let mut of_root = records
+    let mut of_root = of_root(records);
+    !of_root.any(|record| matches!(record.body, RecordBody::LlmCall(_)))
+}
+
+/// Says why a run's time was up before any model had answered: what the last one failed with, or that none said anything.
+pub(super) fn for_silence(records: &[Arc<Record>]) -> String {
+    let failed = of_root(records)
+        .rev()
+        .find_map(|record| match &record.body {
+            RecordBody::LlmFailed(failed) if failed.error.kind != LlmErrorKind::Timeout => {
+                Some(&failed.error)
+            }
+            _ => None,
+        });
+    match failed {
+        Some(error) => format!(
+            "No model came to the end of a reply in that time. The last one that answered failed: {}; {}.",
+            error.kind,
+            advice(error)
+        ),
+        None => SILENCE.to_owned(),
+    }
+}
+
+fn of_root(records: &[Arc<Record>]) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
+    records
         .iter()
-        .filter(|record| record.agent == AgentId::ROOT);
-    !of_root.any(|record| match &record.body {
-        RecordBody::LlmCall(_) => true,
-        RecordBody::LlmFailed(failed) => failed.error.kind != LlmErrorKind::Timeout,
-        _ => false,
-    })
+        .filter(|record| record.agent == AgentId::ROOT)
 }
 
 /// What is told of a run that came to a limit because replies were too long for their calls to be whole.
@@ -151,11 +171,12 @@ pub(super) const CUT_CALLS: &str = "Replies of the model were cut at their limit
 /// Tells whether the last turn's reply was cut in its calls, which are not run, and nothing was ever said to the user. A cut that
 /// the run got over is not why it came to its limit.
 pub(super) fn ended_in_cut_calls(records: &[Arc<Record>]) -> bool {
-    let of_root = records.iter().rev().filter(|it| it.agent == AgentId::ROOT);
-    let mut turns = of_root.filter_map(|record| match &record.body {
-        RecordBody::LlmCall(call) if call.purpose == Purpose::Turn => Some(call),
-        _ => None,
-    });
+    let mut turns = of_root(records)
+        .rev()
+        .filter_map(|record| match &record.body {
+            RecordBody::LlmCall(call) if call.purpose == Purpose::Turn => Some(call),
+            _ => None,
+        });
     let last = turns.next();
     last.is_some_and(|call| call.reply.has_cut_calls()) && !has_answered(records)
 }

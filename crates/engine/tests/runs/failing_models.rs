@@ -376,6 +376,21 @@ async fn a_wait_that_a_provider_asks_for_is_sat_out_where_the_other_role_fails()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_that_outlasts_the_run_is_told_with_what_asked_for_it() {
+    let limited = failing(LlmErrorKind::RateLimited {
+        retry_after: Some(Duration::from_secs(30)),
+    });
+    let short = policy("modes.exploratory.deadline = '40s'");
+    let heard = heard(builder(limited).policy(short)).await;
+    heard.assert_valid(RunStatus::Done);
+    let reply = &heard.result.reply;
+    assert!(
+        reply.ends_with("failed: the provider's rate limit is reached; try again in 30 seconds."),
+        "{reply}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_is_asked_for_without_tools_where_the_other_role_fails() {
     let model = ScriptedModel::answering(|request| match request.tools.is_empty() {
         true => Script::from(reply::text("fine")),
