@@ -151,7 +151,7 @@ pub(super) fn for_silence(records: &[Arc<Record>]) -> String {
         });
     match failed {
         Some(error) => format!(
-            "No model came to the end of a reply in that time. The last one that answered failed: {}; {}.",
+            "No model came to the end of a reply in that time. Before that, one failed: {}; {}.",
             error.kind,
             advice(error)
         ),
