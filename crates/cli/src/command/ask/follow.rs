@@ -16,6 +16,7 @@ use neuraxis_app::App;
 use super::outcome::{Outcome, Served, root_calls, what_to_do};
 use super::view::View;
 use super::{Attended, schema, waiting};
+use crate::command::runs::is_a_loop;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::invocation::quoted;
@@ -226,9 +227,11 @@ pub(super) fn verdict(
     })
 }
 
-/// Tells whether a limit ended a run, that of the model's output included.
+/// Tells whether a limit ended a run, that of the model's output included. That the model did the same again and again is none
+/// that could be raised.
 pub(super) fn is_a_limit(reason: &FinishReason) -> bool {
-    reason.ends_at_a_limit() || *reason == FinishReason::Length
+    let is_limit = reason.ends_at_a_limit() || *reason == FinishReason::Length;
+    is_limit && !is_a_loop(reason)
 }
 
 /// Says what to do about a limit. Where a session or a day has used up its budget, there is nothing left for any request.

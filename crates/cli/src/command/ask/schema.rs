@@ -12,7 +12,6 @@ use neuraxis::{FinishReason, OrchestratorResult, RunStatus};
 
 use super::follow::{at_a_limit, is_a_limit};
 use super::outcome::{Outcome, Served};
-use crate::command::runs::is_a_loop;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 
@@ -57,8 +56,8 @@ pub(super) fn missed(
     if result.status != RunStatus::Done && !gave_none {
         return None;
     }
-    // That the model did the same again and again, until that ended the run, is no limit that could be raised.
-    let is_at_limit = matches!(&fault, AnswerFault::StoppedEarly(reason) if is_a_limit(reason) && !is_a_loop(reason));
+    // One that the model repeated until that ended the run is wrong all the same.
+    let is_at_limit = matches!(&fault, AnswerFault::StoppedEarly(reason) if is_a_limit(reason));
     if is_at_limit && outcome.instead.is_some() {
         return None;
     }
