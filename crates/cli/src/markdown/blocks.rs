@@ -104,7 +104,7 @@ impl Blocks {
     fn take(&mut self, line: &str, complete: &mut Vec<Block>) {
         if let Some(fence) = self.fence {
             self.block.push_str(line);
-            if fence.is_closed_by(line) {
+            if fence.is_closed_by(line) && !self.is_code_by_indentation(line) {
                 self.fence = None;
                 self.cut_unless_indented(complete);
             }
@@ -119,7 +119,7 @@ impl Blocks {
         }
         let is_indented = line.starts_with([' ', '\t']);
         let is_heading = is_heading(line);
-        self.fence = Fence::opened_by(line);
+        self.fence = Fence::opened_by(line).filter(|_| !self.is_code_by_indentation(line));
         let begins = self.is_after_gap || is_heading || is_item(line) || self.fence.is_some();
         if begins && !is_indented {
             self.cut(complete);
@@ -132,6 +132,16 @@ impl Blocks {
         if is_heading {
             self.cut(complete);
         }
+    }
+
+    /// Tells whether a line is so far indented that a fence in it is none (CommonMark 4.5), unless an item is open: then it
+    /// depends on where the text of that begins.
+    fn is_code_by_indentation(&self, line: &str) -> bool {
+        let is_far = |line: &str| {
+            let text = line.trim_start_matches(' ');
+            line.len() - text.len() >= 4 || text.starts_with('\t')
+        };
+        is_far(line) && (is_far(&self.block) || !is_item(self.block.trim_start()))
     }
 
     /// Ends the block that a fence has closed, unless that fence is part of something larger.

@@ -247,6 +247,16 @@ proptest! {
 }
 
 #[test]
+fn a_fence_that_is_indented_too_far_opens_and_closes_nothing() {
+    let shown = plain(&whole("    ```\na```\n\na```\na```"));
+    assert_eq!(shown.matches('a').count(), 3, "{shown}");
+    let shown = plain(&whole("```\nfirst\n    ```\n*second*\n```\n*third*\n"));
+    assert_eq!(shown, "first\n    ```\n*second*\nthird\n");
+    let shown = plain(&whole("1. text\n\n    ```\n    *code*\n    ```\n    *text*\n"));
+    assert!(shown.contains("*code*") && !shown.contains("*text*"), "{shown}");
+}
+
+#[test]
 fn a_heading_in_an_item_waits_until_it_is_known_whether_the_list_has_empty_lines() {
     let shown = plain(&whole("- text\n  # head\n\n  more"));
     assert_eq!(shown.matches("text").count(), 1, "{shown}");
