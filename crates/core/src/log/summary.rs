@@ -69,6 +69,9 @@ pub struct LogSummary {
     /// How many calls of its last reply have no result yet, for each agent that has such.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     open_calls: Vec<(AgentId, u32)>,
+    /// What the run waited for before the last call of the step began, if it did.
+    #[serde(skip)]
+    before_call: Option<Vec<Pending>>,
 }
 
 impl Default for LogSummary {
@@ -89,6 +92,7 @@ impl Default for LogSummary {
             tally: Tally::default(),
             waits: false,
             open_calls: Vec::new(),
+            before_call: None,
         }
     }
 }
@@ -120,8 +124,9 @@ impl LogSummary {
             self.turns = self.turns.max(record.turn.0);
         }
         let is_next_step = record.active_ms.is_some();
-        if is_next_step && self.pending.is_empty() {
-            self.waits = false;
+        if is_next_step {
+            self.before_call = None;
+            self.waits &= !self.pending.is_empty();
         }
         match &record.body {
             RecordBody::RunStarted(started) => {
@@ -199,8 +204,16 @@ impl LogSummary {
                     expires_at: None,
                 });
             }
-            RecordBody::ToolCall(_) => self.go_on(),
+            RecordBody::ToolCall(_) => {
+                self.before_call = self.waits.then(|| self.pending.clone());
+                self.go_on();
+            }
             RecordBody::ToolResult(result) => {
+                // An agent that is given nothing to do has its result in the step that begins its call: nobody was at work.
+                if let Some(pending) = self.before_call.take() {
+                    self.waits = true;
+                    self.pending = pending;
+                }
                 self.answered(&result.tool_call_id);
                 if self.is_batch_over(record.agent) {
                     self.go_on();

@@ -1,8 +1,9 @@
 //! Sub-agents: how a call starts them, how many there may be, and how their answers become its result.
 
+use neuraxis_core::log::LogSummary;
 use neuraxis_core::{
-    AgentId, AgentLimits, Audience, FinishReason, LlmErrorKind, Message, ReplyFinish, RunSpec,
-    RunStatus, ToolClass, ToolFailure, ToolStatus, UsageScope,
+    AgentId, AgentLimits, ApprovalDecision, Audience, FinishReason, LlmErrorKind, Message,
+    ReplyFinish, RunSpec, RunStatus, ToolClass, ToolFailure, ToolStatus, UsageScope,
 };
 
 use crate::support::*;
@@ -87,6 +88,21 @@ fn arguments_that_name_no_list_are_an_error_and_start_nobody() {
         [r#"{"error":"topics: must be a list"}"#]
     );
     assert_eq!(run.just_asking(), [0]);
+}
+
+#[test]
+fn an_agent_that_is_given_nothing_to_do_ends_no_waiting_for_a_person() {
+    let mut run = Script::start(researching());
+    let none = topics_of(&[]);
+    run.reply(calls(
+        "",
+        &[("send_mail", "{}"), (RESEARCH, &none), ("send_mail", "{}")],
+    ));
+    run.vet([asks(), writes(), asks()]);
+    run.decide(ApprovalDecision::Deny { reason: None });
+    assert_eq!(run.step.status, RunStatus::Waiting);
+    let said = LogSummary::of(&run.records);
+    assert_eq!((said.status, said.pending.len()), (RunStatus::Waiting, 1));
 }
 
 #[test]
