@@ -69,9 +69,9 @@ pub struct LogSummary {
     /// How many calls of its last reply have no result yet, for each agent that has such.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     open_calls: Vec<(AgentId, u32)>,
-    /// What the run waited for before the last call of the step began, if it did.
-    #[serde(skip)]
-    before_call: Option<Vec<Pending>>,
+    /// What the run waited for before the last call of the step began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    before_call: Vec<Pending>,
 }
 
 impl Default for LogSummary {
@@ -92,7 +92,7 @@ impl Default for LogSummary {
             tally: Tally::default(),
             waits: false,
             open_calls: Vec::new(),
-            before_call: None,
+            before_call: Vec::new(),
         }
     }
 }
@@ -125,7 +125,7 @@ impl LogSummary {
         }
         let is_next_step = record.active_ms.is_some();
         if is_next_step {
-            self.before_call = None;
+            self.before_call.clear();
             self.waits &= !self.pending.is_empty();
         }
         match &record.body {
@@ -205,14 +205,14 @@ impl LogSummary {
                 });
             }
             RecordBody::ToolCall(_) => {
-                self.before_call = self.waits.then(|| self.pending.clone());
+                self.before_call = std::mem::take(&mut self.pending);
                 self.go_on();
             }
             RecordBody::ToolResult(result) => {
                 // An agent that is given nothing to do has its result in the step that begins its call: nobody was at work.
-                if let Some(pending) = self.before_call.take() {
+                if !self.before_call.is_empty() {
                     self.waits = true;
-                    self.pending = pending;
+                    self.pending = std::mem::take(&mut self.before_call);
                 }
                 self.answered(&result.tool_call_id);
                 if self.is_batch_over(record.agent) {
