@@ -32,9 +32,10 @@ export class Composer {
     this.stopButton = button({ name: "stop", label: "Stop the run", className: "round danger", hidden: true, onClick: stop });
     this.problem = alertLine();
     this.hint = el("p", { class: "hint", id: "message-hint", text: hintOf(false) });
+    // Stopping comes first: it goes away once it is pressed, and what came beneath the pointer then would be pressed by a double click.
     this.node = el("form", { class: "composer", "aria-label": "Message", on: { submit: (event) => { event.preventDefault(); this.submit(); }, keydown: (event) => this.leave(event) } },
       this.choices.panel,
-      el("div", { class: "composer-box" }, this.files.node, this.input, this.problem, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.files.button, this.stopButton, this.sendButton))),
+      el("div", { class: "composer-box" }, this.files.node, this.input, this.problem, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.stopButton, this.files.button, this.sendButton))),
       this.hint);
     this.files.takeFrom(this.node);
   }

@@ -9,6 +9,9 @@ const MOST_BYTES = 7 * 1024 * 1024;
 const MOST_BYTES_IN_ALL = 15 * 1024 * 1024;
 const MOST_BYTES_OF_TEXT = 1024 * 1024;
 
+/** How many lines say which of them cannot be sent. */
+const MOST_LINES = 6;
+
 /** What begins like an archive, by the ends of the names; documents of an office are made of one. */
 const ARCHIVES = { docx: "a document of Word", xlsx: "a workbook of Excel", pptx: "a presentation of PowerPoint", odt: "a document of an office", ods: "a spreadsheet of an office", odp: "a presentation of an office" };
 
@@ -21,7 +24,8 @@ export class Files {
     this.button = button({ name: "clip", label: "Attach files", className: "quiet round", onClick: () => this.picker.click() });
     this.list = el("ul", { class: "files", hidden: true, "aria-label": "Attached files" });
     this.problem = alertLine();
-    this.node = el("div", {}, this.list, this.problem, this.picker);
+    this.leaveOutAll = button({ text: "Leave out what cannot be sent", className: "quiet small", hidden: true, onClick: () => this.leaveOutRefused() });
+    this.node = el("div", {}, this.list, this.problem, this.leaveOutAll, this.picker);
   }
 
   /** Takes what is dropped on or pasted into an element. */
@@ -41,37 +45,53 @@ export class Files {
     this.add(files);
   }
 
+  /** What cannot be sent stays among the files until it is left out: the message would go without it else. */
   add(files) {
-    const refused = [];
-    for (const file of files) {
-      const all = this.files.reduce((sum, other) => sum + other.size, file.size);
-      if (this.files.length === MOST || all > MOST_BYTES_IN_ALL) refused.push(`${file.name}: ${MOST} files and ${bytes(MOST_BYTES_IN_ALL)} go with one message`);
-      else if (file.size > MOST_BYTES) refused.push(`${file.name}: a file may have ${bytes(MOST_BYTES)}`);
-      else this.files.push(file);
-    }
-    this.show(refused);
+    this.files.push(...files);
+    this.show();
     // The line of what is refused is heard of itself.
-    if (refused.length === 0) announce("Attached");
-    this.check([...files], refused);
+    if (!this.isRefused) announce("Attached");
+    this.check([...files]);
   }
 
-  /** Says what the server would refuse for its content. It stays among the files until it is left out: the message would go without it
-   *  else. What is sent before that is known, the server refuses itself. */
-  async check(files, refused) {
+  /** Finds what the server would refuse for its content. What is sent before that is known, the server refuses itself. */
+  async check(files) {
     const whys = await Promise.all(files.map((file) => whyNot(file).catch(() => "")));
     const found = files.filter((file, at) => whys[at] && this.files.includes(file));
     if (found.length === 0) return;
     for (const file of found) this.whys.set(file, `${file.name}: ${whys[files.indexOf(file)]}`);
-    this.show(refused);
+    this.show();
   }
 
-  show(refused = []) {
+  /** Those that cannot be sent, each with why. */
+  get refused() {
+    let [count, all] = [0, 0];
+    return this.files.map((file) => {
+      if (file.size > MOST_BYTES) return [file, `${file.name}: a file may have ${bytes(MOST_BYTES)}`];
+      if (this.whys.has(file)) return [file, this.whys.get(file)];
+      if (count === MOST || all + file.size > MOST_BYTES_IN_ALL) return [file, `${file.name}: ${MOST} files and ${bytes(MOST_BYTES_IN_ALL)} go with one message`];
+      [count, all] = [count + 1, all + file.size];
+      return undefined;
+    }).filter(Boolean);
+  }
+
+  show() {
     this.list.hidden = this.files.length === 0;
-    const problems = [...refused, ...this.files.map((file) => this.whys.get(file)).filter(Boolean)];
-    this.problem.hidden = problems.length === 0;
-    appendVisible(fill(this.problem), problems.join("\n"));
+    const { refused } = this;
+    this.problem.hidden = refused.length === 0;
+    this.leaveOutAll.hidden = refused.length < 2;
+    const whys = refused.map(([, why]) => why);
+    if (whys.length > MOST_LINES) whys.splice(MOST_LINES - 1, whys.length, `and ${whys.length - MOST_LINES + 1} more`);
+    appendVisible(fill(this.problem), whys.join("\n"));
     fill(this.list, this.files.map((file) => el("li", { class: "file" }, named(file.name, file.size),
       button({ name: "cross", label: `Leave out ${file.name}`, className: "quiet small", onClick: () => this.leaveOut(file) }))));
+  }
+
+  leaveOutRefused() {
+    const refused = new Set(this.refused.map(([file]) => file));
+    this.files = this.files.filter((file) => !refused.has(file));
+    this.show();
+    this.button.focus();
   }
 
   leaveOut(file) {
@@ -84,7 +104,7 @@ export class Files {
 
   /** Whether one of them cannot be sent. */
   get isRefused() {
-    return this.files.some((file) => this.whys.has(file));
+    return this.refused.length > 0;
   }
 
   /** Hands the files over: they go with the message that is sent now. */

@@ -75,8 +75,19 @@ export async function attaches_files(world) {
   ]);
   await sees(page, ".composer .line-note", "large.txt: a file may have 7.0 MiB");
   assert.equal(await page.textContent("#announcements"), "", "its line is heard, and nothing twice");
+  // The message does not go without it, unless it is left out.
+  await say(page, "private matters");
+  await sees(page, ".composer .line-note", "Leave out the files that cannot be sent");
+  await page.click("[aria-label='Leave out large.txt']");
   await page.click("[aria-label='Leave out other.txt']");
   await focused(page, "[aria-label='Leave out point.png']");
+  // Nor without those that are too many, which can be left out at once.
+  await page.setInputFiles("#files", Array.from({ length: 21 }, (_, at) => ({ name: `${at}.csv`, mimeType: "text/csv", buffer: Buffer.from("1") })));
+  await sees(page, ".composer .line-note", "18.csv: 20 files and 15.0 MiB go with one message");
+  assert.ok(await page.locator("[aria-label='Send']").evaluate((node) => node.getBoundingClientRect().bottom <= innerHeight), "many files push nothing out of sight");
+  await page.click("text=Leave out what cannot be sent");
+  assert.equal(await page.locator(".composer .file").count(), 20);
+  for (let at = 0; at < 18; at += 1) await page.click(`[aria-label='Leave out ${at}.csv']`);
   // What no model takes is told by its name, before anything is sent.
   await page.setInputFiles("#files", [
     { name: "letter.docx", mimeType: "application/octet-stream", buffer: Buffer.from("PK\u0003\u0004 and more") },
@@ -85,9 +96,6 @@ export async function attaches_files(world) {
     { name: "orders.csv", mimeType: "text/csv", buffer: Buffer.from([0x4d, 0xfc, 0x6c, 0x6c, 0x65, 0x72]) },
   ]);
   for (const why of ["letter.docx: it is a document of Word", "archive.zip: it is an archive", "empty.txt: it is empty", "orders.csv: it is a text that is not in UTF-8"]) await sees(page, ".composer .line-note", why);
-  // The message does not go without them, unless they are left out.
-  await say(page, "private matters");
-  await sees(page, ".composer .line-note", "Leave out the files that cannot be sent");
   await world.picture(page, "files-refused");
   for (const name of ["letter.docx", "archive.zip", "empty.txt", "orders.csv"]) await page.click(`[aria-label='Leave out ${name}']`);
   assert.equal(await page.locator(".composer .line-note:visible", { hasText: "orders.csv" }).count(), 0);

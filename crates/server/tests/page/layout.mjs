@@ -439,4 +439,9 @@ export async function has_room_however_large_it_is(world) {
   assert.ok(await page.isVisible("#unfold"));
   await world.picture(page, "large-letters-light");
   await world.accessible(page, "large letters");
+  // On paper there is all of it.
+  await page.emulateMedia({ media: "print" });
+  const [seen, whole] = await page.locator(".chat .scroller").evaluate((node) => [node.clientHeight, node.scrollHeight]);
+  assert.ok(whole > 400 && seen === whole, `${seen} of ${whole} pixels are printed`);
+  assert.equal(await page.isVisible("#message"), false);
 }
