@@ -252,8 +252,13 @@ fn a_fence_that_is_indented_too_far_opens_and_closes_nothing() {
     assert_eq!(shown.matches('a').count(), 3, "{shown}");
     let shown = plain(&whole("```\nfirst\n    ```\n*second*\n```\n*third*\n"));
     assert_eq!(shown, "first\n    ```\n*second*\nthird\n");
-    let shown = plain(&whole("1. text\n\n    ```\n    *code*\n    ```\n    *text*\n"));
-    assert!(shown.contains("*code*") && !shown.contains("*text*"), "{shown}");
+    let shown = plain(&whole(
+        "1. text\n\n    ```\n    *code*\n    ```\n    *text*\n",
+    ));
+    assert!(
+        shown.contains("*code*") && !shown.contains("*text*"),
+        "{shown}"
+    );
 }
 
 #[test]

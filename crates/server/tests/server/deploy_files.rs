@@ -111,9 +111,16 @@ fn the_container_is_built_by_a_toolchain_that_does_and_runs_as_nobody_special() 
     assert_eq!(value("WORKDIR "), home);
     assert_eq!(value("VOLUME "), format!("[\"{home}\"]"));
     let program = value("ENTRYPOINT ");
-    let program: Vec<String> = serde_json::from_str(program).unwrap();
+    let program: [String; 3] = serde_json::from_str(program).unwrap();
     let copied = value("COPY --from=build ");
-    assert!(copied.ends_with(&format!(" {}", program[0])), "{copied}");
+    let [first, "--", program] = program.each_ref().map(String::as_str) else {
+        panic!("{program:?}");
+    };
+    assert!(copied.ends_with(&format!(" {program}")), "{copied}");
+    // Children that nobody waits for are the first process's.
+    let (installed, _) = last.split_once(" \\\n    && rm ").unwrap();
+    assert_eq!(first, "/usr/bin/tini");
+    assert!(installed.ends_with(" tini"), "{installed}");
 }
 
 #[test]
