@@ -54,6 +54,9 @@ pub(super) enum FileError {
     Utf16 {
         path: String,
     },
+    NotUtf8 {
+        path: String,
+    },
     InvalidPatch {
         why: String,
     },
@@ -152,6 +155,11 @@ impl fmt::Display for FileError {
                 f,
                 "is_utf_16: {path:?} is text in UTF-16, which this tool does not write; change it with a command that keeps the \
                  encoding, or make it UTF-8 first, as with `iconv -f UTF-16 -t UTF-8`"
+            ),
+            Self::NotUtf8 { path } => write!(
+                f,
+                "is_not_utf_8: {path:?} is not in UTF-8, and this tool writes nothing else; change it with a command that \
+                 keeps the encoding, or make it UTF-8 first, as with `iconv -f CP932 -t UTF-8` where it is in Shift-JIS"
             ),
             Self::InvalidPatch { why } => write!(f, "invalid_patch: {why}"),
             Self::HunkMisfit { path, why } => write!(f, "does_not_fit: {path:?}: {why}"),

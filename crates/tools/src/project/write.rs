@@ -1,7 +1,7 @@
 //! The tool `write_file`. What a call changed stands beside its result, for people: no model reads it again.
 
 use std::borrow::Cow;
-use std::io::Read;
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 use neuraxis_core::{JsonText, ToolClass, ToolOutput};
@@ -99,21 +99,26 @@ fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<Target, FileError
         Some(false) | None => Folders::MustExist,
     };
     let target = Target::find(root, &arguments.path, folders)?;
-    if is_utf_16(root, &target) {
-        return Err(FileError::Utf16 {
-            path: shown(&target.path),
-        });
-    }
+    check_encoding(&beginning(root, &target), &target)?;
     Ok(target)
 }
 
-/// Tells whether what is there is text in UTF-16; not where it cannot be read.
-fn is_utf_16(root: &ProjectRoot, target: &Target) -> bool {
-    let examine = |existing: &Existing| {
-        let (mut file, _) = root.open_file(&existing.file).ok()?;
-        content::examine(&mut file).ok()
+/// Refuses to write over text, which begins with `there`, in another encoding than UTF-8: what was read of it has lost letters,
+/// and what else uses the file expects its encoding.
+fn check_encoding(there: &[u8], target: &Target) -> Result<(), FileError> {
+    let Err(error) = std::str::from_utf8(there) else {
+        return Ok(());
     };
-    target.existing.as_ref().and_then(examine) == Some(Content::Utf16)
+    // A character that is cut where reading ended is no sign of anything.
+    if error.error_len().is_none() && there.len() == WRITE_MAX_BYTES {
+        return Ok(());
+    }
+    let path = shown(&target.path);
+    match content::examine(&mut Cursor::new(there)) {
+        Ok(Content::Utf16) => Err(FileError::Utf16 { path }),
+        Ok(Content::Text) => Err(FileError::NotUtf8 { path }),
+        Ok(Content::Binary { .. }) | Err(_) => Ok(()),
+    }
 }
 
 fn write(

@@ -98,6 +98,35 @@ async fn text_in_utf_16_does_not_become_utf_8() {
 }
 
 #[tokio::test]
+async fn text_in_another_encoding_does_not_become_utf_8_and_what_is_no_text_may() {
+    let project = Project::new();
+    let write = json!({ "path": "a.txt", "content": "new\n" });
+    let late = [&b"x\n".repeat(10_000)[..], b"caf\xe9 au lait\n"].concat();
+    for legacy in [
+        &b"\x93\xfa\x96{\n"[..],
+        b"\xc7\xd1\xb1\xdb\n",
+        b"caf\xe9",
+        late.as_slice(),
+    ] {
+        project.write("a.txt", legacy);
+        let message = project.fail("write_file", write.clone()).await;
+        let expected = "is_not_utf_8: \"a.txt\" is not in UTF-8, ";
+        assert!(message.starts_with(expected), "{message}");
+        let write = JsonText::from_text(write.to_string());
+        let checked = project.tool("write_file").dry_run(&write).await;
+        assert_eq!(checked.unwrap_err().message, message);
+        assert_eq!(fs::read(project.path("a.txt")).unwrap(), legacy);
+    }
+    // A letter that is cut where reading ends is whole in the file.
+    let cut = "x".repeat(WRITE_MAX_BYTES - 1) + "é";
+    for there in [&b"a\0\xff"[..], cut.as_bytes()] {
+        project.write("a.txt", there);
+        let written = project.call("write_file", write.clone()).await;
+        assert_eq!(written["change"], "replaced");
+    }
+}
+
+#[tokio::test]
 async fn folders_are_made_only_on_wish() {
     let project = Project::new();
     let mut write = json!({ "path": "a/b/c.txt", "content": "x" });
