@@ -97,6 +97,9 @@ struct FilesSeen {
     /// Files of which only the beginning was searched, because of their size or a line that is too long to search.
     #[serde(skip_serializing_if = "is_zero")]
     partly_searched_files: u64,
+    /// Files that are not in UTF-8, where the pattern is not in ASCII: words in them are not found.
+    #[serde(skip_serializing_if = "is_zero")]
+    not_utf_8_files: u64,
     /// Files that were not searched, because enough was searched before.
     #[serde(skip_serializing_if = "is_zero")]
     unsearched_files: u64,
@@ -182,8 +185,9 @@ impl<'a> SearchRun<'a> {
             self.files.unsearched_files += 1;
             return Ok(());
         }
-        match content::examine(&mut file) {
-            Ok(Content::Text | Content::Utf16) => {}
+        let mut encoding = match content::examine(&mut file) {
+            Ok(Content::Text) if !self.pattern.is_ascii => Some(Encoding::default()),
+            Ok(Content::Text | Content::Utf16) => None,
             Ok(Content::Binary { .. }) => {
                 self.files.binary_files += 1;
                 return Ok(());
@@ -192,9 +196,9 @@ impl<'a> SearchRun<'a> {
                 self.files.unreadable_files += 1;
                 return Ok(());
             }
-        }
+        };
         let most = self.bytes_left.min(SEARCH_MAX_FILE_BYTES);
-        let mut reader = MeteredReader::new(file, most, self.stop);
+        let mut reader = MeteredReader::new(file, most, self.stop, encoding.as_mut());
         let mut found = FileHits::new(
             path,
             self.pattern,
@@ -209,6 +213,9 @@ impl<'a> SearchRun<'a> {
         let in_part = result.is_err() || reader.bytes_read() < bytes;
         self.files.files_searched += 1;
         self.files.partly_searched_files += u64::from(in_part);
+        // What is cut within a character is no sign of anything where the rest was not read.
+        let is_other = |it: Encoding| it.is_other || !(in_part || it.cut.is_empty());
+        self.files.not_utf_8_files += u64::from(encoding.is_some_and(is_other));
         self.files_with_hits += u64::from(found.total > 0);
         self.total_hits += found.total;
         self.hits.append(&mut found.hits);
@@ -279,6 +286,13 @@ impl FilesSeen {
                 count(self.partly_searched_files, "file", "files")
             ));
         }
+        if self.not_utf_8_files > 0 {
+            hints.push(format!(
+                "words that are not ASCII cannot be found in {}, not being in UTF-8; a command such as \
+                 `iconv -f CP932 -t UTF-8`, for Shift-JIS, reads what it says",
+                count(self.not_utf_8_files, "file", "files")
+            ));
+        }
         if self.unreadable_files > 0 {
             hints.push(format!(
                 "{} cannot be read",
@@ -296,15 +310,17 @@ struct MeteredReader<'a, File> {
     most: u64,
     read: u64,
     stop: &'a Stop,
+    encoding: Option<&'a mut Encoding>,
 }
 
 impl<'a, File> MeteredReader<'a, File> {
-    fn new(file: File, most: u64, stop: &'a Stop) -> Self {
+    fn new(file: File, most: u64, stop: &'a Stop, encoding: Option<&'a mut Encoding>) -> Self {
         Self {
             file,
             most,
             read: 0,
             stop,
+            encoding,
         }
     }
 
@@ -321,7 +337,34 @@ impl<File: Read> Read for MeteredReader<'_, File> {
         let most = buffer.len().min(left);
         let read = self.file.read(buffer.get_mut(..most).unwrap_or_default())?;
         self.read += read as u64;
+        if let Some(encoding) = &mut self.encoding {
+            encoding.see(buffer.get(..read).unwrap_or_default());
+        }
         Ok(read)
+    }
+}
+
+/// Tells text in UTF-8 from other text, part by part.
+#[derive(Debug, Default)]
+struct Encoding {
+    is_other: bool,
+    /// What there is of a character at the end of what was seen.
+    cut: Vec<u8>,
+}
+
+impl Encoding {
+    fn see(&mut self, part: &[u8]) {
+        if self.is_other {
+            return;
+        }
+        self.cut.extend_from_slice(part);
+        match std::str::from_utf8(&self.cut) {
+            Ok(_) => self.cut.clear(),
+            Err(error) if error.error_len().is_none() => {
+                self.cut.drain(..error.valid_up_to());
+            }
+            Err(_) => self.is_other = true,
+        }
     }
 }
 

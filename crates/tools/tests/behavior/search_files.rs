@@ -391,6 +391,33 @@ async fn text_that_is_not_utf8_is_searched_and_marked() {
 }
 
 #[tokio::test]
+async fn files_in_which_words_cannot_be_found_for_their_encoding_are_counted() {
+    let long = "é".repeat(100_000);
+    let project = Project::with(&[("a.txt", "Größe\n"), ("long.txt", &long)]);
+    project.write("cp932.txt", b"\x93\xfa\x96{\x8c\xea\n");
+    project.write("end.txt", b"caf\xe9");
+    let late = [&b"x\n".repeat(50_000)[..], b"Gr\xf6\xdfe\n"].concat();
+    project.write("late.txt", late);
+    let search = async |pattern: &str| {
+        let search = json!({ "pattern": pattern });
+        project.call("search_files", search).await
+    };
+    let found = search("Größe").await;
+    assert_eq!(places(&found), ["a.txt:1:1"]);
+    assert_eq!(found["not_utf_8_files"], 3);
+    let hint = found["hint"].as_str().unwrap();
+    let expected = "words that are not ASCII cannot be found in 3 files, not being in UTF-8; ";
+    assert!(hint.starts_with(expected), "{hint}");
+    // In ASCII encodings hardly differ.
+    let found = search("absent").await;
+    assert_eq!(found["summary"], "No hits in 5 files.");
+    assert_eq!(
+        (&found["not_utf_8_files"], &found["hint"]),
+        (&json!(null), &json!(null))
+    );
+}
+
+#[tokio::test]
 async fn a_line_too_long_to_search_is_reported_and_what_is_before_it_is_searched() {
     let long = format!("x\n{}", "x".repeat(9 << 20));
     let project = Project::with(&[("a.txt", &long), ("b.txt", "x\n")]);

@@ -34,6 +34,8 @@ pub(super) struct Pattern {
     regex: RegexMatcher,
     /// Whether it may ask for the end of a line. In the midst of a file that is behind the `\r`, so each line is taken out.
     by_line: bool,
+    /// Whether it is written in ASCII alone, which other encodings share with UTF-8.
+    pub(super) is_ascii: bool,
 }
 
 impl Pattern {
@@ -68,6 +70,7 @@ impl Pattern {
             Ok(regex) => Ok(Self {
                 regex,
                 by_line: syntax == Syntax::Regex && pattern.contains('$'),
+                is_ascii: pattern.is_ascii(),
             }),
             Err(error) => invalid(format!(
                 "{error}; correct it, or set syntax to plain to look for the text as it is"
