@@ -35,7 +35,9 @@ fn read(question: &Question) -> Map<String, Value> {
 /// Finds a place after "in", as in "the time in New York". Whether it has a time zone is for the tool to know.
 fn place(question: &Question) -> Option<String> {
     let rest = question.words.get(question.position("in")? + 1..)?;
-    let is_name = |word: &&Word| word.text.starts_with(char::is_uppercase);
+    // Many scripts have no upper case.
+    let begins_name = |letter: char| letter.is_alphabetic() && !letter.is_lowercase();
+    let is_name = |word: &&Word| word.text.starts_with(begins_name);
     let names = rest
         .iter()
         .take_while(is_name)

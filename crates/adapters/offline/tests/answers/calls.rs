@@ -14,6 +14,8 @@ async fn questions_about_the_machine_call_the_tools_that_fit() {
         "What is the date today?",
         "what's the time in Europe/Berlin",
         "What time is it in New York right now?",
+        "What time is it in 東京 right now?",
+        "the time in मुंबई",
         "Is it 5 o'clock UTC? what time",
         "How healthy is this machine?",
         "Why is my computer so slow?",
