@@ -70,7 +70,7 @@ export async function shows_what_an_approval_would_allow_with_signs_that_cannot_
 export async function shows_what_a_person_wrote_as_it_is(world) {
   const page = await world.open();
   // Joiners and marks that cannot be seen by themselves, and one sign that turns the others around.
-  const said = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u2764\ufe0f \u202eabc";
+  const said = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 50%\u200f (x)\u200e \u2764\ufe0f \u202eabc";
   const shown = said.replace("\u202e", "U+202E");
   await ask(page, said);
   assert.equal(await page.locator(".turn .bubble").innerText(), shown);
