@@ -7,7 +7,7 @@ function save(name, type, text) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");
   link.href = address;
-  link.download = name.replace(/[^\p{L}\p{N} ._-]+/gu, "-").slice(0, 120);
+  link.download = name.replace(/[^\p{L}\p{M}\p{N} ._-]+/gu, "-").slice(0, 120);
   link.click();
   // The browser has begun to read it by then.
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
