@@ -312,8 +312,8 @@ function table(all, at) {
   const body = [];
   let next = at + 2;
   while (next < all.length && all[next].includes("|") && all[next].trim() !== "") body.push(row(all[next++], "td"));
-  const node = el("table", { dir: "auto" }, el("thead", {}, head), el("tbody", {}, body));
-  return [el("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" }, node), next];
+  const node = el("table", {}, el("thead", {}, head), el("tbody", {}, body));
+  return [el("div", { class: "table", dir: "auto", tabindex: "0", role: "region", "aria-label": "Table" }, node), next];
 }
 
 function paragraph(all, at, depth) {

@@ -325,7 +325,7 @@ export async function offers_nothing_for_a_session_that_is_not_there(world) {
 
 export async function lays_each_text_out_in_its_own_direction(world) {
   const page = await world.open();
-  const text = "\u0645\u0631\u062d\u0628\u0627 `let a = 1;` \u0628\u0643\n\nHello.\n\n# \u0639\u0646\u0648\u0627\u0646\n\n- \u0648\u0627\u062d\u062f\n- \u0627\u062b\u0646\u0627\u0646\n\n  ```js\n  let a = [1];\n  ```\n\n- One\n\n> \u0627\u0642\u062a\u0628\u0627\u0633\n\n| \u0623 | b |\n| - | -: |\n| \u0628 | 2 |\n\n1. One";
+  const text = "\u0645\u0631\u062d\u0628\u0627 `let a = 1;` \u0628\u0643\n\nHello.\n\n# \u0639\u0646\u0648\u0627\u0646\n\n- \u0648\u0627\u062d\u062f\n- \u0627\u062b\u0646\u0627\u0646\n\n  ```js\n  let a = [1];\n  ```\n\n- One\n\n> \u0627\u0642\u062a\u0628\u0627\u0633\n\n| \u0623\u062d\u062f\u062b\u0646 | wider | wider |\n| - | -: | :-: |\n| \u0628 | 2 | 3 |\n| c. | 2 | 3 |\n\n1. One\n2. \u0627\u062b\u0646\u0627\u0646";
   const sides = await page.evaluate(async (markdown) => {
     const { render } = await import("/assets/markdown.js");
     const node = document.createElement("div");
@@ -337,19 +337,20 @@ export async function lays_each_text_out_in_its_own_direction(world) {
       const range = document.createRange();
       range.selectNodeContents(element);
       const [text, box] = [range.getClientRects()[0], element.getBoundingClientRect()];
-      return text.left - box.left < box.right - text.right ? "left" : "right";
+      const [before, after] = [text.left - box.left, box.right - text.right];
+      return Math.abs(before - after) < 2 ? "center" : before < after ? "left" : "right";
     };
     const sides = (selector) => [...node.querySelectorAll(selector)].map(sideOf);
     const direction = (selector) => getComputedStyle(node.querySelector(selector)).direction;
     return {
-      paragraphs: sides(":scope > p"), heading: sides("h3"), items: sides("li").slice(0, 2), quoted: sides("blockquote p"), number: sides("td.right"),
-      lists: [direction("ul"), direction("ol")], code: [direction("li pre"), direction("p code")], quotation: getComputedStyle(node.querySelector("blockquote")).borderRightWidth,
-      firstCell: sideOf(node.querySelector("td")), columns: node.querySelector("td").getBoundingClientRect().left > node.querySelectorAll("td")[1].getBoundingClientRect().left,
+      paragraphs: sides(":scope > p"), heading: sides("h3"), items: sides("li"), code: sideOf(node.querySelector("li pre code")), quoted: sides("blockquote p"), number: sides("td.right"),
+      lists: [direction("ul"), direction("ol")], codes: [direction("li pre"), direction("p code")], quotation: getComputedStyle(node.querySelector("blockquote")).borderRightWidth,
+      cells: sides("td"), table: sideOf(node.querySelector(".table")), columns: node.querySelector("td").getBoundingClientRect().left > node.querySelectorAll("td")[1].getBoundingClientRect().left,
     };
   }, text);
   assert.deepEqual(sides, {
-    paragraphs: ["right", "left"], heading: ["right"], items: ["right", "right"], quoted: ["right"], number: ["right"],
-    lists: ["rtl", "ltr"], code: ["ltr", "ltr"], quotation: "3px", firstCell: "right", columns: true,
+    paragraphs: ["right", "left"], heading: ["right"], items: ["right", "right", "right", "left", "left"], code: "left", quoted: ["right"], number: ["right", "right"],
+    lists: ["rtl", "ltr"], codes: ["ltr", "ltr"], quotation: "3px", cells: ["right", "right", "center", "right", "right", "center"], table: "right", columns: true,
   });
   await world.picture(page, "directions-wide-light");
 }
