@@ -104,7 +104,13 @@ export function parsed(json) {
 /** The first line of a text, of bounded length. */
 export function oneLine(text, most = 120) {
   const line = String(text).trim().split("\n", 1)[0].replace(/\s+/g, " ");
-  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+  // No half of a sign that takes two places.
+  return line.length > most ? `${line.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…` : line;
+}
+
+/** A text as searches compare it: without case, and without accents, which are written in more ways than one. */
+export function folded(text) {
+  return text.normalize("NFKD").toLowerCase().replace(/[\u0300-\u036f]/g, "").replaceAll("ı", "i");
 }
 
 /** Why a run ended, in words. */

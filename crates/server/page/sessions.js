@@ -2,7 +2,7 @@
 
 import { get, path, remove } from "./api.js";
 import { alertLine, announce, appendInOrder, button, el, fill, icon, isSeen, loading, openDialog, passFocus, submitOnce } from "./dom.js";
-import { clock, day, oneLine } from "./format.js";
+import { clock, day, folded, oneLine } from "./format.js";
 
 const PAGE = 40;
 
@@ -240,8 +240,8 @@ export class SessionList {
   }
 
   show() {
-    const words = this.search.value.trim().toLowerCase();
-    const fits = ({ id }) => id.toLowerCase().startsWith(words) || this.titles.get(id)?.toLowerCase().includes(words);
+    const words = folded(this.search.value.trim());
+    const fits = ({ id }) => folded(id).startsWith(words) || folded(this.titles.get(id) ?? "").includes(words);
     const known = new Set(this.sessions.map(({ id }) => id));
     // One that was found is known by when it was made, too.
     const others = [...(words ? this.found : []), ...this.awaiting].filter(({ id }) => !known.has(id) && known.add(id));

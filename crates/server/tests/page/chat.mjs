@@ -1024,7 +1024,7 @@ export async function calls_sessions_by_their_first_message(world) {
   await page.fill(".sessions [type=search]", "private");
   assert.deepEqual(await names.allInnerTexts(), ["private matters"]);
   // However many there are, none waits for another load.
-  for (let at = 0; at < 10; at += 1) await turn(`many-${at}`, `finish ${at}`);
+  for (let at = 0; at < 10; at += 1) await turn(`many-${at}`, `finish ${at}${at === 3 ? " \u0130STANBUL, I\u011eDIR, cafe\u0301, \u0939\u093f" : ""}`);
   const newest = await world.api("/runs?limit=1");
   await page.unroute("**/api/v1/runs?limit=300");
   await page.route("**/api/v1/runs?limit=300", (route) => route.fulfill({ json: newest }));
@@ -1032,6 +1032,12 @@ export async function calls_sessions_by_their_first_message(world) {
   await page.waitForFunction(() => [...document.querySelectorAll(".session-list .title")].every((title) => / /.test(title.textContent)) && document.querySelectorAll(".session-list li").length === 12);
   await page.fill(".sessions [type=search]", "finish 0");
   assert.deepEqual(await names.allInnerTexts(), ["finish 0"]);
+  for (const [words, count] of [["istanbul", 1], ["\u0131\u011fd\u0131r", 1], ["caf\u00e9", 1], ["\u0939\u093f", 1], ["\u0939\u0941", 0]]) {
+    await page.fill(".sessions [type=search]", words);
+    assert.equal(await names.count(), count, words);
+  }
+  const cut = await page.evaluate(async () => (await import("/assets/format.js")).oneLine("\u{1f600}".repeat(60), 80));
+  assert.equal(cut, `${"\u{1f600}".repeat(39)}…`);
   // One that is not in the list is named, too.
   await page.route("**/api/v1/sessions?*", (route) => route.fulfill({ json: { sessions: [] } }));
   await page.reload();
