@@ -225,6 +225,9 @@ impl From<ConfigError> for CommandError {
             ConfigError::KeyElsewhere { .. } | ConfigError::VariablesElsewhere { .. } => {
                 "`neuraxis trust show` says what the file of this folder does"
             }
+            ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::InvalidData => {
+                "save it as UTF-8"
+            }
             ConfigError::Read { .. } => {
                 "check the path; `neuraxis config init --config FILE` writes a new file"
             }

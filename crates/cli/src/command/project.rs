@@ -81,6 +81,10 @@ fn ask_about(file: &mut InstructionFile, loaded: &Loaded) {
 /// Describes a file that tells agents about its project, with its first lines in a margin, in lines of so many columns.
 pub(super) fn described(file: &InstructionFile, columns: usize) -> String {
     let (name, size) = (name(file), size(file));
+    if let Some(fault) = &file.fault {
+        let ignored = format!("{name} is ignored: {}", one_line(fault));
+        return broken(&ignored, columns, "    ") + "\n";
+    }
     let changed = match file.trust {
         Trust::Changed => "; it was changed since you trusted it",
         Trust::Trusted => "; you trusted it",

@@ -561,4 +561,11 @@ fn a_line_of_a_projects_instructions_is_shown_whole_and_as_it_stands() {
     let machine = Machine::new().with_file("AGENTS.md", format!("{line}\n"));
     let shown = machine.run(["trust", "show"]).stdout_of(0);
     assert!(shown.contains(&format!("│ {line}\n")), "{shown}");
+    let machine = machine.with_file("AGENTS.md", b"caf\xe9\n");
+    let shown = machine.run(["trust", "show"]).stdout_of(0);
+    assert!(
+        shown.contains("AGENTS.md is ignored: it is not text in UTF-8\n"),
+        "{shown}"
+    );
+    assert!(!shown.contains("tells agents"), "{shown}");
 }

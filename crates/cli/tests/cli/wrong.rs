@@ -8,6 +8,7 @@ fn complaints(code: i32, commands: &[&[&str]]) -> String {
         .with_file("unknown.toml", "[modes.moderate]\nmax_turn = 5\n")
         .with_file("type.toml", "\n[modes.moderate]\nmax_turns = 'five'\n")
         .with_file("syntax.toml", "[store\n")
+        .with_file("latin1.toml", b"# caf\xe9\n")
         .with_file("policy.toml", "[channels.chat]\nrole = 'reasonig'\n")
         .with_file("provider.toml", "[models.reasoning]\nprovider = 'opnai'\n")
         .with_file(
@@ -65,6 +66,7 @@ fn a_wrong_configuration_is_refused_with_exit_code_2_its_place_and_the_nearest_k
             &["ask", "--config", "unknown.toml", "Hi"],
             &["ask", "--config", "type.toml", "Hi"],
             &["ask", "--config", "syntax.toml", "Hi"],
+            &["ask", "--config", "latin1.toml", "Hi"],
             &["ask", "--config", "policy.toml", "Hi"],
             &["ask", "--config", "provider.toml", "Hi"],
             &["ask", "--config", "store.toml", "Hi"],

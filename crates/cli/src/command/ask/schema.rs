@@ -28,7 +28,9 @@ pub(super) fn read(path: &Path) -> Result<AnswerSchema, CommandError> {
         CommandError::usage(error.context(what))
     };
     let text = text(path).map_err(cannot)?;
-    AnswerSchema::from_json(text).map_err(|error| cannot(error.into()))
+    // Some editors begin a file with a byte order mark, which is no JSON.
+    AnswerSchema::from_json(text.trim_start_matches('\u{feff}'))
+        .map_err(|error| cannot(error.into()))
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
