@@ -1,5 +1,6 @@
 //! Checks a rule as it is written: its patterns, what it names, and whether it can ever apply.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use globset::{Glob, GlobBuilder};
@@ -7,7 +8,7 @@ use neuraxis_core::RuleRef;
 
 use super::command::CommandPattern;
 use super::host::HostPattern;
-use super::path::whole_folder;
+use super::path::{composed, whole_folder};
 use super::patterns::{ToolPatterns, glob_set};
 use super::rule::{Condition, Rule};
 use super::value::ValuePatterns;
@@ -141,7 +142,8 @@ fn conditions(
 ) -> Result<Vec<Condition>, PolicyError> {
     let mut conditions = Vec::new();
     let names = || config.arguments.clone();
-    // What allows has to be exact; what asks or denies also holds where upper and lower case are one.
+    // What allows has to be exact; what asks or denies also holds where upper and lower case are one, and so is an accent however
+    // it is written.
     let path_glob = |pattern: &str| path_glob(pattern, answer);
     if let Some(paths) = &config.paths {
         let patterns = with_folders(paths, answer);
@@ -209,12 +211,19 @@ fn surroundings(
     Ok(conditions)
 }
 
-/// Returns patterns of paths with the folders of which they mean all that is in them, for a rule that asks or denies.
+/// Returns patterns of paths with the folders of which they mean all that is in them, and with their accents composed, for a rule
+/// that asks or denies.
 fn with_folders(patterns: &[String], answer: Permission) -> Vec<String> {
     let mut all = patterns.to_vec();
     if answer != Permission::Allow {
         let folders = patterns.iter().filter_map(|pattern| whole_folder(pattern));
         all.extend(folders.map(str::to_owned));
+        let others = all.iter().filter_map(|pattern| match composed(pattern) {
+            Cow::Owned(other) => Some(other),
+            Cow::Borrowed(_) => None,
+        });
+        let others: Vec<String> = others.collect();
+        all.extend(others);
     }
     all
 }

@@ -2,6 +2,10 @@
 //!
 //! Links are not followed here; the file tools themselves refuse to leave their root.
 
+use std::borrow::Cow;
+
+use icu_normalizer::ComposingNormalizerBorrowed;
+
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathTarget {
@@ -74,6 +78,15 @@ fn normalized<'a>(names: impl Iterator<Item = &'a str>) -> PathTarget {
         return PathTarget::Inside(".".to_owned());
     }
     PathTarget::Inside(kept.join("/"))
+}
+
+/// Returns a text with its accents composed: `é` is one character, or an `e` with an accent behind it, as in names that come
+/// from a Mac. Borrowed where nothing is to be composed.
+pub(crate) fn composed(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    ComposingNormalizerBorrowed::new_nfc().normalize(text)
 }
 
 /// Returns what a glob names before its first wildcard, a folder or a file; nothing of one for names at any depth.

@@ -1,5 +1,6 @@
 //! A checked rule, and whether it holds for a call.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use globset::GlobSet;
@@ -9,7 +10,7 @@ use super::arguments::Names;
 use super::command::{CommandPattern, Part};
 use super::facts::Facts;
 use super::host::HostPattern;
-use super::path::PathTarget;
+use super::path::{PathTarget, composed};
 use super::value::ValuePatterns;
 use crate::config::Permission;
 
@@ -156,7 +157,7 @@ impl Rule {
         match condition {
             Condition::Paths { globs, names } => {
                 let paths = facts.paths(names.as_deref());
-                let inside = |led: &PathTarget| matches!(led, PathTarget::Inside(path) if globs.is_match(path));
+                let inside = |led: &PathTarget| self.is_inside(globs, led);
                 // A glob only narrows what a call reads: it allows nothing.
                 let looks_for_globs = self.answer != Permission::Allow && names.is_none();
                 if looks_for_globs && facts.narrowed_to().iter().any(inside) {
@@ -236,11 +237,18 @@ impl Rule {
 
     fn fits_folder(&self, globs: &GlobSet, facts: &Facts<'_>) -> Fit {
         let folders = facts.folders();
-        let listed = |led: &PathTarget| match led {
-            PathTarget::Inside(path) => globs.is_match(path),
-            PathTarget::Outside | PathTarget::Unclear => false,
-        };
+        let listed = |led: &PathTarget| self.is_inside(globs, led);
         self.enough(&folders.items, folders.is_unclear, listed)
+    }
+
+    /// Tells whether globs match where a path leads; for a rule that asks or denies, however its accents are written.
+    fn is_inside(&self, globs: &GlobSet, led: &PathTarget) -> bool {
+        let PathTarget::Inside(path) = led else {
+            return false;
+        };
+        let as_composed =
+            || matches!(composed(path), Cow::Owned(path) if globs.is_match(path.as_str()));
+        globs.is_match(path) || self.answer != Permission::Allow && as_composed()
     }
 
     fn fits_access(&self, listed: &[Access], facts: &Facts<'_>) -> Fit {

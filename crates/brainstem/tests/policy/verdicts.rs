@@ -191,6 +191,46 @@ fn a_rule_about_what_is_in_a_folder_holds_for_the_folder_itself_and_for_globs_th
 }
 
 #[test]
+fn a_rule_that_asks_or_denies_holds_however_accents_are_written_and_one_that_allows_is_exact() {
+    let (composed, apart) = ("Vertr\u{e4}ge", "Vertra\u{308}ge");
+    for (written, other) in [(composed, apart), (apart, composed)] {
+        let judged = |answer: &str, tool: &str, condition: &str, arguments: String| {
+            let policy = layered(&format!(
+                "[rules.r]\nanswer = '{answer}'\ntools = ['{tool}']\n{condition}"
+            ));
+            word(&judge_in(&policy, &Mode::MODERATE, tool, &arguments))
+        };
+        let paths = format!("paths = ['{written}/**']");
+        let path = |name: &str| format!(r#"{{"path":"{name}"}}"#);
+        for led in [written, other] {
+            let file = path(&format!("{led}/a.txt"));
+            assert_eq!(judged("deny", "read_file", &paths, file), "deny");
+            assert_eq!(judged("deny", "list_files", &paths, path(led)), "deny");
+        }
+        let allowed = |led: &str| {
+            let file = path(&format!("{led}/a.txt"));
+            judged("allow", "write_file", &paths, file)
+        };
+        assert_eq!((allowed(written), allowed(other)), ("allow", "ask"));
+        let cwd = format!("cwd = ['{written}']");
+        let there = format!(r#"{{"command":"ls","cwd":"{other}"}}"#);
+        assert_eq!(judged("deny", "run_command", &cwd, there), "deny");
+        for (pattern, line) in [
+            (format!("{written} **"), format!("bin/{other} x")),
+            (format!("rm {written}*"), format!("rm -r {other}/x")),
+            (format!("{written}* a"), format!("{other}2 a")),
+        ] {
+            let commands = format!("commands = ['{pattern}']");
+            let line = format!(r#"{{"command":"{line}"}}"#);
+            let denied = judged("deny", "run_command", &commands, line.clone());
+            assert_eq!(denied, "deny", "{line}");
+            let allowed = judged("allow", "run_command", &commands, line);
+            assert_eq!(allowed, "ask", "{commands}");
+        }
+    }
+}
+
+#[test]
 fn the_author_of_a_rule_about_paths_is_warned_of_tools_that_read_whole_folders() {
     let schema =
         r#"{"type":"object","properties":{"path":{"type":"string"},"glob":{"type":"string"}}}"#;

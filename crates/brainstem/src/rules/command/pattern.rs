@@ -9,6 +9,7 @@ use super::programs::{Kind, Program, base_name, program};
 use super::redirection::is_redirection;
 use super::words::{Folder, goes_elsewhere};
 use crate::names;
+use crate::rules::path::composed;
 use crate::rules::rule::Fit;
 
 /// A pattern: words that may hold `*`, and at the end `**` for any words, or none.
@@ -207,7 +208,7 @@ impl CommandPattern {
         };
         let words = part.words.iter().take(starts).enumerate();
         let mut places = words.filter(|(index, word)| match index {
-            0 => fits(pattern, word) || fits_program(pattern, base_name(word)),
+            0 => may_fit(pattern, word) || fits_program(pattern, base_name(word)),
             _ => may_be_program(pattern, word, &flags),
         });
         if rest.is_empty() {
@@ -291,7 +292,8 @@ fn joins_commands(word: &str) -> bool {
 /// Tells whether a word of a program that runs others names a program: also behind `=`, or glued to an option, or to a bundle
 /// that ends with one of the flags.
 fn may_be_program(pattern: &str, word: &str, flags: &[char]) -> bool {
-    scripts(word, flags).any(|name| fits_program(pattern, base_name(name)) || fits(pattern, name))
+    scripts(word, flags)
+        .any(|name| fits_program(pattern, base_name(name)) || may_fit(pattern, name))
 }
 
 /// Tells whether words stand in this order after one of the given places, with nothing between them but options, what may
@@ -315,7 +317,7 @@ fn follow(program: &str, patterns: &[String], words: &[String], after: &[usize])
                 is_found |= was_open && finds_option(program, pattern, &mut missing, word);
                 continue;
             }
-            if is_open && fits(pattern, word) {
+            if is_open && may_fit(pattern, word) {
                 is_found = true;
                 if let Some(place) = next.get_mut(index + 1) {
                     *place = true;
@@ -382,20 +384,20 @@ fn finds_option(program: &str, pattern: &str, missing: &mut Option<String>, word
     if let Some(missing) = missing {
         missing.retain(|flag| !sets(program, flag, word));
     }
-    fits(pattern, word)
-        || fits(pattern, name)
+    may_fit(pattern, word)
+        || may_fit(pattern, name)
         || is_shortened
         || missing.as_ref().is_some_and(String::is_empty)
 }
 
-/// As [`fits`], with upper and lower case the same, as they are on some file systems, and with the `.exe` that Windows lets be
+/// As [`may_fit`], with upper and lower case the same, as they are on some file systems, and with the `.exe` that Windows lets be
 /// left out.
 fn fits_program(pattern: &str, program: &str) -> bool {
     let is_it = |name: &str| {
-        if !pattern.contains('*') {
+        if name.is_ascii() && !pattern.contains('*') {
             return pattern.eq_ignore_ascii_case(name);
         }
-        fits(&pattern.to_lowercase(), &name.to_lowercase())
+        may_fit(&pattern.to_lowercase(), &name.to_lowercase())
     };
     is_it(program) || without_exe(program).is_some_and(is_it)
 }
@@ -404,6 +406,11 @@ fn without_exe(program: &str) -> Option<&str> {
     let at = program.len().checked_sub(".exe".len())?;
     let (name, end) = program.split_at_checked(at)?;
     end.eq_ignore_ascii_case(".exe").then_some(name)
+}
+
+/// As [`fits`], however the accents are written.
+fn may_fit(pattern: &str, word: &str) -> bool {
+    fits(pattern, word) || !word.is_ascii() && fits(&composed(pattern), &composed(word))
 }
 
 /// Tells whether a word fits a pattern in which `*` stands for any letters, or none.
