@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display};
 
+use neuraxis_core::escaped;
+
 /// The most characters of a given name that a message repeats.
 const MAX_SHOWN_CHARS: usize = 64;
 
@@ -10,13 +12,7 @@ const ALIKE: f64 = 0.8;
 
 /// Makes a given text fit to be shown: cut to a bounded length, with everything escaped that a terminal might obey.
 pub(crate) fn shown(given: &str) -> String {
-    let mut text = String::new();
-    for letter in given.chars().take(MAX_SHOWN_CHARS) {
-        match letter {
-            '"' | '\'' => text.push(letter),
-            other => text.extend(other.escape_debug()),
-        }
-    }
+    let mut text = escaped(given.chars().take(MAX_SHOWN_CHARS), &['"', '\'']);
     if !is_shown_whole(given) {
         text.push('…');
     }
@@ -70,6 +66,7 @@ mod tests {
     #[test]
     fn what_a_terminal_might_obey_is_escaped_and_what_is_long_is_cut() {
         assert_eq!(shown("a\u{1b}[2J\"\n"), r#"a\u{1b}[2J"\n"#);
+        assert_eq!(shown("हिन्दी\u{200d}"), r"हिन्दी\u{200d}");
         assert_eq!(shown(&"x".repeat(1_000)), format!("{}…", "x".repeat(64)));
     }
 

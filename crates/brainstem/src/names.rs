@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display};
 
+use neuraxis_core::escaped;
+
 /// The most characters of a given name that a message repeats.
 const MAX_SHOWN_CHARS: usize = 64;
 
@@ -23,13 +25,7 @@ pub(crate) fn shown(given: &str) -> String {
 
 /// As [`shown`], for texts that are longer than names.
 pub(crate) fn shown_up_to(max_chars: usize, given: &str) -> String {
-    let mut text = String::new();
-    for letter in given.chars().take(max_chars) {
-        match letter {
-            '"' | '\'' | '\\' => text.push(letter),
-            other => text.extend(other.escape_debug()),
-        }
-    }
+    let mut text = escaped(given.chars().take(max_chars), &['"', '\'', '\\']);
     if given.chars().nth(max_chars).is_some() {
         text.push('…');
     }
@@ -83,6 +79,7 @@ mod tests {
         let hostile = "a\u{1b}[2J\u{202e}\u{e0041}\r\n\"";
         assert_eq!(shown(hostile), r#"a\u{1b}[2J\u{202e}\u{e0041}\r\n""#);
         assert_eq!(shown(r"grep '\bx'"), r"grep '\bx'");
+        assert_eq!(shown("mv हिन्दी.txt ที่อยู่"), "mv हिन्दी.txt ที่อยู่");
     }
 
     #[test]

@@ -1,4 +1,7 @@
-//! Characters that are not what they look like.
+//! Characters that are not what they look like, and how a text is shown that may hold some.
+
+/// The most marks on one letter. Scripts need fewer; more only cover what stands around them.
+const MAX_MARKS: usize = 4;
 
 /// Tells whether a character leaves no mark where text is shown, or changes the order in which what follows is read: of no
 /// width, of direction, the separators of lines and paragraphs, fillers, and the tags by which words are hidden from people
@@ -46,6 +49,63 @@ pub const fn is_invisible(letter: char) -> bool {
     )
 }
 
+/// Tells whether a character is a mark that is seen on the letter before it: an accent, a vowel sign, a tone. Not those that are
+/// drawn over the letter, such as strokes and rings, nor the selectors of a glyph's variant.
+#[must_use]
+pub fn is_mark(letter: char) -> bool {
+    if letter.is_ascii() || is_invisible(letter) || covers(letter) {
+        return false;
+    }
+    // What extends a letter is escaped at the beginning of a text alone.
+    let behind: String = ['a', letter].into_iter().collect();
+    letter.escape_debug().len() > 1 && behind.escape_debug().eq(behind.chars())
+}
+
+/// Writes a text so that it hides nothing and moves no cursor: as [`char::escape_debug`] does, but with the characters of
+/// `plain` as they are, and the marks ([`is_mark`]) that stand on a letter, without which several scripts cannot be read.
+/// What [`is_invisible`] is escaped, and so are joiners and the blank of Braille.
+///
+/// ```
+/// use neuraxis_core::escaped;
+///
+/// assert_eq!(escaped("ที่อยู่\u{202e}\n'".chars(), &['\'']), r"ที่อยู่\u{202e}\n'");
+/// ```
+#[must_use]
+pub fn escaped(letters: impl IntoIterator<Item = char>, plain: &[char]) -> String {
+    let mut text = String::new();
+    // How many marks may still follow: none where there is no letter to stand on.
+    let mut room = 0_usize;
+    for letter in letters {
+        let is_mark = is_mark(letter);
+        if plain.contains(&letter) || is_mark && room > 0 {
+            text.push(letter);
+        } else if is_invisible(letter) || letter == '\u{2800}' {
+            text.extend(letter.escape_unicode());
+        } else {
+            text.extend(letter.escape_debug());
+        }
+        room = match is_mark {
+            true => room.saturating_sub(1),
+            false if letter.is_alphabetic() => MAX_MARKS,
+            false => 0,
+        };
+    }
+    text
+}
+
+/// Tells whether a mark is drawn over what it stands on, or only chooses how that looks.
+const fn covers(mark: char) -> bool {
+    matches!(
+        mark,
+        '\u{334}'..='\u{338}'
+            | '\u{488}'..='\u{489}'
+            | '\u{1abe}'
+            | '\u{20d0}'..='\u{20f0}'
+            | '\u{a670}'..='\u{a672}'
+            | '\u{fe00}'..='\u{fe0f}'
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +116,42 @@ mod tests {
         assert!(hidden.chars().all(is_invisible));
         let written = "aß日 \n\u{301}👩\u{200d}👩\u{fe0f}می\u{200c}خواهم";
         assert!(!written.contains(is_invisible));
+    }
+
+    #[test]
+    fn names_in_all_scripts_are_shown_as_they_are_written() {
+        for name in [
+            "रिपोर्ट काँच हिन्दी",
+            "ที่อยู่",
+            "தமிழ் উরং",
+            "e\u{301} か\u{3099} תַּקְצִיר",
+            "دَرس 日本語 보고서 Ünï",
+        ] {
+            assert_eq!(escaped(name.chars(), &[]), name);
+        }
+    }
+
+    #[test]
+    fn what_hides_covers_joins_or_stands_on_nothing_is_escaped() {
+        for (hostile, expected) in [
+            ("a\u{1b}\u{9b}\r", r"a\u{1b}\u{9b}\r"),
+            ("a\u{202e}b\u{2066}\u{200b}", r"a\u{202e}b\u{2066}\u{200b}"),
+            ("ی\u{200c}خ👨\u{200d}👩", r"ی\u{200c}خ👨\u{200d}👩"),
+            (
+                "a\u{fe0f}b\u{e0100}c\u{34f}",
+                r"a\u{fe0f}b\u{e0100}c\u{34f}",
+            ),
+            ("\u{3164}\u{2800}\u{ffa0}", r"\u{3164}\u{2800}\u{ffa0}"),
+            ("\u{e0041}\u{3000}\u{e000}", r"\u{e0041}\u{3000}\u{e000}"),
+            ("r\u{336}m\u{20e0}", r"r\u{336}m\u{20e0}"),
+            ("\u{301}/\u{308}1\u{308}", r"\u{301}/\u{308}1\u{308}"),
+            (
+                "a\u{301}\u{301}\u{301}\u{301}\u{301}",
+                "a\u{301}\u{301}\u{301}\u{301}\\u{301}",
+            ),
+            ("\"'\\", r#"\"'\\"#),
+        ] {
+            assert_eq!(escaped(hostile.chars(), &['\'']), expected, "{hostile:?}");
+        }
     }
 }

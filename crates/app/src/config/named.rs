@@ -36,8 +36,9 @@ pub(super) fn check_prompts(sections: &Sections, layers: &Layers) -> Result<(), 
     match impossible_name(sections.prompts.keys()) {
         None => Ok(()),
         Some(name) => {
-            let message =
-                format!("a prompt cannot be called {name:?}: letters, digits, _ and - make a name");
+            let message = format!(
+                "a prompt cannot be called \"{name}\": letters, digits, _ and - make a name"
+            );
             Err(layers.invalid_at("prompts", message))
         }
     }

@@ -85,7 +85,7 @@ fn unknown(loaded: &Loaded, prompts: &Prompts, name: &str) -> CommandError {
     let meant = nearest(name, prompts.list().map(|(name, _)| name));
     let meant = meant.map(|meant| format!(" (did you mean {meant}?)"));
     let (shown, meant) = (one_line(name), meant.unwrap_or_default());
-    let error = anyhow!("there is no prompt {shown:?}{meant}");
+    let error = anyhow!("there is no prompt \"{shown}\"{meant}");
     let names: Vec<&str> = prompts.list().map(|(name, _)| name).collect();
     CommandError::usage(error).hint(match names.is_empty() {
         true => how_to_keep(loaded, &shown),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use neuraxis_core::SECRET_FILES;
+use neuraxis_core::{SECRET_FILES, escaped};
 use neuraxis_ports::ToolError;
 
 use super::secret::PROTECTED_NAMES;
@@ -103,57 +103,54 @@ pub(super) enum FileError {
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = quoted(self.name());
         match self {
-            Self::OutsideRoot { path } => write!(
+            Self::OutsideRoot { .. } => write!(
                 f,
-                "outside_root: {path:?} leads outside the project folder; use a path inside it, relative to its top"
+                "outside_root: {path} leads outside the project folder; use a path inside it, relative to its top"
             ),
-            Self::NotFound { path, suggestion } => {
+            Self::NotFound { suggestion, .. } => {
                 let advice = did_you_mean(suggestion.as_deref());
-                write!(
-                    f,
-                    "not_found: there is no {path:?} in the project; {advice}"
-                )
+                write!(f, "not_found: there is no {path} in the project; {advice}")
             }
-            Self::IsFolder { path } => write!(
+            Self::IsFolder { .. } => write!(
                 f,
-                "is_a_folder: {path:?} is a folder; list it with list_files"
+                "is_a_folder: {path} is a folder; list it with list_files"
             ),
-            Self::NotFolder { path } => write!(
+            Self::NotFolder { .. } => {
+                write!(f, "not_a_folder: {path} is a file; read it with read_file")
+            }
+            Self::NotRegular { .. } => write!(
                 f,
-                "not_a_folder: {path:?} is a file; read it with read_file"
+                "not_a_regular_file: {path} is neither a file nor a folder but, say, a pipe, socket or device; skip it"
             ),
-            Self::NotRegular { path } => write!(
+            Self::Secret { .. } => write_secret(f, &path, "read"),
+            Self::SecretTarget { .. } => write_secret(f, &path, "written"),
+            Self::Protected { .. } => write!(
                 f,
-                "not_a_regular_file: {path:?} is neither a file nor a folder but, say, a pipe, socket or device; skip it"
-            ),
-            Self::Secret { path } => write_secret(f, path, "read"),
-            Self::SecretTarget { path } => write_secret(f, path, "written"),
-            Self::Protected { path } => write!(
-                f,
-                "protected: {path:?} is never written, because it decides what may run here ({}); only people change it",
+                "protected: {path} is never written, because it decides what may run here ({}); only people change it",
                 PROTECTED_NAMES.join(", ")
             ),
-            Self::PartOfRepository { path } => write!(
+            Self::PartOfRepository { .. } => write!(
                 f,
-                "protected: {path:?} is never written, because with what is beside it git takes the folder for a \
+                "protected: {path} is never written, because with what is beside it git takes the folder for a \
                  repository and runs what that says; only people change it"
             ),
-            Self::Own { path } => write!(
+            Self::Own { .. } => write!(
                 f,
-                "out_of_reach: {path:?} belongs to this program itself; go on without it"
+                "out_of_reach: {path} belongs to this program itself; go on without it"
             ),
-            Self::NotWritable { path } => write!(
+            Self::NotWritable { .. } => write!(
                 f,
-                "no_permission: {path:?} must not be written by the user that runs this program; go on without it"
+                "no_permission: {path} must not be written by the user that runs this program; go on without it"
             ),
-            Self::NoFolder { path } => write!(
+            Self::NoFolder { .. } => write!(
                 f,
-                "no_folder: there is no folder {path:?}; set create_folders to true to have it made"
+                "no_folder: there is no folder {path}; set create_folders to true to have it made"
             ),
-            Self::Utf16 { path } => write!(
+            Self::Utf16 { .. } => write!(
                 f,
-                "is_utf_16: {path:?} is text in UTF-16, which this tool does not write; change it with a command that keeps the \
+                "is_utf_16: {path} is text in UTF-16, which this tool does not write; change it with a command that keeps the \
                  encoding, or make it UTF-8 first, as with `iconv -f UTF-16 -t UTF-8`"
             ),
             Self::NotUtf8 { path } => write!(
@@ -162,26 +159,26 @@ impl fmt::Display for FileError {
                  keeps the encoding, or make it UTF-8 first, as with `iconv -f CP932 -t UTF-8` where it is in Shift-JIS"
             ),
             Self::InvalidPatch { why } => write!(f, "invalid_patch: {why}"),
-            Self::HunkMisfit { path, why } => write!(f, "does_not_fit: {path:?}: {why}"),
+            Self::HunkMisfit { why, .. } => write!(f, "does_not_fit: {path}: {why}"),
             Self::PatchBroken { reason, left } => write!(f, "{reason}; {}", was_put_back(left)),
             Self::TooBig { what } => write!(f, "too_big: {what}"),
-            Self::WriteFailed { path, source } => {
-                write!(f, "write_failed: {path:?} cannot be written: {source}")
+            Self::WriteFailed { source, .. } => {
+                write!(f, "write_failed: {path} cannot be written: {source}")
             }
-            Self::NoPermission { path } => write!(
+            Self::NoPermission { .. } => write!(
                 f,
-                "no_permission: {path:?} must not be read by the user that runs this program; go on without it"
+                "no_permission: {path} must not be read by the user that runs this program; go on without it"
             ),
-            Self::InvalidPath { path, why } => write!(f, "invalid_path: {path:?} {why}"),
+            Self::InvalidPath { why, .. } => write!(f, "invalid_path: {path} {why}"),
             Self::InvalidPattern { why } => write!(f, "invalid_pattern: {why}"),
-            Self::InvalidGlob { glob, why } => {
-                write!(f, "invalid_glob: {glob:?} is not a valid glob: {why}")
+            Self::InvalidGlob { why, .. } => {
+                write!(f, "invalid_glob: {path} is not a valid glob: {why}")
             }
-            Self::PastTheEnd { path, lines, start } => write!(
+            Self::PastTheEnd { lines, start, .. } => write!(
                 f,
-                "past_the_end: {path:?} has {lines}; start_line {start} is past its end"
+                "past_the_end: {path} has {lines}; start_line {start} is past its end"
             ),
-            Self::Io { path, source } => write!(f, "io_error: {path:?} cannot be read: {source}"),
+            Self::Io { source, .. } => write!(f, "io_error: {path} cannot be read: {source}"),
             Self::Cancelled(cancelled) => cancelled.fmt(f),
         }
     }
@@ -191,7 +188,7 @@ fn write_secret(f: &mut fmt::Formatter<'_>, path: &str, done: &str) -> fmt::Resu
     let names = SECRET_FILES.join(", ");
     write!(
         f,
-        "secret_file: {path:?} is never {done}, because files named so hold secrets ({names}); go on without it"
+        "secret_file: {path} is never {done}, because files named so hold secrets ({names}); go on without it"
     )
 }
 
@@ -203,7 +200,7 @@ impl From<Cancelled> for FileError {
 
 fn did_you_mean(suggestion: Option<&str>) -> String {
     match suggestion {
-        Some(path) => format!("did you mean {path:?}?"),
+        Some(path) => format!("did you mean {}?", quoted(path)),
         None => "list_files shows what there is".to_owned(),
     }
 }
@@ -220,6 +217,33 @@ fn was_put_back(left: &[String]) -> String {
 }
 
 impl FileError {
+    /// Returns the path or the glob that it is about; empty for what is about neither.
+    fn name(&self) -> &str {
+        match self {
+            Self::OutsideRoot { path }
+            | Self::NotFound { path, .. }
+            | Self::IsFolder { path }
+            | Self::NotFolder { path }
+            | Self::NotRegular { path }
+            | Self::Secret { path }
+            | Self::SecretTarget { path }
+            | Self::Protected { path }
+            | Self::PartOfRepository { path }
+            | Self::Own { path }
+            | Self::NotWritable { path }
+            | Self::NoFolder { path }
+            | Self::Utf16 { path }
+            | Self::HunkMisfit { path, .. }
+            | Self::WriteFailed { path, .. }
+            | Self::NoPermission { path }
+            | Self::InvalidPath { path, .. }
+            | Self::PastTheEnd { path, .. }
+            | Self::Io { path, .. } => path,
+            Self::InvalidGlob { glob, .. } => glob,
+            _ => "",
+        }
+    }
+
     /// Names the cause of an error that the file system gave for a path. A missing file has no suggestion yet.
     pub(super) fn from_io(path: &Path, source: io::Error) -> Self {
         let escapes =
@@ -277,4 +301,9 @@ pub(super) fn shown(path: &Path) -> String {
     } else {
         parts.join("/")
     }
+}
+
+/// Puts a name into quotes for a message, with nothing in it that hides or moves the rest.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", escaped(name.chars(), &['\'']))
 }
