@@ -8,7 +8,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use neuraxis_core::clip;
+use icu_normalizer::ComposingNormalizerBorrowed;
+use neuraxis_core::{clip, escaped, is_mark};
 use serde::Deserialize;
 
 use crate::config::Config;
@@ -66,10 +67,20 @@ impl Prompts {
         prompts
     }
 
-    /// Returns a prompt.
+    /// Returns a prompt, also where the accents of its name are composed otherwise, as a Mac's files may have them.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&PromptConfig> {
-        self.known.get(name)
+        let composer = ComposingNormalizerBorrowed::new_nfc();
+        let is_same = |known: &str| composer.normalize(known) == composer.normalize(name);
+        let mut known = self.known.iter();
+        let same = || known.find_map(|(known, prompt)| is_same(known).then_some(prompt));
+        self.known.get(name).or_else(same)
+    }
+
+    /// Tells whether a prompt can have this name: letters with their marks, digits, `_` and `-`.
+    #[must_use]
+    pub fn may_have(name: &str) -> bool {
+        is_name(name)
     }
 
     /// Returns the names, in alphabetical order, each with what it is for, on one line.
@@ -151,10 +162,11 @@ impl PromptConfig {
     }
 }
 
-/// Tells whether a prompt may have this name: one that can be typed after a slash.
+/// Tells whether a prompt may have this name: one that can be typed after a slash, and in which nothing is hidden.
 fn is_name(name: &str) -> bool {
-    let is_letter = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
-    !name.is_empty() && name.chars().all(is_letter)
+    let is_letter =
+        |letter: char| letter.is_alphanumeric() || is_mark(letter) || matches!(letter, '-' | '_');
+    !name.is_empty() && name.chars().all(is_letter) && escaped(name.chars(), &[]) == name
 }
 
 /// Returns the first name in the configuration that no prompt may have, as it is shown.
@@ -234,11 +246,19 @@ mod tests {
         file("review.md", "# Review\nLook for errors.");
         file("notes.txt", "none");
         file("two words.md", "none");
+        for name in ["e\u{301}", "हिन्दी", "ที่อยู่", "தமிழ்"] {
+            file(&format!("{name}.md"), "Review");
+        }
+        for hidden in ["\u{301}a", "a\u{200d}b", "a\u{3164}", "a\u{336}"] {
+            file(&format!("{hidden}.md"), "none");
+        }
         fs::write(folder.path().join("binary.md"), [0xff, 0xfe]).unwrap();
         let mut prompts = Prompts::default();
         prompts.read_folder(folder.path());
         let list: Vec<_> = prompts.list().collect();
-        assert_eq!(list, [("review", "Review".to_owned())]);
+        let names = ["e\u{301}", "review", "हिन्दी", "தமிழ்", "ที่อยู่"];
+        assert_eq!(list, names.map(|name| (name, "Review".to_owned())));
+        assert!(prompts.find("\u{e9}").is_some() && prompts.find("e").is_none());
         assert_eq!(prompts.faults.len(), 1, "{:?}", prompts.faults);
         prompts.read_folder(&folder.path().join("missing"));
     }

@@ -88,6 +88,9 @@ fn unknown(loaded: &Loaded, prompts: &Prompts, name: &str) -> CommandError {
     let error = anyhow!("there is no prompt \"{shown}\"{meant}");
     let names: Vec<&str> = prompts.list().map(|(name, _)| name).collect();
     CommandError::usage(error).hint(match names.is_empty() {
+        true if !Prompts::may_have(name) => {
+            "no prompt can be called so: letters, digits, _ and - make a name".to_owned()
+        }
         true => how_to_keep(loaded, &shown),
         false => format!("the prompts are {}", names.join(", ")),
     })
