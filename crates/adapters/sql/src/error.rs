@@ -92,6 +92,17 @@ pub enum OpenError {
         /// Ours.
         known: i64,
     },
+    /// The database of a Postgres server keeps text in an encoding without most letters: records with others would be refused.
+    #[error(
+        "{place} has the encoding {encoding}, in which not every text can be kept: make a database with CREATE DATABASE name \
+         ENCODING 'UTF8' TEMPLATE template0, and bring over what this one holds with pg_dump and psql"
+    )]
+    Encoding {
+        /// The database.
+        place: String,
+        /// Its encoding, as the server calls it.
+        encoding: String,
+    },
     /// Another process keeps it locked.
     #[error("{place} is locked by another process")]
     Locked {

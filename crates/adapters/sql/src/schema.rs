@@ -258,12 +258,22 @@ async fn recognize_open(database: &Database, link: &mut Link) -> Result<(), Open
     recognize(&database.place, header)
 }
 
-/// Refuses a connection whose statements go to another schema than the one that it was set to.
+/// Refuses a database that does not take every letter, and a connection whose statements go to another schema than the one that it
+/// was set to.
 async fn check_schema(database: &Database, link: &mut Link) -> Result<(), OpenError> {
-    let sql = "SELECT CAST(current_schema() AS TEXT)";
+    let sql = "SELECT CAST(current_schema() AS TEXT), current_setting('server_encoding')";
     let row = link.row(sql, &[]).await;
-    let found = row.and_then(|row| row.map_or(Ok(None), |row| row.maybe_text(0)));
-    let found = found.map_err(|error| database.not_opened(error))?;
+    let texts = row.and_then(|row| {
+        row.map_or(Ok((None, None)), |row| {
+            Ok((row.maybe_text(0)?, row.maybe_text(1)?))
+        })
+    });
+    let (found, encoding) = texts.map_err(|error| database.not_opened(error))?;
+    // One in SQL_ASCII keeps bytes as they come.
+    if let Some(encoding) = encoding.filter(|it| !matches!(it.as_str(), "UTF8" | "SQL_ASCII")) {
+        let place = database.place.clone();
+        return Err(OpenError::Encoding { place, encoding });
+    }
     if found.as_deref() == Some(SCHEMA) {
         return Ok(());
     }

@@ -273,6 +273,40 @@ async fn a_schema_that_was_made_beforehand_for_a_role_is_used() {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_database_that_does_not_take_every_letter_is_refused_and_left_as_it_is() {
+    use sqlx::Connection;
+
+    let server = Postgres::start();
+    let mut raw = sqlx::PgConnection::connect(&server.url()).await.unwrap();
+    for sql in [
+        "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+        "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+    ] {
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+    }
+    let of = |name: &str| {
+        let place = server.url();
+        let (server, _) = place.rsplit_once('/').unwrap();
+        SqlConfig::new(format!("{server}/{name}"))
+    };
+    let refused = SqlStore::open(&of("latin")).await.unwrap_err();
+    assert!(
+        matches!(&refused, OpenError::Encoding { encoding, .. } if encoding == "LATIN1"),
+        "{refused:?}"
+    );
+    let url = of("latin").url;
+    let mut latin = sqlx::PgConnection::connect(&url).await.unwrap();
+    let sql = "SELECT count(*) FROM pg_namespace WHERE nspname = 'neuraxis'";
+    let made: (i64,) = sqlx::query_as(sql).fetch_one(&mut latin).await.unwrap();
+    assert_eq!(made.0, 0);
+    let store = open(&of("bytes")).await;
+    let mut busy = Busy::new(&store, 1).await;
+    busy.warn(&store, "東京").await.unwrap();
+    assert_eq!(records(&store, busy.run()).await, busy.records);
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_told_without_the_password() {
     let port = FreePort::take();
     let url = format!("postgres://me:s3cret@127.0.0.1:{port}/nx");

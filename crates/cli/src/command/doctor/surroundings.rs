@@ -292,6 +292,10 @@ fn fix_of_database(config: &Config, error: &OpenError) -> String {
         OpenError::Parameter { .. } => {
             "write it in store.url as the guide on storage says, or leave it out".to_owned()
         }
+        OpenError::Encoding { .. } => {
+            "name a database with the encoding UTF8 in store.url; it may be on the same server"
+                .to_owned()
+        }
         _ => "name another place in store.url".to_owned(),
     }
 }
