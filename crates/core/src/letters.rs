@@ -53,12 +53,12 @@ pub const fn is_invisible(letter: char) -> bool {
 /// drawn over the letter, such as strokes and rings, nor the selectors of a glyph's variant.
 #[must_use]
 pub fn is_mark(letter: char) -> bool {
-    if letter.is_ascii() || is_invisible(letter) || covers(letter) {
+    if letter.escape_debug().len() == 1 || is_invisible(letter) || covers(letter) {
         return false;
     }
     // What extends a letter is escaped at the beginning of a text alone.
     let behind: String = ['a', letter].into_iter().collect();
-    letter.escape_debug().len() > 1 && behind.escape_debug().eq(behind.chars())
+    behind.escape_debug().eq(behind.chars())
 }
 
 /// Writes a text so that it hides nothing and moves no cursor: as [`char::escape_debug`] does, but with the characters of

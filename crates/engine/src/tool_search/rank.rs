@@ -28,7 +28,8 @@ const MOST_BYTES: usize = 4 * 1024;
 /// Returns the tools that have anything to do with a query, the best first. Tools that suit it alike stay in their order.
 ///
 /// Words are compared without case, English endings and filling words, and some that mean about the same count for one
-/// another; a query in another language finds what shares words with it, such as names.
+/// another; a query in another language finds what shares words with it, such as names. Of scripts without blanks between words, each
+/// two letters beside each other count as one.
 ///
 /// ```
 /// use neuraxis_core::ToolSpec;

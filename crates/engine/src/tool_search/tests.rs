@@ -152,6 +152,26 @@ fn a_search_names_what_it_found_and_lets_it_join() {
 }
 
 #[test]
+fn tools_are_found_by_a_part_of_a_sentence_without_blanks() {
+    let described = [
+        ("jp__t00", "天気予報を調べます。"),
+        ("jp__t01", "株価を調べます。"),
+        ("jp__t02", "病院の予約をします。"),
+    ];
+    let tools = described.map(|(name, does)| ToolSpec::new(name.parse().unwrap(), does));
+    for (query, expected) in [
+        ("天気", "jp__t00"),
+        ("明日の東京の天気予報を教えて", "jp__t00"),
+        ("nihon 株価", "jp__t01"),
+        ("病院 予約", "jp__t02"),
+    ] {
+        let found = rank_tools(&tools, query);
+        assert_eq!(found[0].name.as_str(), expected, "{query}");
+    }
+    assert!(rank_tools(&tools, "為替").is_empty());
+}
+
+#[test]
 fn a_search_finds_as_many_tools_as_a_result_may_tell_of_and_one_at_the_least() {
     let agent = narrowed(7, "");
     let query = JsonText::from_text(r#"{"query":"create or close a ticket"}"#);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use neuraxis_core::is_mark;
 use rust_stemmers::{Algorithm, Stemmer};
 
 /// Words that most sentences have and no tool is looked for by.
@@ -68,23 +69,69 @@ static RELATED: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|| 
 });
 
 /// Returns the words of a text that say something, in their order, each without its ending. `getFile` and `get_file` are two
-/// words.
+/// words. Where a script puts no blanks between them, each two letters beside each other stand for a word.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for piece in text.split(|letter: char| !letter.is_alphanumeric()) {
-        let mut word = String::new();
-        let mut was_small = false;
-        for letter in piece.chars() {
-            if letter.is_uppercase() && was_small {
-                found.push(std::mem::take(&mut word));
-            }
-            was_small = letter.is_lowercase() || letter.is_numeric();
-            word.extend(letter.to_lowercase());
+    for piece in text.split(|letter: char| !is_of_word(letter)) {
+        if piece.is_ascii() {
+            add_cased(piece.chars(), &mut found);
+            continue;
         }
-        found.push(word);
+        let letters: Vec<char> = piece.chars().collect();
+        let is_alike = |one: &char, other: &char| has_no_blanks(*one) == has_no_blanks(*other);
+        for run in letters.chunk_by(is_alike) {
+            match run {
+                [first, _, ..] if has_no_blanks(*first) => {
+                    found.extend(run.windows(2).map(String::from_iter));
+                }
+                _ => add_cased(run.iter().copied(), &mut found),
+            }
+        }
     }
     found.retain(|word| !word.is_empty() && !EMPTY_WORDS.contains(word.as_str()));
     found.iter().map(|word| stem(word)).collect()
+}
+
+/// Adds the words of a run of letters, of which each may begin with a capital one.
+fn add_cased(letters: impl Iterator<Item = char>, found: &mut Vec<String>) {
+    let mut word = String::new();
+    let mut was_small = false;
+    for letter in letters {
+        if letter.is_uppercase() && was_small {
+            found.push(std::mem::take(&mut word));
+        }
+        was_small = letter.is_lowercase() || letter.is_numeric();
+        word.extend(letter.to_lowercase());
+    }
+    found.push(word);
+}
+
+/// Tells whether a character belongs to a word: also a mark of a script that is not read without it, such as a virama.
+fn is_of_word(letter: char) -> bool {
+    let is_accent = || matches!(letter, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}');
+    letter.is_alphanumeric() || is_mark(letter) && !is_accent()
+}
+
+/// Tells whether a letter is of a script that has no blanks between words, or, as Hangul, glues more to them.
+const fn has_no_blanks(letter: char) -> bool {
+    matches!(
+        letter,
+        // Thai and Lao, Myanmar, the letters of Hangul, Khmer
+        '\u{e00}'..='\u{eff}'
+            | '\u{1000}'..='\u{109f}'
+            | '\u{1100}'..='\u{11ff}'
+            | '\u{1780}'..='\u{17ff}'
+            // kana, Bopomofo, Hangul and Han, the last of them beyond the first plane
+            | '\u{3005}'..='\u{3007}'
+            | '\u{3041}'..='\u{318f}'
+            | '\u{31f0}'..='\u{31ff}'
+            | '\u{3400}'..='\u{4dbf}'
+            | '\u{4e00}'..='\u{9fff}'
+            | '\u{ac00}'..='\u{d7a3}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{ff66}'..='\u{ff9f}'
+            | '\u{20000}'..='\u{3ffff}'
+    )
 }
 
 /// Returns the words that mean about the same as one without its ending.
@@ -109,6 +156,23 @@ mod tests {
             words("Grüße über Änderungen"),
             ["grüße", "über", "änderungen"]
         );
+    }
+
+    #[test]
+    fn each_two_letters_are_a_word_where_a_script_has_no_blanks() {
+        for (text, expected) in [
+            (
+                "天気予報を。API 雨",
+                &["天気", "気予", "予報", "報を", "api", "雨"][..],
+            ),
+            ("株価API2", &["株価", "api2"]),
+            ("날씨", &["날씨"]),
+            ("ที่อยู่", &["ที", "ี่", "่อ", "อย", "ยู", "ู่"]),
+            ("हिन्दी में", &["हिन्दी", "में"]),
+            ("u\u{308}b Grüße", &["u", "b", "grüße"]),
+        ] {
+            assert_eq!(words(text), expected, "{text}");
+        }
     }
 
     #[test]
