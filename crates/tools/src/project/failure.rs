@@ -153,9 +153,9 @@ impl fmt::Display for FileError {
                 "is_utf_16: {path} is text in UTF-16, which this tool does not write; change it with a command that keeps the \
                  encoding, or make it UTF-8 first, as with `iconv -f UTF-16 -t UTF-8`"
             ),
-            Self::NotUtf8 { path } => write!(
+            Self::NotUtf8 { .. } => write!(
                 f,
-                "is_not_utf_8: {path:?} is not in UTF-8, and this tool writes nothing else; change it with a command that \
+                "is_not_utf_8: {path} is not in UTF-8, and this tool writes nothing else; change it with a command that \
                  keeps the encoding, or make it UTF-8 first, as with `iconv -f CP932 -t UTF-8` where it is in Shift-JIS"
             ),
             Self::InvalidPatch { why } => write!(f, "invalid_patch: {why}"),
@@ -233,6 +233,7 @@ impl FileError {
             | Self::NotWritable { path }
             | Self::NoFolder { path }
             | Self::Utf16 { path }
+            | Self::NotUtf8 { path }
             | Self::HunkMisfit { path, .. }
             | Self::WriteFailed { path, .. }
             | Self::NoPermission { path }
