@@ -148,7 +148,7 @@ async fn look(
     retire(sessions, before, archive).await
 }
 
-/// Tells whether there are sessions, and nothing has happened in any of them since a time.
+/// Tells whether there are sessions, and neither one of them nor a run was begun since a time.
 async fn is_all_old(sessions: &Sessions, before: Timestamp) -> Result<bool, StoreError> {
     let mut newest = SessionFilter::default();
     newest.limit = 1;
@@ -158,7 +158,9 @@ async fn is_all_old(sessions: &Sessions, before: Timestamp) -> Result<bool, Stor
     let mut last = RunFilter::default();
     last.limit = 1;
     let run = sessions.each_run(last).next().await?;
-    Ok(session.created_at < before && run.is_none_or(|run| run.ended_before(before)))
+    // Not by its end: a run that was left behind or waits has none, and may go on and end by the same clock before this is asked.
+    let began = run.and_then(|run| run.started_at);
+    Ok(session.created_at < before && began.is_none_or(|began| began < before))
 }
 
 /// Deletes the sessions in which nothing has happened since a time, and returns how many. One that stays keeps none of the others
@@ -364,6 +366,13 @@ mod tests {
             store.create_session(&session).await.unwrap();
         };
         make("first", day(0)).await;
+        // What has not ended is no younger for that.
+        make("waits", day(1)).await;
+        let waits: SessionId = "waits".parse().unwrap();
+        let mut log = RunLog::new(CountingIds::nth_run(1), waits.clone()).at(day(1));
+        let lease = store.begin_run(&waits, log.run());
+        let begun = [log.started("Hello?")];
+        store.commit(&lease.await.unwrap(), &begun).await.unwrap();
         let sessions = Sessions::new(store.clone());
         let terms = (Duration::from_secs(90 * 86_400), None);
         let first = look(&sessions, terms, day(400), &mut AgeClock::default()).await;
