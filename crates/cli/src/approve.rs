@@ -265,7 +265,7 @@ impl Prompter {
         if answer == Answer::StopRun {
             interrupt.note();
             // The run is told to end before it hears of the denial, so that it does not go on in between.
-            let _ = run.cancel("interrupted by the user");
+            let _ = run.cancel("interrupted at the terminal");
         }
         let reply_to_run = ApproverReply::from(answer.clone());
         // A run that has ended meanwhile needs no answer anymore.

@@ -56,7 +56,7 @@ impl Signal {
     /// Says why a run was cancelled, for the record.
     pub(crate) const fn reason(self) -> &'static str {
         match self {
-            Self::Interrupt => "interrupted by the user",
+            Self::Interrupt => "interrupted",
             Self::Terminate => "the process was told to end",
             Self::HangUp => "the terminal went away",
         }

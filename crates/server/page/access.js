@@ -8,7 +8,7 @@ const PLACE = "neuraxis.key";
 /** Why a session that can be read takes no turn: to an admin who is not its owner, the server says that it is not there. */
 export const NOT_OWN = {
   type: "/errors/no-such-session", title: "This session is somebody else's",
-  detail: "Its owner alone takes turns in it. “Continue in a new session from here”, beneath an answer, goes on with what stands here.",
+  detail: "Its owner alone says something in it, or goes on with what stands here.",
 };
 
 /** What the server said that the key which is shown may do; nothing before it did. */

@@ -22,8 +22,8 @@ use serde_json::Value;
 use crate::keys::Key;
 use crate::limits::Limited;
 use crate::problem::{
-    AGENT_NOT_ALLOWED, CHANNEL_NOT_ALLOWED, INVALID_QUERY, Kind, MODE_NOT_ALLOWED, Problem,
-    SCOPE_NEEDED,
+    AGENT_NOT_ALLOWED, CHANNEL_NOT_ALLOWED, INVALID_QUERY, Kind, MODE_NOT_ALLOWED, NO_SUCH_SESSION,
+    Problem, SCOPE_NEEDED,
 };
 use crate::refusal::{internal, no_such_run};
 use crate::request_id::RequestId;
@@ -118,6 +118,24 @@ impl Caller {
                 Some(format!("{owner}, over HTTP with key {id}"))
             }
         }
+    }
+
+    /// Tells whether a run is in a session of another owner than the caller.
+    pub(crate) fn is_foreign(&self, run: &RunSummary) -> bool {
+        let owner = run.owner.as_deref();
+        owner.is_some() && owner != self.owner()
+    }
+
+    /// Refuses to say something to a run in whose session the caller may not take turns: on record it would be its owner's word.
+    pub(crate) fn speaks_to(&self, limited: &Limited, run: &RunSummary) -> Result<(), Problem> {
+        let is_anyones = self.key().is_none() && !limited.keys().are_needed();
+        if is_anyones || !self.is_foreign(run) {
+            return Ok(());
+        }
+        let session = run.session.as_str();
+        let detail =
+            format!("the session {session} is another owner's, who alone says something in it");
+        Err(Problem::new(&NO_SUCH_SESSION, detail).with("session_id", session))
     }
 
     /// Returns whose sessions alone the caller sees; `None` for those of everybody.

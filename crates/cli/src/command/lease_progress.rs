@@ -12,6 +12,7 @@ use neuraxis::{RunHandle, RunStatus};
 use neuraxis_app::App;
 
 use super::ask;
+use crate::approve::user_name;
 use crate::error::CommandError;
 use crate::interrupt::Signals;
 use crate::progress::{self, Progress};
@@ -69,12 +70,21 @@ pub(in crate::command) async fn release(app: &App, run: &RunSummary) -> Result<(
 }
 
 /// Ends a run, whoever holds it: a process that lives ends it itself, and one that died is waited for.
-pub(in crate::command) async fn end(app: &App, run: RunId) -> Result<(), CommandError> {
+pub(in crate::command) async fn end(app: &App, run: &RunSummary) -> Result<(), CommandError> {
     let mut progress = LeaseProgress::default();
     let pause = async |held: &HeldRun| progress.pause(held).await;
     let runs = app.orchestrator.runs();
-    runs.cancel_and_wait(run, "cancelled by the user", pause)
-        .await
+    let reason = reason_of(run);
+    runs.cancel_and_wait(run.run_id, &reason, pause).await
+}
+
+/// Says why a run is ended here, for the record.
+fn reason_of(run: &RunSummary) -> String {
+    match run.owner {
+        // Its user is who has a key of a server, and need not be who ends it.
+        Some(_) => format!("cancelled by {}", user_name()),
+        None => "cancelled by the user".to_owned(),
+    }
 }
 
 /// Says that a session has a run which has not ended, and what can be done about that.
@@ -238,6 +248,14 @@ mod tests {
         assert!(left.ends_with("or could not keep what it did"), "{left}");
         run.log.status = RunStatus::Done;
         assert!(what_it_does(&run).ends_with("has ended meanwhile"));
+    }
+
+    #[test]
+    fn a_run_of_an_owner_is_not_said_to_be_ended_by_its_user() {
+        let mut run = RunSummary::new(RunId(UuidV7.new_id()), "s".parse().unwrap());
+        assert_eq!(reason_of(&run), "cancelled by the user");
+        run.owner = Some("ada".to_owned());
+        assert_eq!(reason_of(&run), format!("cancelled by {}", user_name()));
     }
 
     #[test]

@@ -136,7 +136,10 @@ pub(crate) async fn fork(
             .map_err(|error| internal(&error))?,
     };
     let orchestrator = limited.orchestrator().clone();
-    caller.run(&orchestrator, id).await?;
+    let run = caller.run(&orchestrator, id).await?;
+    if said.message.is_some() {
+        caller.speaks_to(&limited, &run)?;
+    }
     let records = orchestrator.sessions().records(id).await?;
     let at = said.turn_of(&records)?;
     let view = RunView::of(&records);

@@ -196,7 +196,12 @@ fn of_runs() -> Described<Limited> {
         .answers::<runs::Taken>("It is kept, and joins after the current batch of tool calls.")
         .status(StatusCode::ACCEPTED)
         .problems(OF_JOINING)
-        .problems(&[&RUN_ENDED, &SESSION_ALTERED, &CANNOT_GO_ON]);
+        .problems(&[
+            &NO_SUCH_SESSION,
+            &RUN_ENDED,
+            &SESSION_ALTERED,
+            &CANNOT_GO_ON,
+        ]);
     let bring = of_call(
         "bring_tool_result",
         Tag::Runs,
@@ -229,6 +234,7 @@ fn of_fork() -> Operation {
     .leads_to("show_run", &[("id", "/run_id")])
     .problems(OF_POLICY)
     .problems(&[
+        &NO_SUCH_SESSION,
         &SESSION_EXISTS,
         &SESSION_BUSY,
         &SESSION_ALTERED,

@@ -233,11 +233,21 @@ pub(crate) async fn cancel(
         Some(bytes) => said::parse(&bytes)?,
         None => Cancel::default(),
     };
-    let reason = said.reason.unwrap_or_else(|| CANCELLED.to_owned());
-    said::without_nul("reason", &reason)?;
-    at_work(&orchestrator, &caller, id).await?;
+    said::without_nul("reason", said.reason.as_deref().unwrap_or_default())?;
+    let run = at_work(&orchestrator, &caller, id).await?;
+    let by = caller.by().filter(|_| caller.is_foreign(&run));
+    let reason = reason_of(said.reason, by);
     orchestrator.runs().cancel(id, reason).await?;
     Ok(taken(id, None))
+}
+
+/// Says why a run is ended, and by whom where that is not its owner.
+fn reason_of(said: Option<String>, by: Option<String>) -> String {
+    match (by, said) {
+        (None, said) => said.unwrap_or_else(|| CANCELLED.to_owned()),
+        (Some(by), None) => format!("cancelled by {by}"),
+        (Some(by), Some(said)) => format!("cancelled by {by}: {said}"),
+    }
 }
 
 /// What a client says to add a message to a run.
@@ -268,7 +278,8 @@ pub(crate) async fn steer(
     if said.message.trim().is_empty() {
         return Err(Problem::invalid("message", "it must not be empty"));
     }
-    at_work(&orchestrator, &caller, id).await?;
+    let run = at_work(&orchestrator, &caller, id).await?;
+    caller.speaks_to(&limited, &run)?;
     caller.joins(&limited, id).await?;
     let input_id = orchestrator.runs().steer(id, said.message).await?;
     Ok(taken(id, Some(input_id)))

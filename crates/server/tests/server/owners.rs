@@ -270,6 +270,30 @@ async fn an_owner_and_an_admin_act_on_what_they_see() {
 }
 
 #[tokio::test]
+async fn an_admin_says_nothing_in_an_owner_s_session_and_ends_its_run_by_name() {
+    let world = world().await;
+    let path = format!("/api/v1/runs/{}", world.run);
+    let said = json!({"message": "I resign."});
+    for client in [&world.admin, &world.local()] {
+        for what in ["steer", "fork"] {
+            let (status, problem) =
+                answer(with(client.post(&format!("{path}/{what}")), &said)).await;
+            let expected = json!("/errors/no-such-session");
+            assert_eq!((status, &problem["type"]), (404, &expected), "{what}");
+        }
+    }
+    let cancel = world.admin.post(&format!("{path}/cancel"));
+    let (status, _) = answer(with(cancel, &json!({"reason": "it is late"}))).await;
+    assert_eq!(status, 202);
+    let events = world.ada.get(&format!("{path}/events"));
+    let frames = world.ada.events(events).await.rest().await;
+    let cancelled = frames.iter().find(|frame| frame.event == "cancelled");
+    let reason = cancelled.unwrap().data["reason"].as_str().unwrap();
+    assert!(reason.starts_with("cancelled by root, over HTTP with key "));
+    assert!(reason.ends_with(": it is late"), "{reason}");
+}
+
+#[tokio::test]
 async fn foreign_ids_lead_nowhere_in_the_protocols_of_others_either() {
     let world = world().await;
     let post = async |path: &str, body: Value| {

@@ -89,7 +89,7 @@ impl Resume {
             return Ok(Output::new().sentence(&line)?);
         }
         if self.cancel {
-            lease_progress::end(app, id).await?;
+            lease_progress::end(app, &run).await?;
             let line = match sessions.run(id).await?.status {
                 RunStatus::Done => {
                     format!("run {id} had answered before it heard that it should end")
