@@ -177,7 +177,10 @@ async fn talk(conversation: &mut Conversation, input: &mut Input) -> Result<Miss
     let mut missed = Missed::default();
     loop {
         let (heard, is_command) = match input.next(&conversation.prompt()).await? {
-            Said::Text(text) => (conversation.hear(&text).await, slash::is_command(&text)),
+            Said::Text(text) => {
+                input.remember(&text, conversation);
+                (conversation.hear(&text).await, slash::is_command(&text))
+            }
             Said::Unreadable(why) => (Err(CommandError::usage(anyhow!(why))), false),
             Said::Interrupted(signal) => return Err(CommandError::interrupted(signal)),
             Said::End => return Ok(missed),

@@ -108,6 +108,20 @@ fn what_was_typed_is_remembered_for_its_owner_alone() {
 }
 
 #[test]
+fn what_may_not_be_stored_is_not_remembered_either() {
+    let machine = Machine::new();
+    let mut person = chat(&machine, &["--set", "channels.chat.data.text=false"]);
+    type_line(&mut person, "What time is it?");
+    person.exp_string("It is ").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+    let file = machine.root().join("home/state/neuraxis/chat-history");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("What time"), "{text}");
+}
+
+#[test]
 fn a_message_may_have_several_lines() {
     let model = Scripted::start([Turn::Says(&["Understood.\n"])]);
     let machine = model.machine();

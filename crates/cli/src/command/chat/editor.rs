@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use neuraxis::core::AgentName;
 use neuraxis_app::make_private_folder;
 use rustyline::completion::Completer;
 use rustyline::config::Behavior;
@@ -111,12 +112,10 @@ impl Editor {
             let line = terminal::edited(|| self.editor.readline(prompt));
             match line_of(line)? {
                 Line::Text(text) => {
-                    let text = match terminal::is_dumb() {
+                    return Ok(Line::Text(match terminal::is_dumb() {
                         true => without_continuations(&text),
                         false => text,
-                    };
-                    self.remember(&text);
-                    return Ok(Line::Text(text));
+                    }));
                 }
                 Line::Interrupted => {
                     let held_text = self.held_text.load(Ordering::Relaxed);
@@ -151,8 +150,9 @@ impl Editor {
         }
     }
 
-    fn remember(&mut self, text: &str) {
-        if text.len() > MAX_ENTRY_BYTES {
+    /// Remembers what was typed in a conversation, where that may be kept.
+    pub(super) fn remember(&mut self, text: &str, conversation: &Conversation) {
+        if text.len() > MAX_ENTRY_BYTES || !keeps_text(conversation) {
             return;
         }
         // What cannot be remembered is only missing later.
@@ -162,6 +162,18 @@ impl Editor {
             let _ = self.editor.append_history(file);
         }
     }
+}
+
+/// Tells whether the channel of a conversation, and the agent that answers, let be stored what is said.
+fn keeps_text(conversation: &Conversation) -> bool {
+    let policy = conversation.loaded.config.policy().config();
+    let channel = policy.channels.get(&conversation.channel);
+    let agent = conversation.agent.clone();
+    let agent = agent.or_else(|| channel.and_then(|channel| channel.agent.clone()));
+    let agent = policy.agents.get(&agent.unwrap_or(AgentName::MAIN_THREAD));
+    let of_channel = channel.and_then(|channel| channel.data.text);
+    let of_agent = agent.and_then(|agent| agent.data.text);
+    of_channel.unwrap_or(true) && of_agent.unwrap_or(true)
 }
 
 impl Words {

@@ -71,6 +71,13 @@ impl Input {
         matches!(self.source, Source::Person(_))
     }
 
+    /// Remembers what a person typed, for when it is called back.
+    pub(super) fn remember(&mut self, text: &str, conversation: &Conversation) {
+        if let Source::Person(Some(editor)) = &mut self.source {
+            editor.remember(text, conversation);
+        }
+    }
+
     /// Waits for the next message. Another thread reads, so that nothing else has to wait for the person.
     pub(super) async fn next(&mut self, prompt: &str) -> Result<Said, CommandError> {
         // Ctrl-C was about what was done meanwhile; the others are about all of it.
