@@ -45,12 +45,20 @@ pub(crate) struct Access {
     pub(crate) metrics: Metrics,
 }
 
-/// What a request carries along: the span that lines of the log are in, the one that is exported, and the run that it is about.
+/// What a request carries along: the span that lines of the log are in, the one that is exported, and what it is about.
 #[derive(Debug, Clone)]
 struct Carried {
     logged: Span,
     exported: Span,
-    run: Arc<OnceLock<RunId>>,
+    about: Arc<About>,
+}
+
+/// What a request is about, once that is known.
+#[derive(Debug, Default)]
+struct About {
+    run: OnceLock<RunId>,
+    /// Whose session it is, where that is another owner's.
+    of: OnceLock<String>,
 }
 
 tokio::task_local! {
@@ -78,7 +86,7 @@ fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
     let carried = carried.unwrap_or_else(|_| Carried {
         logged: Span::current(),
         exported: Span::none(),
-        run: Arc::default(),
+        about: Arc::default(),
     });
     CARRIED.scope(carried.clone(), carried.around(work))
 }
@@ -86,7 +94,14 @@ fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
 /// Notes the run that the request at hand is about, for the access log.
 pub(crate) fn is_about(run: RunId) {
     // Whatever is not done for a request has no line there.
-    let _ = CARRIED.try_with(|carried| carried.run.set(run));
+    let _ = CARRIED.try_with(|carried| carried.about.run.set(run));
+}
+
+/// Notes the other owner, if it is one, whose session the request at hand is about, for the access log.
+pub(crate) fn is_of(owner: Option<&str>) {
+    if let Some(owner) = owner {
+        let _ = CARRIED.try_with(|carried| carried.about.of.set(owner.to_owned()));
+    }
 }
 
 /// Gives a request its id, and notes how it was answered.
@@ -107,10 +122,10 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let carried = Carried {
         logged: span.clone(),
         exported: traced.0.clone(),
-        run: Arc::default(),
+        about: Arc::default(),
     };
     let answering = CARRIED.scope(carried.clone(), answering);
-    let about = Arc::clone(&carried.run);
+    let about = Arc::clone(&carried.about);
     let mut response = carried.around(answering).await;
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.header().clone());
@@ -131,7 +146,8 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         id,
         method,
         route,
-        run: named.or_else(|| about.get().copied()),
+        run: named.or_else(|| about.run.get().copied()),
+        of: about.of.get().cloned(),
         status,
         problem,
         caller,
@@ -178,6 +194,8 @@ struct Line {
     route: Option<MatchedPath>,
     /// The run that the address names, or that began with the request.
     run: Option<RunId>,
+    /// The owner of what it is about, where that is another one than who asked.
+    of: Option<String>,
     status: StatusCode,
     problem: Option<&'static str>,
     /// Who asked, once that is known.
@@ -200,16 +218,22 @@ impl Drop for Line {
         let run = self.run.map(|run| run.to_string());
         let run = run.as_deref();
         let key = self.caller.as_ref().and_then(Caller::key);
-        let (owner, key) = (key.map(|key| &*key.owner), key.map(|key| &*key.id));
+        let owner = key.map(|key| &*key.owner);
+        let key = match &self.caller {
+            // No id of a key has a dot.
+            Some(Caller::Local) => Some("server.token"),
+            _ => key.map(|key| &*key.id),
+        };
+        let of = self.of.as_deref();
         let (bytes, complete) = (self.bytes, self.is_whole);
         let ms = whole_millis(self.began.elapsed());
         match self.log {
             Some(_) => tracing::info!(
-                target: TARGET, id, method, route, run, status, ms, bytes, complete, problem, owner, key,
+                target: TARGET, id, method, route, run, status, ms, bytes, complete, problem, owner, key, of,
                 "answered"
             ),
             None => tracing::debug!(
-                id, method, route, run, status, ms, bytes, complete, problem, owner, key,
+                id, method, route, run, status, ms, bytes, complete, problem, owner, key, of,
                 "answered"
             ),
         }
@@ -275,6 +299,7 @@ mod tests {
             method: "GET",
             route: None,
             run: None,
+            of: None,
             status: StatusCode::OK,
             problem: None,
             caller: None,

@@ -19,6 +19,7 @@ use neuraxis::{Channel, Mode, Orchestrator, Policy, SessionId, UserRequest};
 use neuraxis_app::{Scope, ServerKey};
 use serde_json::Value;
 
+use crate::access;
 use crate::keys::Key;
 use crate::limits::Limited;
 use crate::problem::{
@@ -122,8 +123,12 @@ impl Caller {
 
     /// Tells whether a run is in a session of another owner than the caller.
     pub(crate) fn is_foreign(&self, run: &RunSummary) -> bool {
-        let owner = run.owner.as_deref();
-        owner.is_some() && owner != self.owner()
+        self.other(run.owner.as_deref()).is_some()
+    }
+
+    /// Returns an owner who is another one than the caller.
+    fn other<'a>(&self, owner: Option<&'a str>) -> Option<&'a str> {
+        owner.filter(|owner| self.owner() != Some(*owner))
     }
 
     /// Refuses to say something to a run in whose session the caller may not take turns: on record it would be its owner's word.
@@ -201,7 +206,10 @@ impl Caller {
             Some(owner) if session.owner.as_deref() != Some(owner) => {
                 Err(StoreError::NoSuchSession(id.clone()).into())
             }
-            _ => Ok(session),
+            _ => {
+                access::is_of(self.other(session.owner.as_deref()));
+                Ok(session)
+            }
         }
     }
 
@@ -227,8 +235,11 @@ impl Caller {
             Err(error) => return Err(error.into()),
         };
         let seen = self.sees();
-        let is_seen = seen.is_none_or(|owner| run.owner.as_deref() == Some(owner));
-        Ok(is_seen.then_some(run))
+        if seen.is_some_and(|owner| run.owner.as_deref() != Some(owner)) {
+            return Ok(None);
+        }
+        access::is_of(self.other(run.owner.as_deref()));
+        Ok(Some(run))
     }
 
     /// Returns the untrusted content of runs whose answers a client sends back, as far as the caller may see them.

@@ -5,6 +5,7 @@
 
 mod archive;
 mod clock;
+mod deleted;
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -92,12 +93,9 @@ impl Retention {
             loop {
                 ticks.tick().await;
                 let terms = (keep, archive.as_deref());
-                match look(&sessions, terms, SystemClock.now(), &mut clock).await {
-                    Ok(0) => {}
-                    Ok(count) => tracing::info!(count, "sessions were deleted for their age"),
-                    Err(error) => {
-                        tracing::warn!(error = %with_causes(&error), "old sessions stay for now");
-                    }
+                let looked = look(&sessions, terms, SystemClock.now(), &mut clock).await;
+                if let Err(error) = looked {
+                    tracing::warn!(error = %with_causes(&error), "old sessions stay for now");
                 }
             }
         })))
@@ -171,9 +169,12 @@ async fn retire(
     archive: Option<&Path>,
 ) -> Result<u64, Stays> {
     let Some(folder) = archive else {
-        return Ok(sessions.prune(before).await?);
+        let first = sessions.idle(before, deleted::NAMED).await?;
+        let count = sessions.prune(before).await?;
+        deleted::tell(count, &deleted::gone(sessions, first).await);
+        return Ok(count);
     };
-    let mut count = 0;
+    let (mut count, mut first) = (0, Vec::new());
     let mut left = HashSet::new();
     let mut failed = None;
     loop {
@@ -189,6 +190,9 @@ async fn retire(
             match archived(sessions, before, &session, folder).await {
                 Ok(()) => {
                     count += 1;
+                    if first.len() < deleted::NAMED {
+                        first.push(session);
+                    }
                     continue;
                 }
                 Err(error) if error.is_in_use() => {}
@@ -212,6 +216,7 @@ async fn retire(
             left.insert(session);
         }
         if is_last || (is_stuck && count == counted) {
+            deleted::tell(count, &first);
             return failed.map_or(Ok(count), Err);
         }
     }

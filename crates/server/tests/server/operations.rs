@@ -214,6 +214,54 @@ async fn the_access_log_says_whose_key_was_shown_and_no_key() {
 
 #[cfg(unix)]
 #[tokio::test]
+async fn the_access_log_says_whose_session_somebody_else_looked_at_or_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let hers = make_key(folder.path(), &["--owner", "ada"]).await;
+    let admin = ["--owner", "dpo", "--scope", "admin"];
+    let admin = make_key(folder.path(), &admin).await;
+    let program = Program::start_in(folder, |command| {
+        command.env("NEURAXIS_SERVER__ACCESS_LOG", "json");
+    })
+    .await;
+    let token = program.folder().join(".local/share/neuraxis/server.token");
+    let token = std::fs::read_to_string(token).unwrap();
+    let client = |key: &str| Client::with_key(program.url(), key.trim());
+    let (ada, dpo, local) = (client(&hers), client(&admin), client(&token));
+    let (_, said) = ada.ask("hers", &json!({"message": "hello"})).await;
+    let run = format!("/api/v1/runs/{}", said["run_id"].as_str().unwrap());
+    let session = "/api/v1/sessions/hers";
+    for (client, path, id) in [
+        (&ada, session, "own"),
+        (&dpo, session, "look"),
+        (&dpo, run.as_str(), "run"),
+    ] {
+        let (status, _) = answer(client.get(path).header(ID, id)).await;
+        assert_eq!(status, 200, "{id}");
+    }
+    let gone = local.delete(session).header(ID, "gone").send().await;
+    assert_eq!(gone.unwrap().status(), 204);
+    let log = logged(program).await;
+    let lines = log.lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let line = |id: &str| lines.iter().find(|line| line["id"] == id).unwrap();
+    assert!(line("own").get("of").is_none(), "{log}");
+    for id in ["look", "run"] {
+        assert_eq!(
+            (&line(id)["owner"], &line(id)["of"]),
+            (&json!("dpo"), &json!("ada"))
+        );
+    }
+    let gone = line("gone");
+    assert_eq!(
+        (&gone["key"], &gone["of"]),
+        (&json!("server.token"), &json!("ada"))
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
 async fn as_text_the_access_log_is_lines_among_the_others() {
     let program = with_log("text", "info").await;
     program

@@ -1,0 +1,50 @@
+//! What the log says of sessions that were deleted for their age.
+
+use neuraxis::SessionId;
+use neuraxis::engine::Sessions;
+use neuraxis::ports::StoreError;
+
+/// How many of them are named.
+pub(super) const NAMED: usize = 5;
+
+/// Says how many were deleted, and which were the first.
+pub(super) fn tell(count: u64, first: &[SessionId]) {
+    if count > 0 {
+        let first: Vec<&str> = first.iter().map(SessionId::as_str).collect();
+        let first = first.join(", ");
+        tracing::info!(count, first, "sessions were deleted for their age");
+    }
+}
+
+/// Returns those that are not there any more: somebody may have gone on with one before it was to be deleted.
+pub(super) async fn gone(sessions: &Sessions, some: Vec<SessionId>) -> Vec<SessionId> {
+    let mut gone = Vec::new();
+    for session in some {
+        let found = sessions.get(&session).await;
+        if matches!(found, Err(StoreError::NoSuchSession(_))) {
+            gone.push(session);
+        }
+    }
+    gone
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use neuraxis::core::jiff::Timestamp;
+    use neuraxis::memory::MemoryStore;
+    use neuraxis::ports::{Session, SessionIndex as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_somebody_went_on_with_is_not_said_to_be_deleted() {
+        let store = Arc::new(MemoryStore::default());
+        let [deleted, used]: [SessionId; 2] = ["deleted", "used"].map(|id| id.parse().unwrap());
+        let session = Session::new(used.clone(), Timestamp::UNIX_EPOCH);
+        store.create_session(&session).await.unwrap();
+        let some = vec![deleted.clone(), used];
+        assert_eq!(gone(&Sessions::new(store), some).await, [deleted]);
+    }
+}
