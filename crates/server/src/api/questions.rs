@@ -57,6 +57,16 @@ enum Action {
     Cancel,
 }
 
+impl Action {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+        }
+    }
+}
+
 impl Said for Answer {
     const FIELDS: &'static [&'static str] = &["action", "content"];
 }
@@ -100,12 +110,19 @@ pub(crate) async fn answer(
     let orchestrator = limited.orchestrator();
     let (run_id, question_id) = question_of(ids)?;
     let said: Answer = said::parse(&body::json(&headers, body).await?)?;
+    let action = said.action.as_str();
     let reply = said.reply()?;
     let run = at_work(orchestrator, &caller, run_id).await?;
     let answered = orchestrator
         .runs()
         .answer_question(run_id, &question_id, reply);
     answered.map_err(|error| not_taken(&error, &run))?;
+    // It is on no record, and may have been somebody's consent. What was answered is for the tool alone.
+    let by = caller.by();
+    tracing::info!(
+        run = %run_id, question = question_id.as_str(), action, by,
+        "a question of a tool was answered"
+    );
     let answered = Answered {
         run_id,
         question_id,

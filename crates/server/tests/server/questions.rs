@@ -318,6 +318,21 @@ async fn an_mcp_server_asks_whoever_uses_the_server_unless_its_configuration_say
     assert_eq!(answer(request.body(said)).await.0, 202);
     let result = events.next_named("tool_result").await.data.to_string();
     assert!(result.contains("content:{size:l}"), "{result}");
+    events.rest().await;
+    #[cfg(unix)]
+    {
+        let folder = asking.stopped().await;
+        let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+        let mut lines = log.lines();
+        let said = lines.find(|line| line.contains("a question of a tool was answered"));
+        for part in [
+            question.as_str().unwrap(),
+            "action=\"accept\"",
+            "the user of this machine",
+        ] {
+            assert!(said.unwrap().contains(part), "{log}");
+        }
+    }
 
     let silent = program("question_ms = 0").await;
     let mut events = silent.client().listen("s1", &look).await;
