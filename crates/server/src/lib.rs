@@ -58,6 +58,7 @@ mod probes;
 mod problem;
 mod program;
 mod rate;
+mod recipients;
 mod refusal;
 mod reload;
 mod request_id;

@@ -12,6 +12,7 @@ use crate::engines::Replacing;
 use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::recipients::Recipients;
 use crate::secrecy;
 use crate::slots::Slots;
 use crate::stop::Hangups;
@@ -150,6 +151,7 @@ impl Wiring {
         slots: Slots,
         mut hangups: Hangups,
     ) {
+        let mut recipients = Recipients::of(&locked(&current).orchestrator, &started);
         while hangups.next().await {
             if let Some(tls) = &self.tls {
                 tls.read_again();
@@ -159,6 +161,8 @@ impl Wiring {
                 Ok((new, by)) => {
                     self.tell_what_stays(&started, &by);
                     let (orchestrator, limits) = (new.orchestrator.clone(), self.limits(&by));
+                    let policy_hash = orchestrator.policy().hash();
+                    let now = Recipients::of(&orchestrator, &by);
                     let Some(over) = replacing.begin(orchestrator, limits).await else {
                         return;
                     };
@@ -170,7 +174,11 @@ impl Wiring {
                         // Nothing calls their tools any more.
                         app.stop_servers().await;
                     });
-                    tracing::info!("the configuration was read again: new turns follow it");
+                    tracing::info!(
+                        %policy_hash, models = now.changed_since(&recipients),
+                        "the configuration was read again: new turns follow it"
+                    );
+                    recipients = now;
                 }
                 Err(error) => {
                     let error = with_causes(&error);

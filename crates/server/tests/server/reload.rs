@@ -90,6 +90,33 @@ async fn what_needs_a_new_start_is_told_of_until_it_is_what_the_server_was_start
 }
 
 #[tokio::test]
+async fn the_log_says_which_policy_and_which_other_models_new_turns_have() {
+    let naming = |port: u16| {
+        format!(
+            "[models.coding]\nprovider = 'openai'\nmodel = 'm1'\napi_key_env = 'MODEL_KEY'\n\
+             base_url = 'http://127.0.0.1:{port}/v1'\n"
+        )
+    };
+    let program = Program::start_in(folder_with(&naming(7)), |command| {
+        command.env("MODEL_KEY", "a-key-of-a-model");
+    })
+    .await;
+    let policy = hash(&program.client()).await;
+    for (port, models) in [(7, None), (8, Some("coding: openai/m1 at 127.0.0.1:8"))] {
+        let before = program.log().len();
+        fs::write(program.folder().join("neuraxis.toml"), naming(port)).unwrap();
+        program.signal(Signal::HUP);
+        told(&program, before, "the configuration was read again").await;
+        let log = program.log();
+        let mut lines = log[before..].lines();
+        let line = lines.find(|line| line.contains("was read again")).unwrap();
+        assert!(line.contains(policy.as_str().unwrap()), "{line}");
+        assert_eq!(line.contains("models="), models.is_some(), "{line}");
+        assert!(line.contains(models.unwrap_or_default()), "{line}");
+    }
+}
+
+#[tokio::test]
 async fn a_worker_outlives_the_signal_by_which_a_server_reads_its_configuration_again() {
     let text = "[driver]\nkind = 'restate'\n[driver.restate]\nlisten = '127.0.0.1:0'\n\
         ingress = 'http://127.0.0.1:9'\nadmin = 'http://127.0.0.1:9'\n";
