@@ -272,28 +272,41 @@ fn list(keys: &[ServerKey], as_json: bool, now: Timestamp) -> Result<(), KeyComm
         return Ok(());
     }
     let dated = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
+    let states: Vec<String> = keys.iter().map(|key| state_of(key, now)).collect();
+    // With the time of one that is revoked it is wider.
+    let width = states.iter().map(String::len).max().unwrap_or_default();
+    let width = width.max(7);
     writeln!(
         out,
-        "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<7}  {:<12}  NAME",
+        "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<width$}  {:<12}  NAME",
         "ID", "OWNER", "SCOPES", "MADE", "EXPIRES", "STATE", "PLAN"
     )?;
-    for key in keys {
+    for (key, state) in keys.iter().zip(&states) {
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
         let plan = key.plan.as_ref().map_or("-", PlanName::as_str);
         let line = format!(
-            "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<7}  {:<12}  {}",
+            "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<width$}  {:<12}  {}",
             key.id.escape_debug().to_string(),
             key.owner.escape_debug().to_string(),
             scopes.join(","),
             dated(Some(key.created_at)),
             dated(key.expires_at),
-            key.refused_at(now).unwrap_or("good"),
+            state,
             plan.escape_debug().to_string(),
             key.name.as_deref().unwrap_or_default().escape_debug()
         );
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
+}
+
+/// Says whether a key is taken, and since when one is not that was revoked.
+fn state_of(key: &ServerKey, now: Timestamp) -> String {
+    let state = key.refused_at(now).unwrap_or("good");
+    match key.revoked_at {
+        Some(at) => format!("{state} {at:.0}"),
+        None => state.to_owned(),
+    }
 }
 
 /// A key for programs: all but its hash, of which nobody has any use.

@@ -246,11 +246,14 @@ impl Shared {
                 return;
             }
         };
-        tracing::info!(keys = read.len(), "the keys were read anew");
         state.stamp = stamp;
         state.has_complained = false;
         state.is_needed |= !read.is_empty();
-        state.known = Arc::new(known(read, &state.known));
+        let keys = read.len();
+        let read = known(read, &state.known);
+        let (changed, gone) = (other_than(&read, &state.known), gone(&read, &state.known));
+        tracing::info!(keys, changed, gone, "the keys were read anew");
+        state.known = Arc::new(read);
     }
 }
 
@@ -269,6 +272,33 @@ fn known(
         (key.said.hash, key)
     };
     read.into_iter().map(key).collect()
+}
+
+/// Returns the ids of keys that are new, or are not as they were before, such as one that was revoked.
+fn other_than(
+    read: &HashMap<ContentHash, Arc<Key>>,
+    before: &HashMap<ContentHash, Arc<Key>>,
+) -> Option<String> {
+    let is_same = |key: &Arc<Key>| {
+        let same = before.get(&key.said.hash);
+        same.is_some_and(|same| Arc::ptr_eq(same, key))
+    };
+    ids(read.values().filter(|key| !is_same(key)))
+}
+
+/// Returns the ids of keys that are not there any more.
+fn gone(
+    read: &HashMap<ContentHash, Arc<Key>>,
+    before: &HashMap<ContentHash, Arc<Key>>,
+) -> Option<String> {
+    let is_gone = |key: &&Arc<Key>| !read.contains_key(&key.said.hash);
+    ids(before.values().filter(is_gone))
+}
+
+fn ids<'a>(keys: impl Iterator<Item = &'a Arc<Key>>) -> Option<String> {
+    let mut ids: Vec<&str> = keys.map(|key| key.said.id.as_str()).collect();
+    ids.sort_unstable();
+    (!ids.is_empty()).then(|| ids.join(", "))
 }
 
 /// What a request without a key, and one with any that is not taken, is answered with.

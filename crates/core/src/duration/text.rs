@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::{Designator, SpanParser, SpanPrinter};
 use serde::de::{self, Deserializer, Visitor};
 use serde::ser::Serializer;
@@ -78,10 +79,17 @@ impl Visitor<'_> for DurationVisitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
-        PARSER
-            .parse_unsigned_duration(text)
-            .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+        let read = PARSER.parse_unsigned_duration(text).ok();
+        let read = read.or_else(|| with_days(text));
+        read.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
+}
+
+/// Reads a duration that names days, each of 24 hours.
+fn with_days(text: &str) -> Option<Duration> {
+    let span = PARSER.parse_span(text).ok()?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours());
+    Duration::try_from(duration.ok()?).ok()
 }
 
 #[cfg(test)]
@@ -126,13 +134,23 @@ mod tests {
             ("2 minutes", 120_000),
             ("1.5s", 1_500),
             ("250ms", 250),
+            ("1d 12h", 129_600_000),
+            ("300d", 25_920_000_000),
         ] {
             let read: Waits =
                 serde_json::from_value(serde_json::json!({"first": written})).unwrap();
             assert_eq!(read.first, Duration::from_millis(millis), "{written}");
             assert_eq!(read.then, None);
         }
-        for wrong in ["60", "-5s", "soon", "", "999999999999999999999h"] {
+        for wrong in [
+            "60",
+            "-5s",
+            "-1d",
+            "1 month",
+            "soon",
+            "",
+            "999999999999999999999h",
+        ] {
             let error = serde_json::from_value::<Waits>(serde_json::json!({"first": wrong}));
             let said = error.unwrap_err().to_string();
             assert!(said.contains("expected a duration with its unit"), "{said}");

@@ -198,6 +198,10 @@ impl DecisionBody {
                 reason: self.reason.filter(|reason| !reason.trim().is_empty()),
             });
         }
+        if self.reason.is_some_and(|reason| !reason.trim().is_empty()) {
+            let why = "a reason is one for denying: that of an approval would be on no record";
+            return Err(Problem::invalid("reason", why));
+        }
         let choices = &waiting.request.choices;
         let remember = match self.remember {
             None => None,

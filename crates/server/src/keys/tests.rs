@@ -43,6 +43,19 @@ async fn a_key_that_is_added_or_revoked_counts_within_a_second() {
     assert!(keys.admit(Some(&other)).is_ok());
 }
 
+#[test]
+fn which_keys_came_changed_and_went_is_known() {
+    let make = |owner: &str| ServerKey::make(owner, [], SystemClock.now()).unwrap().0;
+    let (kept, mut changed, dropped) = (make("ada"), make("bob"), make("cyd"));
+    let before = vec![kept.clone(), changed.clone(), dropped.clone()];
+    let before = known(before, &HashMap::new());
+    changed.revoked_at = Some(SystemClock.now());
+    let read = known(vec![kept, changed.clone()], &before);
+    assert_eq!(other_than(&read, &before), Some(changed.id));
+    assert_eq!(gone(&read, &before), Some(dropped.id));
+    assert_eq!((other_than(&read, &read), gone(&read, &read)), (None, None));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_named_has_to_be_there_and_lets_nobody_in_before_it_holds_a_key() {
     let folder = tempfile::tempdir().unwrap();

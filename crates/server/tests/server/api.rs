@@ -414,12 +414,11 @@ async fn a_denied_call_is_told_to_the_model_with_the_reason() {
     let frames = client
         .events(client.get(&format!("/api/v1/runs/{run}/events")))
         .await;
-    let (status, _) = decide(
-        &program,
-        &path,
-        json!({"decision": "deny", "question": question, "reason": "not today"}),
-    )
-    .await;
+    let because =
+        |decision: &str| json!({"decision": decision, "question": question, "reason": "not today"});
+    let (status, problem) = decide(&program, &path, because("approve")).await;
+    assert_eq!((status, &problem["field"]), (400, &json!("reason")));
+    let (status, _) = decide(&program, &path, because("deny")).await;
     assert_eq!(status, 202);
     let frames = frames.rest().await;
     let result = frames

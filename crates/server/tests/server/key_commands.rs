@@ -18,7 +18,11 @@ async fn several_keys_are_revoked_though_one_of_the_ids_is_that_of_none() {
     let mut list = command(folder.path());
     let listed = list.args(["keys", "list"]).output().await.unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    assert_eq!(listed.matches("revoked").count(), 2, "{listed}");
+    assert_eq!(
+        listed.matches("revoked 20").count(),
+        2,
+        "with the time: {listed}"
+    );
 }
 
 #[tokio::test]
