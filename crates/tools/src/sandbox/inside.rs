@@ -53,7 +53,7 @@ fn work(order: Order) -> Result<Reply, String> {
     };
     let project = env::current_dir().map_err(|error| format!("where is the project? {error}"))?;
     confinement.enter(&project, &temporary, Some(&run))?;
-    Ok(match execute(&run.command) {
+    Ok(match execute(&run.command, &run.access) {
         Ok(ended) => Reply::Ended(ended),
         Err(error) => Reply::Failed(error.to_string()),
     })
@@ -214,12 +214,12 @@ fn reach<'a>(
 }
 
 /// Runs a command, and takes leave of all who lost their parent meanwhile.
-fn execute(command: &str) -> io::Result<Ended> {
+fn execute(command: &str, access: &BTreeSet<Access>) -> io::Result<Ended> {
     // What is started is no longer bound by this.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let shell = Command::new("/bin/sh")
         .args(["-c", command])
-        .envs(repository::variables().map_err(io::Error::other)?)
+        .envs(repository::variables(access).map_err(io::Error::other)?)
         .stdin(Stdio::null())
         .spawn()?;
     loop {

@@ -4,6 +4,9 @@
 //! that only the repository knows: they are read here, inside of the sandbox, and each is replaced by what git does without
 //! it. What the user's own configuration names stays, also where a repository names the same. So it is with its submodules,
 //! which git enters by itself where it is asked for nothing but the status or a difference.
+//!
+//! A filter that is required fails where git could write the repository: what is to be encrypted is not committed in the
+//! clear. Where git only looks, it does without.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -12,6 +15,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use neuraxis_core::Access;
 
 /// The most repositories whose settings are read, that of the folder and its submodules; with more nothing is run at all.
 const MAX_REPOSITORIES: usize = 1_000;
@@ -50,6 +55,8 @@ struct Settings {
     own: BTreeSet<String>,
     /// Those that the configuration of the user and of the system makes.
     users: BTreeMap<String, String>,
+    /// Whether git can write the repository.
+    is_writable: bool,
 }
 
 impl Settings {
@@ -81,14 +88,21 @@ impl Settings {
         let (name, value) = replacement(key)?;
         // Helpers that know passwords add up, and are switched off for every command.
         let is_users = name == key && !key.starts_with("credential.");
-        let users = self.users.get(key).filter(|_| is_users);
-        Some((name, users.map_or(value, String::as_str)))
+        match self.users.get(key).filter(|_| is_users) {
+            Some(users) => Some((name, users.as_str())),
+            None if self.is_writable && is_required(key) => None,
+            None => Some((name, value)),
+        }
     }
 }
 
-/// Returns the variables that replace what the repository of the working directory and its submodules would run.
-pub(super) fn variables() -> Result<Variables, String> {
-    let mut settings = Settings::default();
+/// Returns the variables that replace what the repository of the working directory and its submodules would run, for a
+/// command with such access.
+pub(super) fn variables(access: &BTreeSet<Access>) -> Result<Variables, String> {
+    let mut settings = Settings {
+        is_writable: access.contains(&Access::Git),
+        ..Settings::default()
+    };
     let mut variables = Variables::new();
     let mut seen = BTreeSet::new();
     let mut open = vec![PathBuf::from(".")];
@@ -166,6 +180,12 @@ fn ask(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Vec<u8>
     told.map(|told| told.stdout).unwrap_or_default()
 }
 
+/// Tells whether a setting says that git fails where a filter does not run.
+fn is_required(key: &str) -> bool {
+    let lower = key.to_lowercase();
+    lower.starts_with("filter.") && lower.ends_with(".required")
+}
+
 /// Returns what stands in for a setting that names a program, mostly another value of it; nothing for any other.
 fn replacement(key: &str) -> Option<(&str, &'static str)> {
     let lower = key.to_lowercase();
@@ -230,6 +250,27 @@ mod tests {
                 ("protocol.file.allow", "never"),
             ]
         );
+    }
+
+    #[test]
+    fn a_filter_that_is_required_stays_so_where_the_repository_can_be_written() {
+        for (is_writable, users, required) in [
+            (false, "", Some("false")),
+            (true, "", None),
+            (true, "global\0filter.x.required\nyes\0", Some("yes")),
+        ] {
+            let mut settings = Settings {
+                is_writable,
+                ..Settings::default()
+            };
+            settings.add(&format!(
+                "{users}local\0filter.x.required\ntrue\0local\0filter.x.clean\nevil\0"
+            ));
+            let instead = settings.instead("filter.x.required");
+            assert_eq!(instead.map(|(_, value)| value), required, "{users}");
+            let instead = settings.instead("filter.x.clean");
+            assert_eq!(instead.map(|(_, value)| value), Some(""));
+        }
     }
 
     #[test]

@@ -446,6 +446,28 @@ async fn nothing_that_a_repository_brings_along_is_run_by_git() {
 }
 
 #[tokio::test]
+async fn what_a_required_filter_would_encrypt_is_not_committed_in_the_clear() {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    for (key, value) in [("clean", "tr a-z A-Z"), ("required", "true")] {
+        git(&project, &["config", &format!("filter.x.{key}"), value]);
+    }
+    project.write(".gitattributes", "*.key filter=x\n");
+    project.write("b.key", "secret\n");
+    fails(&project, &["git"], "git add -A && git commit -qm second").await;
+    let looked = "git status --short && git log --oneline | wc -l";
+    let seen = succeeds(&project, &["git"], looked).await;
+    assert_eq!(seen, "?? .gitattributes\n?? b.key\n1\n");
+    git(&project, &["add", "-A"]);
+    project.write("b.key", "changed\n");
+    // Where nothing can be written, git looks at it as it is.
+    let seen = succeeds(&project, &[], "git diff b.key").await;
+    assert!(seen.contains("-SECRET\n+changed"), "{seen}");
+}
+
+#[tokio::test]
 async fn nor_is_what_its_submodules_bring_along() {
     if !has(SandboxFeature::Files, "git") {
         return;
