@@ -57,7 +57,8 @@ impl ResultBounds {
 
     /// Returns the most bytes of a result, as JSON, that a model reads and a record holds. 64 KiB by default, about 16,000
     /// tokens: an eighth of the context that models of today have at the least. The results of one reply's calls have together
-    /// at most as many bytes as the model of their agent has tokens of context, about a quarter of it, in equal shares.
+    /// at most as many bytes as instructions and tools leave tokens of the context of their agent's model, about a quarter of
+    /// what is left, in equal shares.
     #[must_use]
     pub const fn max_bytes(self) -> usize {
         self.max_bytes
@@ -70,8 +71,8 @@ impl ResultBounds {
         self.max_kept_bytes
     }
 
-    /// Returns how many bytes a result may have, one of so many of a reply, for an agent whose model has a context of so many
-    /// tokens: where they are too few for a marker, what that takes.
+    /// Returns how many bytes a result may have, one of so many of a reply, for an agent whose model has so many tokens of
+    /// context left: where they are too few for a marker, what that takes.
     pub(crate) fn for_context(self, tokens: Option<u64>, results: usize) -> usize {
         let all = tokens.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
         let most = all / results.max(1);

@@ -64,8 +64,12 @@ impl Driver {
         let mut latest_first = said.messages().iter().rev();
         let reply = latest_first.find(|message| matches!(***message, Message::Assistant(_)));
         let results = reply.map_or(1, |reply| reply.tool_calls().count());
-        let bounds = self.engine.result_bounds;
-        bounds.for_context(spec.context_tokens, results)
+        // Instructions and tools are in every request, so that results have what these leave.
+        let room = spec.context_tokens.map(|context| {
+            let size = spec.request_size(&[]);
+            context.saturating_sub(size.instructions.saturating_add(size.tools))
+        });
+        self.engine.result_bounds.for_context(room, results)
     }
 }
 

@@ -306,6 +306,22 @@ async fn an_agent_with_a_small_context_gets_shorter_results() {
 }
 
 #[tokio::test]
+async fn what_tools_take_of_a_small_context_results_do_not_have() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("big", "{}")]))
+        .then(reply::text("ok"))
+        .with_context(16_000);
+    // About 8,000 tokens.
+    let spec = spec("big").read_only().describe(&"word ".repeat(6_400));
+    let value = JsonText::string(&long());
+    let tool = ScriptedTool::always(spec, Act::value(value.as_str()));
+    let orchestrator = builder(model).tool(Arc::new(tool)).build().unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let length = heard.results()[0].value.as_str().len();
+    assert!((4_000..=8_000).contains(&length), "{length}");
+}
+
+#[tokio::test]
 async fn results_of_one_reply_share_what_a_small_context_has_for_one() {
     let model = ScriptedModel::new()
         .then(reply::calls([
