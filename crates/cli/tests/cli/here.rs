@@ -179,3 +179,29 @@ fn what_is_wrong_in_the_file_is_named_with_its_line_and_what_others_may_write_do
     assert!(done.stderr.contains("does not count"), "{done:?}");
     assert!(!machine.path("src/a.txt").exists());
 }
+
+#[test]
+fn what_was_allowed_for_a_session_is_said_not_to_count_after_undo() {
+    const ASKS: &str = "code_task/moderate>";
+    let model = Scripted::start([WRITES, DONE, Turn::Says(&["Later.\n"])]);
+    let machine = model.machine();
+    fs::create_dir(machine.path("src")).unwrap();
+    let chat = ["chat", "--session", "s", "--channel", "code_task"];
+    let mut screen = Screen::open(&machine, &chat, 200, true);
+    screen.shows(ASKS);
+    screen.types("Write.\r");
+    let seen = screen.shows("your answer:");
+    let offer = seen.split_once("] allow for this session: files beneath src/");
+    let number = offer.unwrap().0.chars().last().unwrap();
+    screen.types(&format!("{number}\r"));
+    screen.until("the prompt", |seen| seen.matches(ASKS).count() == 2);
+    screen.types("And now?\r");
+    screen.until("the prompt", |seen| seen.matches(ASKS).count() == 3);
+    screen.types("/undo\r");
+    screen.shows("what you allowed for this session is asked about again");
+    screen.until("the prompt", |seen| seen.matches(ASKS).count() == 4);
+    screen.types("/approvals\r");
+    screen.shows(
+        "files beneath src/ (does not count for the next message, which begins a new session)",
+    );
+}

@@ -54,12 +54,18 @@ impl Conversation {
         };
         let stays = self.stays(last.run_id).await?;
         let stays = stays.map_or_else(String::new, |stays| format!("{stays}\n"));
+        let approvals = self.app.orchestrator.approvals();
+        let remembered = approvals.remembered(&self.session).await;
+        let allowed = match remembered.is_ok_and(|it| !it.grants().is_empty()) {
+            true => "what you allowed for this session is asked about again\n",
+            false => "",
+        };
         self.goes_on_from = self.before(last.run_id).await?;
         if self.goes_on_from.is_none() {
             self.session = new_session()?;
         }
         let line = format!(
-            "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n{files}{stays}",
+            "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n{allowed}{files}{stays}",
             last.session
         );
         Ok(self.output.lines(&line)?)

@@ -23,6 +23,9 @@ use crate::rows::with_real_order;
 /// Said of an answer that is remembered and lets nothing run here.
 const NOT_HERE: &str = " (does not count here: it was given in another folder, under another policy, or for a tool that is another one now or is not there)";
 
+/// Said of all answers after `/undo`.
+const NOT_NEXT: &str = " (does not count for the next message, which begins a new session)";
+
 impl Conversation {
     /// Does what a command says.
     pub(super) async fn obey(
@@ -219,9 +222,10 @@ impl Conversation {
             .iter()
             .map(|grant| {
                 let line = format!("{}: {}, {}", grant.id, grant.tool, scope(&grant.scope));
-                match approvals.counts(grant) {
-                    true => line,
-                    false => line + NOT_HERE,
+                match self.goes_on_from {
+                    Some(_) => line + NOT_NEXT,
+                    None if approvals.counts(grant) => line,
+                    None => line + NOT_HERE,
                 }
             })
             .map(|line| with_real_order(&line, self.output.width(), "    "))
