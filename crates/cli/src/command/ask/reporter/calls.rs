@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use neuraxis::core::{AgentId, Record, RecordBody, RuleRef, ToolCallId, ToolResult};
+use neuraxis::core::{AgentId, Record, RecordBody, RuleRef, ToolCallId, ToolFailure, ToolResult};
 
 use super::super::tail::Tail;
 use crate::call::{CallLog, End, headline, named, rows};
 use crate::detail::Detail;
 use crate::quantities::brief;
-use crate::rows::Row;
+use crate::rows::{Mark, Row};
 
 /// How many of the last lines are shown of what a call prints while it runs.
 const LAST: usize = 4;
@@ -75,7 +75,7 @@ impl Calls {
     /// A call is over: says what it touched and came to.
     pub(super) fn ended(&mut self, result: &ToolResult, detail: Detail) -> Ended {
         let open = self.log.close(&result.tool_call_id);
-        self.printed.remove(&result.tool_call_id);
+        let printed = self.printed.remove(&result.tool_call_id);
         let took = result
             .duration
             .filter(|took| *took >= LONG || detail == Detail::Verbose);
@@ -89,7 +89,42 @@ impl Calls {
         }
         let named = named(&result.name, &open.arguments);
         let line = format!("{named}{}", end.in_words(took.as_deref()));
-        let rows = rows(&open.arguments, result, detail);
+        let mut rows = rows(&open.arguments, result, detail);
+        // Where time was up the result has nothing of what the call had printed: what was seen of it stays.
+        let is_cut_off = matches!(
+            result.failure,
+            Some(ToolFailure::Timeout | ToolFailure::OutcomeUnknown)
+        );
+        if let Some(printed) = printed.filter(|_| is_cut_off && rows.is_empty()) {
+            let lines = printed.lines(LAST).into_iter();
+            rows.extend(lines.map(|line| Row::new(Mark::Plain, line)));
+        }
         Ended::Told { line, rows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::core::{CallIndex, ToolOutcome};
+
+    use super::*;
+
+    #[test]
+    fn what_a_call_had_printed_stays_where_time_was_up() {
+        for (failure, shown) in [
+            (ToolFailure::OutcomeUnknown, 2),
+            (ToolFailure::Timeout, 2),
+            (ToolFailure::Cancelled, 0),
+        ] {
+            let id: ToolCallId = serde_json::from_str(r#""c""#).unwrap();
+            let mut calls = Calls::default();
+            calls.printed(&id, "test 1 ok\ntest 2 ok\n");
+            let outcome = ToolOutcome::failed(failure, "stopped");
+            let result = ToolResult::of(id, "run_command", CallIndex(0), outcome);
+            match calls.ended(&result, Detail::Usual) {
+                Ended::Told { rows, .. } => assert_eq!(rows.len(), shown, "{failure:?}"),
+                Ended::Refused { what, .. } => panic!("{what}"),
+            }
+        }
     }
 }
