@@ -91,6 +91,10 @@ fn around(value: &Value) -> String {
             " · cannot write {repository}, outside of the project"
         ));
     }
+    if let Some(what) = value.get("repository_runs_no").and_then(Value::as_str) {
+        let what = short(what);
+        words.push_str(&format!(" · the repository's {what} did not run"));
+    }
     words
 }
 
@@ -282,6 +286,10 @@ mod tests {
             (
                 json!({"exit_code": 128, "repository_outside": "/src/p/.git"}),
                 Some("exit 128 · cannot write /src/p/.git, outside of the project"),
+            ),
+            (
+                json!({"exit_code": 0, "repository_runs_no": "hooks"}),
+                Some("exit 0 · the repository's hooks did not run"),
             ),
             (
                 json!({"start_line": 1, "end_line": 12, "total_lines": 12}),

@@ -207,6 +207,9 @@ struct Ran {
     /// The repository of its folder, which no command can write, if it failed for a reason that may be that.
     #[serde(skip_serializing_if = "Option::is_none")]
     repository_outside: Option<String>,
+    /// What the repository of its folder has that git does not run in commands, if it could write there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repository_runs_no: Option<&'static str>,
     summary: String,
 }
 
@@ -235,8 +238,11 @@ async fn run(
     let asked = arguments.access.unwrap_or_default();
     let access = asked.clone();
     let trace = ctx.trace.clone();
+    // Where nothing confines them, all have access to git.
+    let is_of_git = confinement == Confinement::Sandbox || command.contains("git");
+    let writes_git = is_of_git && asked.contains(&Access::Git);
     let started = Instant::now();
-    let (running, outside) = blocking::run(&ctx, move |_| {
+    let (running, outside, runs_no) = blocking::run(&ctx, move |_| {
         let folder = match root.locate(cwd.as_deref().unwrap_or_default())? {
             Located::Folder(folder) => folder,
             Located::File(file) => {
@@ -250,14 +256,23 @@ async fn run(
             Confinement::Sandbox => repository::outside(root.path(), &folder.path),
             Confinement::None => None,
         };
+        let runs_no = match outside {
+            None if writes_git => repository::not_run(confinement, root.path(), &folder.path),
+            _ => None,
+        };
         let trace = trace.as_ref();
         let running = confinement.start(&command, &root, &folder, access, trace, &variables);
-        running.map(|running| (running, outside))
+        running.map(|running| (running, outside, runs_no))
     })
     .await?;
     let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;
     let duration = started.elapsed();
     let mut ran = report(&arguments.command, ending, stdout, stderr, duration);
+    ran.repository_runs_no = runs_no;
+    if let Some(what) = runs_no {
+        let sentence = format!(" The repository's {what} do not run in commands.");
+        ran.summary.push_str(&sentence);
+    }
     // As `grep` does that finds nothing: one that met something closed says so, on either output, as with `2>&1`.
     let says_nothing = ran.stdout.is_empty() && ran.stderr.is_empty();
     let is_an_answer = ran.exit_code == Some(1) && says_nothing;
@@ -402,5 +417,6 @@ fn report(
         duration_ms: whole_millis(duration),
         without_access: Vec::new(),
         repository_outside: None,
+        repository_runs_no: None,
     }
 }

@@ -446,6 +446,33 @@ async fn nothing_that_a_repository_brings_along_is_run_by_git() {
 }
 
 #[tokio::test]
+async fn that_the_hooks_of_a_repository_do_not_run_is_said_where_it_can_be_written() {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    let commit = "git commit --allow-empty -qm x";
+    let ran = run_with(&project, &["git"], commit).await;
+    assert_eq!(ran.get("repository_runs_no"), None, "{ran}");
+    project.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
+    let hook = project.path(".git/hooks/pre-commit");
+    fs::set_permissions(hook, Permissions::from_mode(0o755)).unwrap();
+    let ran = run_with(&project, &["git"], commit).await;
+    assert_eq!(
+        (&ran["exit_code"], &ran["repository_runs_no"]),
+        (&json!(0), &json!("hooks")),
+        "{ran}"
+    );
+    let summary = ran["summary"].as_str().unwrap();
+    assert!(
+        summary.ends_with(" The repository's hooks do not run in commands."),
+        "{ran}"
+    );
+    let ran = run(&project, "git status").await;
+    assert_eq!(ran.get("repository_runs_no"), None, "{ran}");
+}
+
+#[tokio::test]
 async fn what_a_required_filter_would_encrypt_is_not_committed_in_the_clear() {
     if !has(SandboxFeature::Files, "git") {
         return;

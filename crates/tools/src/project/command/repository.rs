@@ -1,19 +1,103 @@
-//! Where the git repository of a folder is: commands write none outside of the project, whatever access they have.
+//! Where the git repository of a folder is: commands write none outside of the project, whatever access they have. And what
+//! it has that git does not run for them.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::running::Confinement;
+
 /// The most bytes that are read of a `.git` that is a file.
 const MAX_LINK_BYTES: u64 = 4096;
+
+/// The most bytes that are read of the configuration of a repository.
+const MAX_CONFIGURATION_BYTES: u64 = 256 << 10;
 
 /// Returns the repository of a folder of the project, if it is outside of the project: the project is a linked working tree, a
 /// submodule or a part of what the repository holds.
 pub(super) fn outside(root: &Path, folder: &Path) -> Option<PathBuf> {
     let root = root.canonicalize().ok()?;
-    let folder = root.join(folder);
-    let repository = folder.ancestors().find_map(repository_in)?;
+    let repository = nearest(&root.join(folder))?;
     (!repository.starts_with(&root)).then_some(repository)
+}
+
+/// Says what the repository of a folder of the project has that git does not run in commands, as its files tell: hooks, and
+/// filters without which git goes on. What its configuration includes from other files is not looked at.
+pub(super) fn not_run(
+    confinement: Confinement,
+    root: &Path,
+    folder: &Path,
+) -> Option<&'static str> {
+    let repository = nearest(&root.join(folder))?;
+    let shared = shared(repository);
+    let configuration = configuration(&shared).to_ascii_lowercase();
+    let hooks = configuration.contains("hookspath") || has_hooks(&shared.join("hooks"));
+    // Where nothing confines commands, they run.
+    let filters = confinement == Confinement::Sandbox && has_filters(&configuration);
+    match (hooks, filters) {
+        (true, true) => Some("hooks and filters"),
+        (true, false) => Some("hooks"),
+        (false, true) => Some("filters"),
+        (false, false) => None,
+    }
+}
+
+/// Tells whether a configuration, in small letters, has a filter that is not required: without one that is, git fails.
+fn has_filters(configuration: &str) -> bool {
+    let mut sections = configuration.split('[');
+    sections.any(|section| section.starts_with("filter ") && !section.contains("required"))
+}
+
+/// Tells whether a folder has hooks beside the samples that git makes.
+fn has_hooks(folder: &Path) -> bool {
+    let hooks = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut hooks = hooks.map(|hook| hook.path());
+    hooks.any(|hook| {
+        let is_sample = hook.extension().is_some_and(|it| it == "sample");
+        !is_sample && fs::metadata(&hook).is_ok_and(|found| is_executable(&found))
+    })
+}
+
+#[cfg(unix)]
+fn is_executable(file: &Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+
+    file.is_file() && file.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(file: &Metadata) -> bool {
+    file.is_file()
+}
+
+/// Returns the folder that a repository shares with its linked working trees, where its hooks and its configuration are.
+fn shared(repository: PathBuf) -> PathBuf {
+    let named = beginning(&repository.join("commondir"), MAX_LINK_BYTES);
+    match named.trim() {
+        "" => repository,
+        named => repository.join(named),
+    }
+}
+
+fn configuration(repository: &Path) -> String {
+    beginning(&repository.join("config"), MAX_CONFIGURATION_BYTES)
+}
+
+/// Returns the first bytes of a file; nothing of what is none.
+fn beginning(path: &Path, most: u64) -> String {
+    let mut bytes = Vec::new();
+    if fs::metadata(path).is_ok_and(|found| found.is_file())
+        && let Ok(file) = File::open(path)
+    {
+        // What was read counts.
+        let _ended = file.take(most).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Returns the repository of a folder.
+fn nearest(folder: &Path) -> Option<PathBuf> {
+    folder.ancestors().find_map(repository_in)
 }
 
 fn repository_in(folder: &Path) -> Option<PathBuf> {
@@ -53,5 +137,43 @@ mod tests {
         assert_eq!(outside(&root, Path::new("")), above);
         assert_eq!(outside(&root, Path::new("linked")), above);
         assert_eq!(outside(&root, Path::new("own")), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn hooks_and_filters_that_do_not_run_are_known() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let git = root.join(".git");
+        fs::create_dir_all(git.join("hooks")).unwrap();
+        fs::create_dir_all(git.join("worktrees/x")).unwrap();
+        fs::create_dir_all(root.join("x")).unwrap();
+        fs::write(git.join("HEAD"), "").unwrap();
+        fs::write(root.join("x/.git"), "gitdir: ../.git/worktrees/x\n").unwrap();
+        fs::write(git.join("worktrees/x/commondir"), "../..\n").unwrap();
+        let found = |confinement| {
+            let found = not_run(confinement, root, Path::new(""));
+            assert_eq!(not_run(confinement, root, Path::new("x")), found);
+            found
+        };
+        for name in ["pre-commit.sample", "pre-push"] {
+            fs::write(git.join("hooks").join(name), "").unwrap();
+        }
+        let runs = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(git.join("hooks/pre-commit.sample"), runs.clone()).unwrap();
+        let required = "[core]\n\tbare = false\n[filter \"a\"]\n\tclean = x\n\trequired = true\n";
+        fs::write(git.join("config"), required).unwrap();
+        assert_eq!(found(Confinement::Sandbox), None);
+        let filter = format!("{required}[Filter \"b\"]\n\tclean = x\n");
+        fs::write(git.join("config"), &filter).unwrap();
+        assert_eq!(found(Confinement::Sandbox), Some("filters"));
+        assert_eq!(found(Confinement::None), None);
+        fs::set_permissions(git.join("hooks/pre-push"), runs).unwrap();
+        assert_eq!(found(Confinement::Sandbox), Some("hooks and filters"));
+        fs::remove_dir_all(git.join("hooks")).unwrap();
+        fs::write(git.join("config"), "[core]\n\thooksPath = .husky/_\n").unwrap();
+        assert_eq!(found(Confinement::None), Some("hooks"));
     }
 }
