@@ -299,8 +299,8 @@ impl From<RequestError> for CommandError {
             RequestError::EmptyMessage => {
                 "say what you want: neuraxis ask \"How is this machine?\"".to_owned()
             }
-            RequestError::TooLarge { .. } => "send less at once, shorten the instructions, or give the model more context, as \
-                 with -c of a llama-server"
+            RequestError::TooLarge { .. } => "send less at once, shorten the instructions, which a trusted AGENTS.md is a part of, or give the \
+                 model more context, as with -c of a llama-server"
                 .to_owned(),
             RequestError::Attachment { source, .. } => match source {
                 AttachmentError::NotTaken { .. } | AttachmentError::NoModel => {

@@ -25,7 +25,7 @@ pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> 
     (error.to_string() == why).then(|| match error.kind {
         LlmErrorKind::ContextOverflow { .. } => match room(records) {
             Some(room) => format!("{} {room}", sentence(error)),
-            None => sentence(error),
+            None => told(error, &about_conversation(records)),
         },
         LlmErrorKind::BadRequest => match about_media(records) {
             Some(advice) => told(error, &advice),
@@ -98,6 +98,21 @@ fn room(records: &[Arc<Record>]) -> Option<String> {
         "Of the first request, {size}: {less}. Where the server is your own, give the model more context, as with -c \
          of a llama-server; where the provider limits the tokens of a minute to fewer, raise that limit."
     ))
+}
+
+/// Says what to do about a conversation that did not fit after a model had answered: what it thinks may be a part of it.
+fn about_conversation(records: &[Arc<Record>]) -> String {
+    let thinks = of_root(records).any(|record| match &record.body {
+        RecordBody::LlmCall(call) => !call.reply.reasoning().is_empty(),
+        _ => false,
+    });
+    let thoughts = match thinks {
+        true => ", or do not send again what it thought (echo_reasoning = \"never\")",
+        false => "",
+    };
+    format!(
+        "begin a new session, ask for less at once, or offer fewer tools (channels.NAME.tools){thoughts}"
+    )
 }
 
 /// Says what to do about a first request that was refused with something attached: not every model has a form for it.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ForkPoint, JsonText, MAX_ERROR_CHARS, ModelRequest, READ_OUTPUT, RecordBody, Role, RunId,
-    RunStatus, Seq, SessionId, ToolCallId, ToolFailure, ToolResult, Turn,
+    ForkPoint, JsonText, LlmError, LlmErrorKind, MAX_ERROR_CHARS, ModelRequest, READ_OUTPUT,
+    ReasoningPart, RecordBody, ReplyPart, Role, RunId, RunStatus, Seq, SessionId, ToolCallId,
+    ToolFailure, ToolResult, Turn,
 };
 use neuraxis_engine::{ForkOptions, Orchestrator, OrchestratorBuilder, ResultBounds, UserRequest};
 use neuraxis_memory::MemoryStore;
@@ -319,6 +320,37 @@ async fn what_tools_take_of_a_small_context_results_do_not_have() {
     let heard = hear(&orchestrator, request("go")).await;
     let length = heard.results()[0].value.as_str().len();
     assert!((4_000..=8_000).contains(&length), "{length}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_result_does_not_fit_it_is_said_what_leaves_more_room() {
+    for thinks in [false, true] {
+        let model = ScriptedModel::answering(move |request: &ModelRequest| {
+            if last_result(request).is_some() {
+                let overflow = LlmErrorKind::ContextOverflow {
+                    limit: Some(2_000),
+                    needed: Some(3_000),
+                };
+                return Script::from(LlmError::new(overflow, "too long"));
+            }
+            let mut calls = reply::calls([("big", "{}")]);
+            if thinks {
+                let thought = ReasoningPart {
+                    text: "Hm.".into(),
+                    ..ReasoningPart::default()
+                };
+                calls.parts.insert(0, ReplyPart::Reasoning(thought));
+            }
+            Script::from(calls)
+        });
+        let orchestrator = builder(model).tool(Arc::new(big())).build().unwrap();
+        let reply = hear(&orchestrator, request("go")).await.result.reply;
+        assert!(
+            reply.contains("fewer tools (channels.NAME.tools)"),
+            "{reply}"
+        );
+        assert_eq!(reply.contains("echo_reasoning"), thinks, "{reply}");
+    }
 }
 
 #[tokio::test]
