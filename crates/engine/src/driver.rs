@@ -42,7 +42,7 @@ use crate::engine::Engine;
 use crate::request::Delivery;
 use crate::run_end::{EndSender, RunEnd};
 use crate::run_handle::RunHandle;
-use crate::runs::RunSlot;
+use crate::runs::{RunSlot, is_first_step};
 use active_time::ActiveTime;
 use alarm::Alarm;
 pub(crate) use begin::ReadyRun;
@@ -278,12 +278,16 @@ impl Driver {
 
     /// Leaves the run as it is on record, free to be taken up at once: what is under way is stopped.
     pub(crate) async fn leave(mut self: Box<Self>) {
+        let is_at_work = !self.running.is_empty();
         for (_, cancellation) in self.running.drain(..) {
             cancellation.cancel();
         }
         // What is under way ends before others may have the run.
         self.work = UnderWay::default();
-        self.journal.release().await;
+        match is_at_work && self.journal.feed.with_records(is_first_step) {
+            true => self.journal.expire().await,
+            false => self.journal.release().await,
+        }
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {

@@ -62,7 +62,7 @@ pub use lease_wait::{HeldRun, WaitedFor};
 pub(crate) use lost::LostRuns;
 pub use recheck::{OpenCall, Taker};
 pub use recover::{Recovered, is_session_of_eval};
-pub(crate) use restored::{client_finished, recorded_trace};
+pub(crate) use restored::{client_finished, is_first_step, recorded_trace};
 pub use resume::{Answer, ResumeError};
 pub(crate) use slot::{ActiveRuns, Reached, RunSlot};
 pub use steps_taken::{RunProgress, SteppedRun};

@@ -183,6 +183,11 @@ impl<S: SessionStore> RunLog for FailingStore<S> {
             .await
     }
 
+    async fn expire(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Release, self.inner.expire(lease))
+            .await
+    }
+
     async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
         self.pass(StoreOperation::Post, self.inner.post(run, entry))
             .await

@@ -151,6 +151,10 @@ impl Run {
         self.lease = None;
     }
 
+    pub(crate) fn expire(&mut self) {
+        self.lease = self.lease.and_then(|_| LeaseEnd::after(Duration::ZERO));
+    }
+
     /// Tells whether the lease is the newest one of this run.
     pub(crate) fn is_leased_by(&self, lease: &RunLease) -> bool {
         self.session == lease.session && self.token == lease.token

@@ -116,6 +116,10 @@ impl RunLog for MemoryStore {
         self.state().leased(lease).map(Run::release)
     }
 
+    async fn expire(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.state().leased(lease).map(Run::expire)
+    }
+
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
         self.state().abandon_run(lease)
     }

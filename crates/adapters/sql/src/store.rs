@@ -265,15 +265,18 @@ impl RunLog for SqlStore {
     }
 
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act("release", Act::Release(lease.clone()))
-            .await
-            .map(drop)
+        let act = Act::Release(lease.clone());
+        self.act("release", act).await.map(drop)
+    }
+
+    async fn expire(&self, lease: &RunLease) -> Result<(), StoreError> {
+        let act = Act::Expire(lease.clone());
+        self.act("expire", act).await.map(drop)
     }
 
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act("abandon_run", Act::Abandon(lease.clone()))
-            .await
-            .map(drop)
+        let act = Act::Abandon(lease.clone());
+        self.act("abandon_run", act).await.map(drop)
     }
 
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
@@ -343,9 +346,8 @@ impl RunOutputs for SqlStore {
 impl SessionIndex for SqlStore {
     async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
         session.check()?;
-        self.act("create_session", Act::Create(session.clone()))
-            .await
-            .map(drop)
+        let act = Act::Create(session.clone());
+        self.act("create_session", act).await.map(drop)
     }
 
     async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {

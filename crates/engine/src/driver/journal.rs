@@ -176,9 +176,20 @@ impl Journal {
 
     /// Lets others take the run up: it waits, and nobody drives it meanwhile.
     pub(super) async fn release(&self) {
-        if let Some(slot) = &self.slot
-            && let Err(error) = slot.release().await
-        {
+        if let Some(slot) = &self.slot {
+            self.note_left(slot.release().await);
+        }
+    }
+
+    /// Lets others take the run up, whose log says nothing of what was under way.
+    pub(super) async fn expire(&self) {
+        if let Some(slot) = &self.slot {
+            self.note_left(slot.expire().await);
+        }
+    }
+
+    fn note_left(&self, left: Result<(), StoreError>) {
+        if let Err(error) = left {
             tracing::warn!(run = %self.run_id, %error, "the run's lease was not given back; it runs out by itself");
         }
     }

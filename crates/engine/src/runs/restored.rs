@@ -162,9 +162,14 @@ fn follow_with(all: &mut Step, step: Step, tree: &RunTree) {
 
 /// Tells whether nothing is on record of a run but its first step, and that step runs no tool.
 fn has_only_begun(records: &[Arc<Record>], open: &[Effect]) -> bool {
-    let steps = records.iter().filter(|record| record.active_ms.is_some());
     let runs_tool = |effect: &Effect| matches!(effect, Effect::RunTool(_));
-    steps.count() == 1 && !open.iter().any(runs_tool)
+    is_first_step(records) && !open.iter().any(runs_tool)
+}
+
+/// Tells whether nothing is on record of a run but its first step: a model call that is under way by then has no record.
+pub(crate) fn is_first_step(records: &[Arc<Record>]) -> bool {
+    let steps = records.iter().filter(|record| record.active_ms.is_some());
+    steps.count() == 1
 }
 
 fn last_at(records: &[Arc<Record>]) -> Timestamp {

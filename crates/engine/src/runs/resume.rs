@@ -375,11 +375,15 @@ impl Runs {
     ) -> Result<PreparedRun, ResumeError> {
         let slot = claim.lease(&run.session).await?;
         slot.note_recorded();
+        let was_released = run.released;
         match self.restore_leased(&slot, run, answers).await {
             Ok((scope, ready)) => Ok(PreparedRun { slot, scope, ready }),
             Err(error) => {
                 // It is as it was, so that nobody has to wait for the end of a lease.
-                slot.release().await?;
+                match was_released {
+                    true => slot.release().await?,
+                    false => slot.expire().await?,
+                }
                 Err(error)
             }
         }

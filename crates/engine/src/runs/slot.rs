@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::orchestrator::Parts;
 use crate::run_handle::RunHandle;
-use crate::runs::{ResumeError, Runs};
+use crate::runs::{ResumeError, Runs, is_first_step};
 use crate::store_retry::{retried, retried_after};
 pub(crate) use claim::{Claim, Unheard};
 use lease::{HeldLease, Moment};
@@ -44,6 +44,15 @@ struct ActiveRun {
     task: Option<AbortHandle>,
     /// Something was posted to it by another process.
     posted: Arc<Notify>,
+}
+
+/// A run whose task was stopped.
+#[derive(Debug)]
+pub(crate) struct StoppedRun {
+    pub(crate) run: RunId,
+    pub(crate) session: SessionId,
+    /// Whether nothing is on record of it but its first step.
+    pub(crate) has_only_begun: bool,
 }
 
 /// Whether a run can be reached in this process.
@@ -123,17 +132,21 @@ impl ActiveRuns {
 
     /// Stops the tasks of all runs, and waits until none of them does anything more. Each is kept until
     /// [`note_left`](Self::note_left).
-    pub(crate) async fn stop(&self) -> Vec<(RunId, SessionId)> {
+    pub(crate) async fn stop(&self) -> Vec<StoppedRun> {
         let mut stopped = Vec::new();
         for (run, active) in self.lock().iter() {
             if let (Some(task), Some(handle)) = (&active.task, &active.handle) {
                 self.stopped().insert(*run);
                 task.abort();
-                stopped.push((*run, handle.session_id.clone()));
+                stopped.push(StoppedRun {
+                    run: *run,
+                    session: handle.session_id.clone(),
+                    has_only_begun: handle.link.feed.with_records(is_first_step),
+                });
             }
         }
-        for (run, _) in &stopped {
-            self.until_gone(*run).await;
+        for stopped in &stopped {
+            self.until_gone(stopped.run).await;
         }
         stopped
     }
@@ -356,6 +369,13 @@ impl RunSlot {
     pub(crate) async fn release(&self) -> Result<(), StoreError> {
         self.note_recorded();
         self.store().release(&self.lease.lease).await
+    }
+
+    /// As [`release`](Self::release), of a run whose log says nothing of what was under way: whoever takes it up finds it as one
+    /// whose process died.
+    pub(crate) async fn expire(&self) -> Result<(), StoreError> {
+        self.note_recorded();
+        self.store().expire(&self.lease.lease).await
     }
 
     /// Returns the store that the run is kept in, for a call that lives longer than this is borrowed.

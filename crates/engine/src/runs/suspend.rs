@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{RunId, SessionId};
+use neuraxis_core::RunId;
 use neuraxis_ports::StoreError;
 
 use super::Runs;
-use super::slot::Claim;
+use super::slot::{Claim, StoppedRun};
 
 impl Runs {
     /// Takes no new runs, lets those at work go on for a while, and leaves what has not ended then. Returns the runs that are
@@ -25,26 +25,30 @@ impl Runs {
         engine.shutdown.cancel();
         engine.tasks.wait().await;
         let mut left = Vec::new();
-        for (run, session) in stopped {
-            let is_left = self.leave(&session, run).await;
-            self.parts.active.note_left(run);
+        for stopped in stopped {
+            let is_left = self.leave(&stopped).await;
+            self.parts.active.note_left(stopped.run);
             if is_left {
-                left.push(run);
+                left.push(stopped.run);
             }
         }
         left
     }
 
     /// Gives the lease of a run back that nobody drives any more; false if it has ended after all.
-    async fn leave(&self, session: &SessionId, run: RunId) -> bool {
+    async fn leave(&self, stopped: &StoppedRun) -> bool {
+        let run = stopped.run;
         let left = async {
             // Somebody here is just about to see that it is left.
             let Some(claim) = Claim::take(&self.parts, run) else {
                 return Ok(());
             };
             // Nobody knows its lease any more, so that it is begun anew.
-            let slot = claim.lease(session).await?;
-            slot.release().await
+            let slot = claim.lease(&stopped.session).await?;
+            match stopped.has_only_begun {
+                true => slot.expire().await,
+                false => slot.release().await,
+            }
         };
         match left.await {
             Ok(()) => true,

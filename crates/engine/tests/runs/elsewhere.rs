@@ -16,7 +16,7 @@ use neuraxis_ports::{
     DispatchError, RunDispatcher, RunLog as _, SessionIndex as _, Tool as _, async_trait,
 };
 use neuraxis_testkit::{
-    Act, Fault, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
+    Act, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
 };
 use tokio::sync::mpsc;
 
@@ -407,6 +407,23 @@ async fn a_worker_that_leaves_a_run_lets_the_next_one_have_it_at_once_and_the_cl
         json.contains("\"type\":\"tool_result\"") && json.contains("unknown")
     });
     assert_eq!(unknown.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_a_worker_leaves_in_its_first_model_call_is_not_taken_for_one_that_nobody_drove() {
+    let model = ScriptedModel::new().then(Script::hanging());
+    let mut fleet = Fleet::new(model.then(reply::text("done")), Vec::new());
+    let _events = fleet.server.stream(request("go")).await.unwrap();
+    let run = fleet.dispatched.recv().await.unwrap();
+    let runs = fleet.worker.runs();
+    let mut first = runs.take_up(run).await.unwrap();
+    let begun = tokio::time::timeout(Duration::from_secs(1), first.step()).await;
+    assert!(begun.is_err());
+    first.leave().await;
+    let mut next = runs.take_up(run).await.unwrap();
+    while next.step().await != RunProgress::Ended {}
+    let records = fleet.store.records(run, Seq(0)).await.unwrap();
+    assert!(records.iter().any(|it| it.body.kind() == "resumed"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    FinishReason, LlmError, ModelRequest, Reply, Role, RunStatus, Seq, ToolFailure, ToolResult,
+    CountLabel, FinishReason, LlmError, ModelRequest, Reply, Role, RunStatus, Seq, ToolFailure,
+    ToolResult,
 };
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
@@ -88,6 +89,26 @@ async fn a_run_that_does_not_is_left_to_be_taken_up_at_once_and_nothing_is_recor
         (RunStatus::Done, "done")
     );
     assert_paired(store.history(&session()).await.unwrap().messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_model_call_that_was_under_way_is_lost_and_what_it_used_is_not_known() {
+    let store = Arc::new(MemoryStore::new());
+    let first = engine(&store, after(60), unused());
+    let (handle, _) = first.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let run = handle.run_id();
+    assert_eq!(first.suspend(Duration::ZERO).await, [run]);
+    let left = store.run(run).await.unwrap();
+    assert_eq!((left.released, left.leased_until), (false, None));
+
+    let next = engine(&store, after(0), unused());
+    let recovered = next.runs().recover().await.unwrap();
+    let result = recovered.resumed[0].result().await.unwrap();
+    assert_eq!(result.usage.total.total.label, CountLabel::Unknown);
+    let records = store.records(run, Seq(0)).await.unwrap();
+    let resumed = records.iter().filter(|it| it.body.kind() == "resumed");
+    assert_eq!(resumed.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]

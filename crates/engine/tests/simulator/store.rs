@@ -109,6 +109,10 @@ impl RunLog for MortalStore {
         self.inner.release(lease).await
     }
 
+    async fn expire(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.inner.expire(lease).await
+    }
+
     async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
         self.inner.post(run, entry).await
     }

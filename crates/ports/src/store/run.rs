@@ -160,7 +160,8 @@ pub struct RunSummary {
     pub log: LogSummary,
     /// Whether something waits in its inbox.
     pub has_mail: bool,
-    /// Whether its last holder gave it back: a run that is left otherwise was left by a process that died or stalled.
+    /// Whether its last holder gave it back: a run that is left otherwise was left by a process that died or stalled, or that
+    /// [let its lease run out](super::RunLog::expire).
     pub released: bool,
     /// Whether it was imported and nobody has begun it again since: what its log says was written elsewhere. One that has
     /// ended says so, too.

@@ -73,6 +73,17 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     /// [`StoreError::Stale`] if somebody else has the run by now.
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError>;
 
+    /// Lets a lease run out at once: as [`release`](Self::release), but the run does not count as
+    /// [released](super::RunSummary::released). For a run that was at work: whoever goes on with it finds it as one whose holder
+    /// died. A store without a body of its own for this releases it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`release`](Self::release).
+    async fn expire(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.release(lease).await
+    }
+
     /// Gives a session back whose run never began: nothing of it was committed. The run is as if it had never been.
     ///
     /// # Errors

@@ -113,6 +113,7 @@ macro_rules! session_store_suite {
             a_released_lease_writes_nothing_more
             an_imported_run_says_so_until_it_is_begun_again
             a_released_run_is_taken_up_again
+            a_run_whose_lease_was_let_run_out_is_taken_up_at_once
             a_lease_is_renewed_by_its_holder_alone
             a_lease_says_how_long_it_lasts
             a_run_that_somebody_drives_is_not_left

@@ -28,6 +28,7 @@ pub(crate) enum Act {
     Prune(i64),
     Renew(RunLease),
     Release(RunLease),
+    Expire(RunLease),
     Abandon(RunLease),
     Post {
         run: RunId,
@@ -69,6 +70,7 @@ impl Act {
             Self::Post { run, .. } => Some(*run),
             Self::Renew(lease)
             | Self::Release(lease)
+            | Self::Expire(lease)
             | Self::Abandon(lease)
             | Self::Settle(lease, _)
             | Self::KeepOutput(lease, _) => Some(lease.run),
@@ -89,6 +91,7 @@ impl Task {
             Act::Prune(before) => return self.prune(link, *before).await.map(Done::Counted),
             Act::Renew(lease) => self.renew(link, lease).await?,
             Act::Release(lease) => self.release(link, lease).await?,
+            Act::Expire(lease) => self.expire(link, lease).await?,
             Act::Abandon(lease) => self.abandon(link, lease).await?,
             Act::Post {
                 run,

@@ -211,6 +211,22 @@ impl Task {
         Ok(())
     }
 
+    pub(super) async fn expire(
+        &mut self,
+        link: &mut Link,
+        lease: &RunLease,
+    ) -> Result<(), Failure> {
+        let key = self.leased(link, lease).await?;
+        // One that was released stays so, and has not ended.
+        let sql = format!(
+            "UPDATE runs SET leased_until = {} WHERE key = $1 AND leased_until IS NOT NULL",
+            self.database.dialect.now()
+        );
+        link.run(AssertSqlSafe(sql), values![key]).await?;
+        self.runs.remove(&lease.run);
+        Ok(())
+    }
+
     pub(super) async fn abandon(
         &mut self,
         link: &mut Link,

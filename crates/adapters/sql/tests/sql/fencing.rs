@@ -141,7 +141,11 @@ async fn a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced(config: S
     let (one, other) = (open(&config).await, open(&config).await);
     let mut busy = Busy::new(&one, 1).await;
     let stalled = busy.lease.clone();
+    one.expire(&stalled).await.unwrap();
+    let left = other.run(busy.run()).await.unwrap();
+    assert_eq!((left.released, left.leased_until), (false, None));
     one.release(&stalled).await.unwrap();
+    assert!(other.run(busy.run()).await.unwrap().released);
     busy.lease = other.begin_run(&busy.session, busy.run()).await.unwrap();
     assert!(busy.lease.token > stalled.token);
     busy.warn(&other, "taken over").await.unwrap();

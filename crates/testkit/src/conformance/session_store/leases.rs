@@ -96,6 +96,23 @@ pub async fn a_released_run_is_taken_up_again(store: impl SessionStore) {
     assert_eq!(records(&store, run).await, [first, last].concat());
 }
 
+/// A run whose lease was let run out is left, and goes on with a new lease at once.
+pub async fn a_run_whose_lease_was_let_run_out_is_taken_up_at_once(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let first = [busy.log.started("Hello?")];
+    busy.commit(&store, &first).await;
+    assert_eq!(store.expire(&busy.lease).await, Ok(()));
+    assert_eq!(unfinished(&store).await, [run]);
+    let left = store.run(run).await.expect("the run is there");
+    assert_eq!(left.leased_until, None);
+    let older = busy.lease.clone();
+    let again = store.begin_run(&busy.session, run).await;
+    busy.lease = again.expect("nobody drives it");
+    assert_eq!(store.expire(&older).await, Err(StoreError::Stale(run)));
+    assert_eq!(unfinished(&store).await, []);
+}
+
 /// Renewing is for the holder, as long as there is something to hold.
 pub async fn a_lease_is_renewed_by_its_holder_alone(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
