@@ -5,8 +5,9 @@ use std::sync::Arc;
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
-    AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, PlanName, Record, Role, RunId,
-    Seq, SessionId, Source, Taint, TraceContext, Transcript, Turn, forked_history, offered_tools,
+    AgentId, AgentName, Channel, ClientTools, ForkPoint, Message, Mode, Part, PlanName, Record,
+    Role, RunId, Seq, SessionId, Source, Taint, ToolKind, ToolSpec, TraceContext, Transcript, Turn,
+    forked_history, offered_tools,
 };
 use neuraxis_ports::{RequestContext, StoreError};
 
@@ -39,7 +40,8 @@ pub struct ForkOptions {
     pub attachments: Vec<Part>,
     /// The plan that limits it, in place of that of all requests; as in [`UserRequest::plan`].
     pub plan: Option<PlanName>,
-    /// What the agent that answers is told besides its own instructions; as in [`Brought::instructions`].
+    /// What the agent that answers is told besides its own instructions; as in [`Brought::instructions`]. What the run was told
+    /// if `None`, as far as that can be told from its agent's own instructions.
     pub instructions: Option<String>,
     /// The trace to join; a new one if `None`.
     pub trace: Option<TraceContext>,
@@ -173,8 +175,9 @@ impl Runs {
         let of_run = || view.decision().and_then(|decision| decision.agent.clone());
         request.agent = options.agent.or_else(of_run);
         request.plan = options.plan;
-        let mut brought = Brought::default();
-        (brought.instructions, brought.role) = (options.instructions, options.role);
+        let mut brought = self.brought_to(&view);
+        brought.instructions = options.instructions.or(brought.instructions);
+        brought.role = options.role;
         request = request.bring(brought);
         request.trace = options.trace;
         let mut decision = self.decide_branch(&request, seed.len()).await?;
@@ -204,6 +207,40 @@ impl Runs {
                 Err(error.into())
             }
         }
+    }
+
+    /// Returns what a client brought to a run that holds for whoever goes on from it: what the agent was told besides its own
+    /// instructions, and the tools for whose results the run waits.
+    fn brought_to(&self, run: &RunView) -> Brought {
+        let mut brought = Brought::default();
+        let engine = &self.parts.engine;
+        let (Some(spec), Some(decision)) = (run.spec(), run.decision()) else {
+            return brought;
+        };
+        if let Some(told) = &spec.root.system_prompt
+            && let Some(agent) = engine.policy.agent_of(decision)
+            && !engine.instructions.contains_key(agent)
+        {
+            // Where the agent's own are others by now, or a program makes them, nobody can tell the two apart.
+            let besides = match engine.policy.system_prompt(decision) {
+                Some(own) => told
+                    .strip_prefix(&*own)
+                    .and_then(|it| it.strip_prefix("\n\n")),
+                None => Some(&**told),
+            };
+            brought.instructions = besides.map(str::to_owned);
+        }
+        if spec.client_tools == ClientTools::Wait {
+            let catalog = engine.catalog();
+            let is_own = |tool: &ToolSpec| {
+                let mut own = catalog.all_specs().iter();
+                own.any(|own| own.kind == ToolKind::Client && own.name == tool.name)
+            };
+            let of_client = spec.root.tools.iter();
+            let of_client = of_client.filter(|tool| tool.kind == ToolKind::Client && !is_own(tool));
+            brought.tools = of_client.cloned().collect();
+        }
+        brought
     }
 
     /// Returns the context of a fork: its session is that of the same owner.

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::RequestError as Refusal;
 use neuraxis_core::{
-    FinishReason, ForkPoint, RecordBody, Role, RunId, RunStatus, Seq, SessionId, Transcript, Turn,
+    FinishReason, ForkPoint, ModelRequest, RecordBody, Role, RunId, RunStatus, Seq, SessionId,
+    ToolKind, ToolSpec, Transcript, Turn,
 };
-use neuraxis_engine::{ForkError, ForkOptions, Orchestrator, RequestError};
+use neuraxis_engine::{Brought, ForkError, ForkOptions, Orchestrator, RequestError};
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
     CountingIds, Fault, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
 };
 
-use crate::support::{Store, builder, failing_store, hear, request, session};
+use crate::support::{Store, builder, failing_store, hear, policy, request, session};
 
 struct Forked {
     orchestrator: Orchestrator,
@@ -202,6 +203,30 @@ async fn another_role_may_serve_the_fork_if_policy_allows_it() {
         panic!("{refused:?}")
     };
     assert!(allowed.contains(&Role::REASONING), "{allowed:?}");
+}
+
+#[tokio::test]
+async fn a_fork_is_told_what_the_client_told_the_run_and_has_its_tools() {
+    let model = Arc::new(ScriptedModel::always(reply::text("ok")));
+    for own in ["channels.chat.system_prompt = 'Be kind.'", ""] {
+        let orchestrator = builder(model.clone()).policy(policy(own)).build().unwrap();
+        let weather = ToolSpec::new("weather".parse().unwrap(), "Tells the weather.");
+        let brought = Brought::default().instructions("Never promise refunds.");
+        let asked = request("Hi.").bring(brought.tools([weather]));
+        let run = hear(&orchestrator, asked).await.result.run_id;
+        let options = ForkOptions::new(other()).message("And now?");
+        let fork = orchestrator.runs().fork(run, Turn(1), options).await;
+        fork.unwrap().result().await.unwrap();
+        let sent = model.requests();
+        let [.., before, after] = sent.as_slice() else {
+            panic!("two requests");
+        };
+        let told = |sent: &ModelRequest| sent.messages.messages()[0].text();
+        assert!(told(before).ends_with("Never promise refunds."));
+        assert_eq!(told(before), told(after));
+        assert!(after.tools.iter().any(|tool| tool.kind == ToolKind::Client));
+        assert_eq!(before.tools, after.tools);
+    }
 }
 
 #[tokio::test]

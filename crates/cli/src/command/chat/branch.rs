@@ -244,7 +244,8 @@ impl Conversation {
         options.agent.clone_from(&self.agent);
         options.plan.clone_from(&self.plan);
         options.role.clone_from(&self.role);
-        options.instructions.clone_from(&self.instructions);
+        // Those that count here and now, be it none.
+        options.instructions = Some(self.instructions.clone().unwrap_or_default());
         options
     }
 
