@@ -455,6 +455,12 @@ impl Conversation {
         kept.collect()
     }
 
+    /// Returns the results that have not joined yet as [`continued`](Self::continued) would have them, in call order.
+    pub(crate) fn held(&self) -> impl Iterator<Item = Arc<Message>> {
+        let results = self.results.iter();
+        results.map(move |(_, message)| self.shortened(message, |_| true))
+    }
+
     /// Returns count and hash of the messages that stand in records.
     pub(crate) fn prefix(&mut self) -> PrefixDigest {
         let hashed = usize::try_from(self.hashed.count).unwrap_or(usize::MAX);

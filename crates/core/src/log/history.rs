@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::view::RunView;
 use crate::ids::{AgentId, Turn};
-use crate::message::Message;
+use crate::json::JsonText;
+use crate::message::{Message, ToolCall};
 use crate::record::{LimitKind, Record, RecordBody};
 use crate::repair::repaired;
 use crate::transcript::Transcript;
@@ -32,10 +33,43 @@ pub fn run_messages(records: &[Arc<Record>]) -> Vec<Arc<Message>> {
 /// ```
 #[must_use]
 pub fn continued_history(history: &Transcript, records: &[Arc<Record>]) -> Transcript {
-    let view = RunView::after(history.clone()).with(records);
-    match view.conversation(AgentId::ROOT) {
+    continued_by(history, &RunView::after(history.clone()).with(records))
+}
+
+fn continued_by(history: &Transcript, run: &RunView) -> Transcript {
+    match run.conversation(AgentId::ROOT) {
         Some(root) => root.continued(),
         None => repaired(history.clone()).0,
+    }
+}
+
+/// Adds what is known of the calls of a reply that have not all come to their end: what those brought that have, and that those
+/// about which a person is asked were not run.
+fn add_known_results(history: &mut Transcript, run: &RunView) {
+    let Some(root) = run.conversation(AgentId::ROOT) else {
+        return;
+    };
+    let held: Vec<_> = root.held().collect();
+    if held.is_empty() && root.open_calls() == 0 {
+        return;
+    }
+    let mut said = history.messages().iter().rev();
+    let calling = said.find(|message| message.tool_calls().next().is_some());
+    let calls: Vec<ToolCall> =
+        calling.map_or_else(Vec::new, |it| it.tool_calls().cloned().collect());
+    for call in calls {
+        let is_its = |message: &Arc<Message>| match message.as_ref() {
+            Message::Tool(result) => result.tool_call_id == call.id,
+            _ => false,
+        };
+        let mut asked = run.open_approvals();
+        if let Some(result) = held.iter().find(|message| is_its(message)) {
+            history.push(Arc::clone(result));
+        } else if asked.any(|it| it.agent == AgentId::ROOT && it.request.tool_call_id == call.id) {
+            let why = JsonText::error("not run: nobody has decided about it");
+            let result = Message::tool_result(call.id.clone(), Arc::clone(&call.name), why);
+            history.push(result);
+        }
     }
 }
 
@@ -50,7 +84,8 @@ pub fn last_turn(records: &[Arc<Record>]) -> Turn {
 }
 
 /// Returns the history at the end of a turn of a run, for another run to branch off from there. A turn the run never
-/// came to gives all it said. Calls of that turn without a result are answered when the other run starts (loop rule 15).
+/// came to gives all it said. Calls about which a person was asked and nobody has decided were not run; others of that turn without
+/// a result are answered when the other run starts (loop rule 15).
 #[must_use]
 pub fn forked_history(history: &Transcript, records: &[Arc<Record>], turn: Turn) -> Transcript {
     let is_later = |record: &Arc<Record>| record.agent == AgentId::ROOT && record.turn > turn;
@@ -67,10 +102,9 @@ pub fn forked_history(history: &Transcript, records: &[Arc<Record>], turn: Turn)
             }
     };
     let end = shared.iter().position(|record| ends(&record));
-    continued_history(
-        history,
-        shared
-            .get(..end.unwrap_or(shared.len()))
-            .unwrap_or_default(),
-    )
+    let shared = shared.get(..end.unwrap_or(shared.len()));
+    let run = RunView::after(history.clone()).with(shared.unwrap_or_default());
+    let mut forked = continued_by(history, &run);
+    add_known_results(&mut forked, &run);
+    forked
 }
