@@ -15,6 +15,7 @@ use neuraxis::core::log::Stats;
 use neuraxis::core::{
     InputId, JsonText, OpenQuestion, RunId, RunStatus, Seq, ToolFailure, ToolOutcome, ToolOutput,
 };
+use neuraxis::engine::ResumeError;
 use neuraxis::ports::{RunFilter, RunSummary, StatsFilter};
 use neuraxis::{Orchestrator, OrchestratorResult, SessionId};
 use schemars::JsonSchema;
@@ -237,7 +238,13 @@ pub(crate) async fn cancel(
     let run = at_work(&orchestrator, &caller, id).await?;
     let by = caller.by().filter(|_| caller.is_foreign(&run));
     let reason = reason_of(said.reason, by);
-    orchestrator.runs().cancel(id, reason).await?;
+    match orchestrator.runs().cancel(id, reason).await {
+        // It is coming to its end, which is on record in a moment, or by now.
+        Err(ResumeError::Ended(_)) => {
+            at_work(&orchestrator, &caller, id).await?;
+        }
+        told => told?,
+    }
     Ok(taken(id, None))
 }
 

@@ -9,6 +9,7 @@ use neuraxis_server::Stop;
 use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
 use serde_json::json;
 
+use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 
 #[tokio::test]
@@ -56,6 +57,21 @@ async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
     }
     let (status, _) = client.ask("s", &question).await;
     assert_eq!(status, 200, "no refused request keeps the session busy");
+}
+
+#[tokio::test]
+async fn who_stops_a_run_twice_hears_that_it_ends_or_how_it_ended() {
+    let server = InProcess::of(ScriptedModel::always(Script::hanging())).await;
+    let client = server.client();
+    let mut frames = client.listen("s", &json!({"message": "hello"})).await;
+    let first = frames.next().await.unwrap();
+    let run = first.data["run_id"].as_str().unwrap();
+    let cancel = || answer(client.post(&format!("/api/v1/runs/{run}/cancel")));
+    let (one, other) = tokio::join!(cancel(), cancel());
+    for (status, told) in [one, other] {
+        let is_told = status == 202 || told["run_status"] == "interrupted";
+        assert!(is_told, "{status} {told}");
+    }
 }
 
 #[tokio::test]
