@@ -138,7 +138,13 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
         MAX_COMPLAINT_CHARS,
     );
     let problem = match (error.classify(), path) {
-        (Category::Data, "" | ".") => Problem::new(&INVALID_FIELD, format!("{text}{place}")),
+        (Category::Data, "" | ".") => {
+            let problem = Problem::new(&INVALID_FIELD, format!("{text}{place}"));
+            match lacking(&text).filter(|name| fields.contains(name)) {
+                Some(name) => problem.with("field", name),
+                None => problem,
+            }
+        }
         (Category::Data, field) if fields.contains(&list_of(field)) => {
             Problem::invalid(field, format_args!("{text}{place}"))
         }
@@ -158,6 +164,13 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
         ),
     };
     problem.with("line", line).with("column", column)
+}
+
+/// Returns the name of the field that an object lacks or has twice, by what is said of that.
+fn lacking(text: &str) -> Option<&str> {
+    let missing = text.strip_prefix("missing field `");
+    let name = missing.or_else(|| text.strip_prefix("duplicate field `"))?;
+    name.strip_suffix('`')
 }
 
 /// Returns the name of the list that a place is within, `attachments[0].name`, or the place itself.
