@@ -28,7 +28,7 @@ pub struct LiveEvent {
     pub attempt: Attempt,
     /// The part of the reply, or 0 for a tool.
     pub block: BlockIndex,
-    /// Where the text begins: bytes of the same block and attempt that came before.
+    /// Where the text begins: bytes of the same block and attempt that came before, those that are heard once more included.
     pub offset: u64,
     /// A piece of text or of reasoning, how far a tool has come, or what it asks.
     #[serde(flatten)]

@@ -21,7 +21,7 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Returns its name, as clients see it: the address of its page.
+    /// Returns its name, as clients see it: that of its page in the documents.
     pub(crate) fn place(&self) -> String {
         format!("/errors/{}", self.name)
     }
@@ -166,7 +166,7 @@ pub(crate) struct Details {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub(crate) struct Document {
-    /// The kind of problem, which never changes: the address of its page.
+    /// The kind of problem, which never changes: the name of its page in the documents.
     #[serde(rename = "type")]
     kind: String,
     /// The kind, for people.
