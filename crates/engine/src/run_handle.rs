@@ -37,18 +37,26 @@ pub(crate) struct RunLink {
     pub(crate) ids: Arc<dyn Ids>,
 }
 
-/// Why a run has no result: nothing of it is under way here any more, and it has not ended. What is on record of it is
-/// whole, and it goes on once it is taken up: by [`Runs::resume`](crate::Runs::resume), by
+/// Why a run has no result: nothing of it is under way here any more, and it has not ended here. What is on record of it is
+/// whole, and unless another process ended it, it goes on once it is taken up: by [`Runs::resume`](crate::Runs::resume), by
 /// [`keep_recovering`](crate::Runs::keep_recovering), or by a request that is made again under its idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoResult {
     /// What it did next could not be recorded, or another process has taken it over.
-    #[error("the run could not be recorded: it has not ended, and goes on when it is taken up")]
+    #[error("{}", unrecorded(.0))]
     Unrecorded(#[source] StoreError),
     /// It was left by [`suspend`](crate::Orchestrator::suspend), or its task crashed, which only a defect can cause.
     #[error("the run was stopped before it ended")]
     Stopped,
+}
+
+/// Says why a run is left that could not be recorded. Of one that another process has, only that one knows whether it has ended.
+const fn unrecorded(why: &StoreError) -> &'static str {
+    match why {
+        StoreError::Stale(_) => "another process has taken the run over, or may have by now",
+        _ => "the run could not be recorded: it has not ended, and goes on when it is taken up",
+    }
 }
 
 /// The run takes nothing by this handle: it has ended, it was put aside until somebody answers what it waits for, or it is too

@@ -112,7 +112,7 @@ fn a_run_whose_process_was_killed_can_be_ended() {
 }
 
 #[test]
-fn a_process_that_lost_its_run_says_that_it_has_not_ended_and_how_it_goes_on() {
+fn a_process_that_lost_its_run_says_that_another_may_have_it_and_how_to_see_that() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     let (child, id) = stalled(&machine, &["--set", "store.lease_ms=1000"]);
@@ -121,9 +121,11 @@ fn a_process_that_lost_its_run_says_that_it_has_not_ended_and_how_it_goes_on() {
     let done = Done::from(child.wait_with_output().unwrap());
     assert_eq!(done.code, Some(1), "{done:?}");
     for told in [
-        "error: the run could not be recorded: it has not ended, and goes on when it is taken up\n",
+        "error: another process has taken the run over, or may have by now\n",
         &format!("because: run {id} no longer holds its session\n"),
-        &format!("hint: `neuraxis --set store.lease_ms=1000 runs resume {id}` goes on with it\n"),
+        &format!(
+            "hint: `neuraxis --set store.lease_ms=1000 runs show {id}` shows how it stands; where it has not ended, `neuraxis --set store.lease_ms=1000 runs resume {id}` goes on with it\n"
+        ),
     ] {
         assert!(done.stderr.contains(told), "{told}: {done:?}");
     }

@@ -9,7 +9,7 @@ use neuraxis::core::{
 };
 use neuraxis::engine::NoResult;
 use neuraxis::offline::OfflineModel;
-use neuraxis::ports::LlmClient;
+use neuraxis::ports::{LlmClient, StoreError};
 use neuraxis::{Channel, FinishReason, Mode, OrchestratorResult, Role, RunHandle, RunStatus};
 use neuraxis_app::App;
 
@@ -125,9 +125,14 @@ pub(in crate::command) fn served_by_rules(app: &App) -> Vec<Role> {
 
 /// Says that a run was left without an end.
 fn left(run: &RunHandle, why: NoResult) -> CommandError {
+    let id = run.run_id();
     match why {
+        // As after the sleep of a laptop. What became of it meanwhile is not known here.
+        NoResult::Unrecorded(StoreError::Stale(_)) => CommandError::failed(why).hint(format!(
+            "`neuraxis runs show {id}` shows how it stands; where it has not ended, `neuraxis runs resume {id}` goes on with it"
+        )),
         NoResult::Unrecorded(_) => {
-            let hint = format!("`neuraxis runs resume {}` goes on with it", run.run_id());
+            let hint = format!("`neuraxis runs resume {id}` goes on with it");
             CommandError::failed(why).hint(hint)
         }
         _ => CommandError::failed(anyhow::anyhow!(
