@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 
@@ -15,6 +15,9 @@ use crate::terminal;
 
 /// How long the work may take to end once the process was told to. Whoever told it kills it sooner or later.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How soon after the first signal another one comes by itself: to the process, and to its group. Nobody presses a key so fast.
+const BY_ITSELF: Duration = Duration::from_millis(100);
 
 /// What told the process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,6 +205,7 @@ impl Interrupt {
 
     async fn hear(self, mut signals: Signals, stop: impl Fn(Signal), again: impl Fn(u8) -> Again) {
         let first = signals.next().await;
+        let by_itself = Instant::now() + BY_ITSELF;
         self.happened.store(first.number(), Ordering::SeqCst);
         stop(first);
         let mut ctrl_c = 0;
@@ -210,8 +214,8 @@ impl Interrupt {
         loop {
             tokio::select! {
                 signal = signals.next() => {
-                    // Others come twice by themselves: to the process, and to its group.
-                    if signal == Signal::Interrupt {
+                    // Others come twice by themselves, however late.
+                    if signal == Signal::Interrupt && Instant::now() >= by_itself {
                         match again(ctrl_c) {
                             Again::IsHeard => ctrl_c += 1,
                             Again::Ends => leave(first),

@@ -203,6 +203,26 @@ fn a_second_ctrl_c_ends_the_command_even_while_its_output_is_stuck() {
     assert_eq!(code, Some(130));
 }
 
+#[test]
+fn a_ctrl_c_that_comes_to_the_process_and_to_its_group_is_one() {
+    let model = Scripted::start([Turn::Stalls("well")]);
+    let machine = model.machine();
+    let mut command = machine.command(["ask", "--format", "events", "Hello?"]);
+    let (mut child, mut stdout) = start(command.env("MY_KEY", "k"));
+    let mut lines = String::new();
+    while !lines.contains("\"text\":\"well\"") {
+        assert_ne!(stdout.read_line(&mut lines).unwrap(), 0, "it says nothing");
+    }
+    // As `timeout -s INT` does.
+    interrupt(&child);
+    thread::sleep(Duration::from_millis(2));
+    interrupt(&child);
+    stdout.read_to_string(&mut lines).unwrap();
+    let stderr = stderr(&mut child);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{stderr}");
+    assert_eq!(events(&lines).last().unwrap()["type"], "final", "{lines}");
+}
+
 /// Talks through pipes to a conversation until its output is stuck, has something done, sends SIGTERM, reads what it says,
 /// and returns its exit code.
 fn told_to_end_while_stuck(machine: &Machine, lines: &str, meanwhile: impl Fn()) -> Option<i32> {
