@@ -5,6 +5,7 @@ mod models;
 mod tools;
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,20 +30,41 @@ use crate::telemetry::Telemetry;
 pub use error::BuildError;
 pub use tools::{is_project_tool, may_be_tool, tool_names, tool_specs};
 
+/// Says that the file in which sessions are kept where no store is named is there, or may be, and is not used, so that nothing of
+/// what it holds is shown.
+#[must_use]
+pub fn hidden_store(config: &Config, environment: &Environment) -> Option<String> {
+    if !has_nowhere(config) || !environment.is_data_read_only() {
+        return None;
+    }
+    let file = StoreConfig::usual_file(environment)?;
+    let shown = file.display();
+    match file.try_exists() {
+        Ok(true) => Some(format!(
+            "{shown} is there and cannot be opened for writing: what it holds is not shown"
+        )),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Some(format!(
+            "{shown} cannot be reached, if it is there: what it holds is not shown"
+        )),
+        _ => None,
+    }
+}
+
+/// Tells whether sessions are in memory though nobody said so.
+fn has_nowhere(config: &Config) -> bool {
+    config.origin("store.url") == Origin::Default && config.store().is_in_memory()
+}
+
 /// Says why there is nowhere to keep anything, where nobody said that nothing is to be kept.
 #[must_use]
 pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<String> {
-    let is_unnamed = config.origin("store.url") == Origin::Default;
-    if !is_unnamed || !config.store().is_in_memory() {
+    if !has_nowhere(config) {
         return None;
     }
-    let before = StoreConfig::usual_file(environment)
-        .filter(|file| environment.is_data_read_only() && file.exists());
-    if let Some(file) = before {
+    if let Some(hidden) = hidden_store(config, environment) {
         return Some(format!(
-            "{} is there and cannot be opened for writing: what it holds is not shown, and sessions end with the program \
-             (--set store.url=sqlite://FILE names a copy of it in a folder that you may write to, or another file)",
-            file.display()
+            "{hidden}, and sessions end with the program \
+             (--set store.url=sqlite://FILE names a copy of it in a folder that you may write to, or another file)"
         ));
     }
     let why = match environment.data_dir() {

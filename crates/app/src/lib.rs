@@ -49,7 +49,7 @@ mod trust;
 mod web;
 
 pub use app::{
-    App, AppBuilder, BuildError, is_project_tool, locked_configuration, may_be_tool,
+    App, AppBuilder, BuildError, hidden_store, is_project_tool, locked_configuration, may_be_tool,
     nowhere_to_keep, tool_names, tool_specs,
 };
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};

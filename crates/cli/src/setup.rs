@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use neuraxis::engine::Sessions;
 use neuraxis_app::{
-    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, locked_configuration,
-    nowhere_to_keep, tool_names,
+    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, hidden_store,
+    locked_configuration, nowhere_to_keep, tool_names,
 };
 use tokio::time::timeout;
 
@@ -169,6 +170,22 @@ impl Loaded {
         Ok(OpenStore::open(&self.config, &self.environment).await?)
     }
 
+    /// Opens the store, for what only shows what it holds.
+    pub(crate) async fn store_to_read(&self) -> Result<OpenStore, CommandError> {
+        self.require_shown()?;
+        self.store().await
+    }
+
+    /// Makes sure that sessions which are kept here are shown: one in memory in their place would say that there are none.
+    pub(crate) fn require_shown(&self) -> Result<(), CommandError> {
+        match hidden_store(&self.config, &self.environment) {
+            None => Ok(()),
+            Some(why) => Err(CommandError::failed(anyhow!(why)).hint(
+                "look whose it is, and its folder (root's, as after sudo?), or name another file, such as a copy of it: --set store.url=sqlite://FILE",
+            )),
+        }
+    }
+
     /// Says what is missing in what the configured store shows, and why. Who shows the notices of an engine does not need it.
     pub(crate) fn say_what_is_missed(&self) {
         self.say_what_is_ignored();
@@ -210,5 +227,29 @@ pub(crate) async fn end_runs(app: &App) {
 pub(crate) async fn close(app: &App) {
     for notice in app.close().await {
         progress::notice(&notice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_is_there_and_cannot_be_opened_is_not_shown_as_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::new(folder.path()).with_data_dir(folder.path());
+        let environment = environment.with_read_only_data();
+        let config = Config::load(&environment, &Sources::default()).unwrap();
+        let loaded = Loaded {
+            environment,
+            config,
+        };
+        // As in a container: nothing was ever kept.
+        loaded.store_to_read().await.unwrap();
+        std::fs::write(folder.path().join("sessions.db"), "what was kept").unwrap();
+        let error = loaded.store_to_read().await.unwrap_err().in_one_line();
+        assert!(error.contains("what it holds is not shown"), "{error}");
+        // What is asked is answered all the same.
+        loaded.store().await.unwrap();
     }
 }

@@ -49,6 +49,7 @@ pub(crate) struct List {
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
+        loaded.require_shown()?;
         loaded.say_what_is_missed();
         // What waits is in the store: no tool is looked at.
         let app = loaded.app().without_servers().build().await?;

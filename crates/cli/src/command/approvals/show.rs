@@ -30,6 +30,7 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
+        loaded.require_shown()?;
         loaded.say_what_is_missed();
         let app = loaded.app().build().await?;
         let mut output = Output::new();
