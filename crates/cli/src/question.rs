@@ -87,8 +87,12 @@ fn with_quotes(mut error: clap::Error, command: &str) -> clap::Error {
     error
 }
 
-/// Tells whether a word was most likely meant as this name: nearly the same, or the same letters in another order.
+/// Tells whether a word was most likely meant as this name: nearly the same, or the same letters in another order. Who quotes
+/// several words, or asks or exclaims, asks a question: a common beginning makes them alike.
 fn is_slip(word: &str, name: &str) -> bool {
+    if word.contains(|letter: char| letter.is_whitespace() || "?!".contains(letter)) {
+        return false;
+    }
     let letters = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();
         letters.sort_unstable();
@@ -118,6 +122,10 @@ mod tests {
             &["-f", "notes.md"],
             &["-q", "ask", "hello"],
             &["-m", "gpt", "chat"],
+            &["help me"],
+            &["doctor who"],
+            &["-q", "models?"],
+            &["help!"],
         ] {
             assert!(parsed(line).is_ok(), "{line:?}");
         }
