@@ -21,11 +21,28 @@ use crate::setup::{Loaded, Setup, with_store};
 const VARIABLE: &str = "_NEURAXIS_COMPLETE";
 
 /// What bash calls in place of the function that it is given: a name that it would read as something else, such as one of a file
-/// with a space in it, is taken without its quoting, and completed with it.
+/// with a space in it, is taken without its quoting, and completed with it. Bash splits words at `:` and `=`, and puts what is
+/// proposed in the place of what stands behind: they are asked about as a whole, and proposed without what stands before.
 const QUOTING: &str = r#"
 _neuraxis_complete() {
-    _clap_complete_neuraxis "$1" "${2//\\/}" "$3"
-    local word
+    local line=$COMP_LINE words=() before= prefix= word index
+    for index in "${!COMP_WORDS[@]}"; do
+        word=${COMP_WORDS[index]}
+        if [[ $line != [[:space:]]* && ( $word == [=:]* || $before == *[=:] ) ]]; then
+            prefix+=$before
+            words[${#words[@]} - 1]+=$word
+        else
+            prefix=
+            words+=("$word")
+        fi
+        [[ $index -ge $COMP_CWORD ]] && break
+        line=${line#*"$word"} before=$word
+    done
+    [[ $word == [=:]* ]] && prefix+=$word
+    prefix=${prefix//\\/}
+    local COMP_WORDS=("${words[@]}") COMP_CWORD=$((${#words[@]} - 1))
+    _clap_complete_neuraxis "$1" "$prefix${2//\\/}" "$3"
+    COMPREPLY=("${COMPREPLY[@]#"$prefix"}")
     for word in "${COMPREPLY[@]}"; do
         if [[ $word == *[^[:alnum:]~/._:=@%+,-]* ]]; then
             compopt -o filenames 2> /dev/null

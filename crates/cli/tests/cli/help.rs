@@ -128,6 +128,30 @@ fn bash_quotes_the_names_of_files_that_it_completes() {
     assert!(done.stdout.ends_with(function), "{done:?}");
 }
 
+#[test]
+fn bash_completes_words_that_it_splits() {
+    const SCRIPT: &str = r#"
+        neuraxis() { "$0" "$@"; }
+        source <(neuraxis completions bash)
+        compopt() { :; }
+        completed() {
+            COMP_LINE=$1 COMP_WORDS=("${@:3}") COMP_CWORD=$(($# - 3))
+            _neuraxis_complete neuraxis "$2"
+            echo "${COMPREPLY[@]}"
+        }
+        completed 'neuraxis sessions show f:' '' neuraxis sessions show f :
+        completed 'neuraxis sessions show f:1' 1 neuraxis sessions show f : 1
+        completed 'neuraxis ask --session=f:1' 1 neuraxis ask --session = f : 1
+        completed 'neuraxis ask --mode=mo' mo neuraxis ask --mode = mo
+        completed 'neuraxis ask --mode = mo' mo neuraxis ask --mode = mo"#;
+    let machine = Machine::new();
+    let ask = ["ask", "--session", "f:12-3", "What time is it?"];
+    machine.run(ask).stdout_of(0);
+    let mut bash = machine.shell(r#"exec bash -c "$1" "$0""#);
+    let done: crate::machine::Done = bash.arg(SCRIPT).output().unwrap().into();
+    assert_eq!(done.stdout, "12-3\n12-3\n12-3\nmoderate\n\n", "{done:?}");
+}
+
 /// Asks as a shell does that completes the last of these words.
 fn completed(machine: &Machine, words: &[&str]) -> String {
     let mut command = machine.command(["--", "neuraxis"].iter().chain(words));
