@@ -136,6 +136,8 @@ mod tests {
             (&["Hi", "--chanel", "code"], ErrorKind::UnknownArgument),
             (&["-m", "gpt", "models"], ErrorKind::UnknownArgument),
             (&["Hi", "-q", "chat"], ErrorKind::InvalidSubcommand),
+            (&["-m", "", "Hi"], ErrorKind::ValueValidation),
+            (&["chat", "-m", " "], ErrorKind::ValueValidation),
         ] {
             assert_eq!(parsed(line).unwrap_err(), kind, "{line:?}");
         }

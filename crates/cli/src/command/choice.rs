@@ -42,8 +42,16 @@ pub(super) struct SessionChoice {
 pub(super) struct ModelArgument {
     /// The model that answers: a role that is configured, a model of the provider in use, or PROVIDER/MODEL. As policy
     /// says if left out
-    #[arg(long, short = 'm', value_name = "MODEL", add = ArgValueCandidates::new(completion::models))]
+    #[arg(long, short = 'm', value_name = "MODEL", value_parser = model, add = ArgValueCandidates::new(completion::models))]
     pub(super) model: Option<String>,
+}
+
+/// Reads the name of a model; not that of a variable which is not set.
+fn model(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("it names no model: leave the option out where none is meant".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }
 
 impl SessionChoice {
