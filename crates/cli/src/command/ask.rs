@@ -159,7 +159,7 @@ impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let mut question = match &self.prompt {
             None => message::read(&self.words)?,
-            Some(_) => message::beside_a_prompt()?,
+            Some(_) => message::beside_a_prompt(&self.words)?,
         };
         // From here on standard input is for answers.
         make_way_for_person();

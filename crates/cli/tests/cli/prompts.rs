@@ -46,6 +46,8 @@ fn a_prompt_is_asked_by_its_name_and_words_go_into_its_places() {
 
     let told = machine.run_with_key(["-p", "revuew"]).complaint(2);
     assert!(told.contains("did you mean review?"), "{told}");
+    let told = with_input(&machine, &["-p", "review", "-"], "+ a line\n").complaint(2);
+    assert!(told.contains("leave it out"), "{told}");
     assert_eq!(model.asked(), 2);
 }
 

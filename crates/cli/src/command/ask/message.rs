@@ -43,8 +43,14 @@ pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
     }
 }
 
-/// Returns what goes with a prompt that is asked by its name: its text is known once the configuration is.
-pub(super) fn beside_a_prompt() -> Result<Question, CommandError> {
+/// Returns what goes with a prompt that is asked by its name: its text is known once the configuration is. The words go into its
+/// places, and standard input does not.
+pub(super) fn beside_a_prompt(words: &[String]) -> Result<Question, CommandError> {
+    if words == ["-"] {
+        let error = anyhow!("- is not read from standard input where a prompt is asked");
+        return Err(CommandError::usage(error)
+            .hint("leave it out: what is piped in goes with the prompt anyway"));
+    }
     Ok(Question {
         text: String::new(),
         piped: piped_in()?,
