@@ -2,7 +2,7 @@
 
 use sqlx::Connection;
 
-use crate::machine::Machine;
+use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 use crate::sessions::{tamper, used_machine};
 
@@ -32,6 +32,16 @@ fn an_answer_that_was_cut_is_followed_by_a_warning() {
          max_output_tokens of the mode)\n"
     );
     assert_eq!(done.stdout_of(0), "Once upon a\n");
+}
+
+#[test]
+fn what_is_told_of_a_reply_begins_a_line_where_both_outputs_go_to_one_file() {
+    let model = Scripted::start([Turn::Says(&["one two"])]);
+    let machine = model.machine();
+    let mut shell = machine.shell("\"$0\" -v 'Well?' 2>&1");
+    let done: Done = shell.env("MY_KEY", "k").output().unwrap().into();
+    let told = done.stdout_of(0);
+    assert!(told.starts_with("one two\n"), "{told}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use neuraxis::core::{RecordBody, Seq};
+use neuraxis::core::{Record, RecordBody, Seq};
 use neuraxis::engine::ToolCatalog;
 use neuraxis::{Event, OrchestratorResult, Role, RunHandle, RunStatus};
 
@@ -237,7 +237,11 @@ impl View {
             Change::More(text) => {
                 self.reporter.tell_thoughts();
                 self.page.write(&text, &self.reporter.progress)?;
-                if matches!(event, Event::Record(_)) {
+                if let Event::Record(record) = event {
+                    // Both outputs may go to one file.
+                    if ends_its_reply(record, &text) {
+                        self.end_line()?;
+                    }
                     self.reporter.hear(event);
                 }
             }
@@ -259,5 +263,14 @@ impl View {
         self.page.output.json(event)?;
         self.reporter.hear(event);
         Ok(())
+    }
+}
+
+/// Tells whether a text has the end of the reply that is recorded: some of what came as it was made may be missing, and is shown
+/// in the end.
+fn ends_its_reply(record: &Record, text: &str) -> bool {
+    match &record.body {
+        RecordBody::LlmCall(call) => text.trim_end().ends_with(call.reply.text().trim_end()),
+        _ => false,
     }
 }
