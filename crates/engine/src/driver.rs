@@ -387,8 +387,8 @@ fn granted_by(input: &Input) -> Vec<u32> {
     }
 }
 
-/// Makes an approver's or advisor's panic one of many ways of giving no answer.
-async fn answered<T>(asked: impl Future<Output = T>) -> Option<T> {
+/// Makes the panic of whoever is asked, such as an approver or a hook, one of many ways of giving no answer.
+pub(crate) async fn answered<T>(asked: impl Future<Output = T>) -> Option<T> {
     // Nothing of the question is looked at again after a panic.
     AssertUnwindSafe(asked).catch_unwind().await.ok()
 }

@@ -38,6 +38,7 @@ use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
 use crate::tool_search::narrow_requests;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
+pub(crate) use contexts::learned;
 
 /// How many tools may run at the same time, over all runs, unless somebody says otherwise.
 const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;

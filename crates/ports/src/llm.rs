@@ -64,9 +64,9 @@ pub trait LlmClient: Debug + Send + Sync + 'static {
 
     /// Asks the server how much context the model has, where [`info`](Self::info) does not tell: from then on it does, if
     /// the server said so. Called before a run begins, and before an attempt by a model that stands in, so it has to be over
-    /// within a second or two, whatever the server does, and a server that does not tell is not asked each time. Called once
-    /// more before a message is refused that does not fit what it told: it may have been started anew. As provided, there is
-    /// nothing to ask.
+    /// within a second or two, whatever the server does, and a server that does not tell is not asked each time. The engine
+    /// waits for five seconds, and goes on as if the server had not told; so it does where this panics. Called once more before a
+    /// message is refused that does not fit what it told: it may have been started anew. As provided, there is nothing to ask.
     async fn learn_context(&self) {}
 
     /// Asks the server which images, sounds and files the model takes, where [`info`](Self::info) does not tell: from then on

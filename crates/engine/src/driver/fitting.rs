@@ -7,6 +7,7 @@ use neuraxis_ports::{CancellationToken, LlmClient};
 
 use crate::driver::Driver;
 use crate::driver::serving::Fallback;
+use crate::engine::learned;
 
 /// What is still to be done for an attempt to fit its model.
 pub(super) enum Fitting {
@@ -34,7 +35,7 @@ impl Fitting {
         };
         let known = said_context.or_else(|| client.info().context_tokens);
         if known.is_none() {
-            let learned = client.learn_context();
+            let learned = learned(client.learn_context());
             cancellation.run_until_cancelled(learned).await;
         }
         let context = known.or_else(|| client.info().context_tokens)?;

@@ -3,14 +3,31 @@
 //! Not for a conversation that grows, which the machine keeps within what it is told here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_brainstem::AgentConfig;
 use neuraxis_core::{AgentName, AgentSpec, Compaction, Decision, Message, ModelRef, Role, RunSpec};
+use tokio::time::timeout;
 
 use super::Engine;
+use crate::driver::answered;
 use crate::request::RequestError;
 
+/// How long a model's client is waited for that finds something out about it: it is to be over sooner.
+const LEARNED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Waits for a model's client that finds something out about it. One that takes too long has found nothing, nor has one that
+/// panics.
+pub(crate) async fn learned(learning: impl Future<Output = ()>) {
+    let _ = timeout(LEARNED_WITHIN, answered(learning)).await;
+}
+
 impl Engine {
+    /// As [`learned`], for a run that has not begun: nobody waits for it once the engine shuts down.
+    pub(crate) async fn learn(&self, learning: impl Future<Output = ()> + Send) {
+        self.closing.run_until_cancelled(learned(learning)).await;
+    }
+
     /// Makes a new run fit the models that serve it, every agent of it: one with many tools begins with those that suit what
     /// was asked, and tools whose definitions would not fit the context with the messages that a new run begins with are left
     /// out.
@@ -110,7 +127,7 @@ impl Engine {
             if let Some((_, model)) = self.model(role, None)
                 && model.info().context_tokens.is_none()
             {
-                model.learn_context().await;
+                self.learn(model.learn_context()).await;
             }
         }
     }
@@ -126,7 +143,7 @@ impl Engine {
         }
         for role in &roles {
             if let Some((_, model)) = self.model(role, decision) {
-                model.learn_context().await;
+                self.learn(model.learn_context()).await;
             }
         }
         agent.context_tokens = smallest();

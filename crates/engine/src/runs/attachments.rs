@@ -200,7 +200,7 @@ impl Engine {
         let known = model.info().media;
         let is_refused = sent.iter().any(|part| known.refuses(&part.media_type));
         if is_refused || known == MediaTypes::Unknown {
-            model.learn_media().await;
+            self.learn(model.learn_media()).await;
         }
         model.info().media
     }

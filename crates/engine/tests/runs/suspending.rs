@@ -287,6 +287,57 @@ async fn nor_does_one_that_the_models_keep_waiting_whether_it_is_kept_or_not() {
     }
 }
 
+/// A model of which nothing is ever found out: its client waits for ever, or panics.
+#[derive(Debug)]
+struct NeverLearns {
+    model: ScriptedModel,
+    panics: bool,
+}
+
+#[async_trait]
+impl LlmClient for NeverLearns {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        self.model.respond(request, ctx).await
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.model.info()
+    }
+
+    async fn learn_context(&self) {
+        assert!(!self.panics, "nothing is learned");
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_finds_out_nothing_keeps_neither_a_request_waiting_nor_the_end() {
+    for panics in [false, true] {
+        let model = after(0);
+        let orchestrator = builder(after(0))
+            .model(Role::REASONING, Arc::new(NeverLearns { model, panics }))
+            .build()
+            .unwrap();
+        let result = orchestrator.handle(request("go")).await.unwrap();
+        assert_eq!(result.reply.as_str(), "42");
+        let asked = orchestrator.agent().execute("Be short.", "go").await;
+        assert_eq!(asked.unwrap().content, "42");
+        if panics {
+            continue;
+        }
+        let asking = tokio::spawn({
+            let orchestrator = orchestrator.clone();
+            async move { orchestrator.handle(request("go")).await }
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let began = Instant::now();
+        orchestrator.shutdown().await;
+        let refused = asking.await.unwrap().unwrap_err();
+        assert!(matches!(refused, RequestError::ShuttingDown), "{refused:?}");
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_just_being_taken_up_is_left_as_it_is() {
     let store = failing_store();
