@@ -53,8 +53,12 @@ pub(crate) use model_call::stands;
 use silent_calls::Asked;
 use under_way::UnderWay;
 
-/// How many inputs from outside may wait for a run to take them.
-pub(crate) const INBOX_SIZE: usize = 64;
+/// How many inputs from outside may wait for a run to take them, those places among them that are kept for its end.
+pub(crate) const INBOX_SIZE: usize = 64 + KEPT_TO_CANCEL;
+
+/// How many places of an inbox only the wish that the run end may take. More than one, since others that are sent in the same
+/// moment may each see the last place that is theirs.
+pub(crate) const KEPT_TO_CANCEL: usize = 8;
 
 /// What is fixed for one run.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use neuraxis_core::{
 use neuraxis_ports::{Ids, StoreError, TraceContext};
 use tokio::sync::mpsc;
 
+use crate::driver::KEPT_TO_CANCEL;
 use crate::event::Events;
 use crate::feed::Feed;
 use crate::result::{self, OrchestratorResult};
@@ -150,6 +151,7 @@ impl RunHandle {
     /// # Errors
     ///
     /// [`RunEnded`] if it has ended already, or was put aside as waiting: then [`Runs::cancel`](crate::Runs::cancel) ends it.
+    /// However much was sent to it before, it takes this.
     pub fn cancel(&self, reason: impl Into<String>) -> Result<(), RunEnded> {
         self.cancel_agent(AgentId::ROOT, reason)
     }
@@ -279,7 +281,12 @@ impl RunLink {
         InputId::new(self.ids.new_id().to_string())
     }
 
-    fn send(&self, input: Input) -> Result<(), RunEnded> {
+    /// Sends the run an input. However many wait to be taken, there is room for the wish that it end.
+    pub(crate) fn send(&self, input: Input) -> Result<(), RunEnded> {
+        let ends_all = matches!(&input, Input::Cancelled(it) if it.agent == AgentId::ROOT);
+        if !ends_all && self.inbox.capacity() <= KEPT_TO_CANCEL {
+            return Err(RunEnded);
+        }
         self.inbox.try_send(Box::new(input)).map_err(|_| RunEnded)
     }
 }

@@ -38,11 +38,10 @@ impl Runs {
         if self.tell_unstored(run_id, &input) {
             return Ok(());
         }
-        let posted = Box::new(input.input());
         let entry = InboxEntry::new(input);
         self.parts.store.post(run_id, &entry).await?;
         if let Reached::Here(handle) = self.parts.active.reach(run_id)
-            && handle.link.inbox.try_send(posted).is_ok()
+            && handle.link.send(entry.input.input()).is_ok()
         {
             return Ok(());
         }
@@ -90,7 +89,7 @@ impl Runs {
         };
         let origin = handle.link.feed.origin();
         origin.is_some_and(|origin| origin.policy != DataPolicy::ALL)
-            && handle.link.inbox.try_send(Box::new(input.input())).is_ok()
+            && handle.link.send(input.input()).is_ok()
     }
 
     /// Refuses what is meant for a run of an altered session before it is kept: the run would take it once its session is

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{EffectId, Mode, Seq, Transcript};
+use neuraxis_core::{EffectId, FinishReason, Message, Mode, Seq, Transcript};
 use neuraxis_engine::{Event, OrchestratorBuilder, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, Tool as _};
@@ -137,4 +137,30 @@ async fn what_is_cut_off_before_a_hook_has_looked_at_it_is_kept_nowhere() {
         let kept = kept_of_what_is_cut_off(program).await;
         assert_eq!(kept.contains("a secret"), is_kept, "{kept}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_much_was_sent_to_a_run_it_can_be_ended_by_its_handle_and_by_dropping_it() {
+    let slow = Script::from(reply::text("Done.")).after(Duration::from_secs(900));
+    let orchestrator = builder(ScriptedModel::always(slow)).build().unwrap();
+    let began = Instant::now();
+    let request = UserRequest::new(session(), "go");
+    let (handle, _) = orchestrator.stream(request).await.unwrap();
+    // Nothing is taken meanwhile: the run has no thread of its own.
+    let mut sent = 0;
+    while handle.steer("more").is_ok() {
+        sent += 1;
+    }
+    assert_eq!(sent, 64);
+    handle.cancel("enough").unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::Cancelled));
+
+    let agent = orchestrator.agent();
+    let messages = vec![Message::user("go")];
+    let (run, mut events) = agent.stream(messages, None).await.unwrap();
+    while run.steer("more").is_ok() {}
+    drop(run);
+    while events.next().await.is_some() {}
+    assert!(began.elapsed() <= Duration::from_secs(2));
 }
