@@ -211,8 +211,9 @@ impl ToolSource for McpServer {
 }
 
 impl Shared {
-    /// Returns the connection, and waits a while for one that is made anew.
-    pub(crate) async fn peer(&self) -> Result<Peer<RoleClient>, ToolError> {
+    /// Returns the connection, and waits a while for one that is made anew. Where there is none, `known` says what is known of
+    /// the call that wants it.
+    pub(crate) async fn peer(&self, known: &str) -> Result<Peer<RoleClient>, ToolError> {
         let server = &self.config.name;
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| match state {
@@ -229,7 +230,7 @@ impl Shared {
                 ))),
             },
             _ => Err(ToolError::temporary(format!(
-                "MCP server {server} is not there: {}. Nothing was done; try again later or go on without it",
+                "MCP server {server} is not there: {}; {known}. Try again later or go on without it",
                 self.why_away()
             ))),
         }

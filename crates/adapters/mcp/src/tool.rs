@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use neuraxis_core::{ContentHash, JsonText, ToolOutput, ToolSpec, TraceContext};
+use neuraxis_core::{ContentHash, JsonText, ToolClass, ToolOutput, ToolSpec, TraceContext};
 use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -146,6 +146,15 @@ impl McpTool {
         ToolError::permanent(format!("MCP server {} {what}", self.shared.config.name))
     }
 
+    /// Returns what is known of a call that reached nobody: what is said of its first attempt, or that an earlier one may have
+    /// reached the server.
+    fn known(&self, ctx: &ToolContext, of_first: &'static str) -> &'static str {
+        match ctx.attempt.0 > 1 && self.spec.class != ToolClass::ReadOnly {
+            true => "whether an earlier attempt of the call took effect is not known",
+            false => of_first,
+        }
+    }
+
     /// Says why a call failed. What a server says of it is the model's to read.
     fn failed(&self, error: &ServiceError, ctx: &ToolContext) -> ToolError {
         let server = &self.shared.config.name;
@@ -155,8 +164,9 @@ impl McpTool {
             if matches!(self.shared.config.reach, Reach::Http(_)) {
                 self.shared.lose(&why);
             }
+            let known = self.known(ctx, "the call did not reach it");
             return ToolError::temporary(format!(
-                "MCP server {server} is gone ({why}): the call did not reach it. Try again later or go on without it"
+                "MCP server {server} is gone ({why}): {known}. Try again later or go on without it"
             ));
         }
         if !matches!(error, ServiceError::McpError(_)) || is_unread(error) {
@@ -211,7 +221,10 @@ impl Tool for McpTool {
         let arguments: Map<String, Value> = arguments
             .decode()
             .map_err(|_| ToolError::permanent("the arguments are not a JSON object"))?;
-        let peer = self.shared.peer().await?;
+        let peer = self
+            .shared
+            .peer(self.known(&ctx, "nothing was done"))
+            .await?;
         // It may have changed, or gone, while the run went on with what it began with.
         if !self.shared.offers(&self.remote, self.hash) {
             return Err(self

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use neuraxis_core::Attempt;
 use neuraxis_mcp::Reach;
 use neuraxis_ports::{Persistence, Secret, ToolSource};
+use neuraxis_testkit::tool_context;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::service::{Reply, answer, serve, serve_at, usual};
-use crate::support::{call, names, notices, ready, start, until};
+use crate::support::{call, call_in, names, notices, ready, start, until};
 
 pub(crate) fn method(asked: &Value) -> &str {
     asked["method"].as_str().unwrap_or_default()
@@ -293,6 +295,7 @@ async fn a_service_that_goes_away_is_told_of_and_found_again() {
     assert!(call(&server, "shop__look", "{}").await.is_ok());
     drop(service);
     let error = call(&server, "shop__look", "{}").await.unwrap_err();
+    assert!(error.message.contains("did not reach it"), "{error}");
     assert_eq!(
         error.persistence,
         Persistence::Temporary,
@@ -323,7 +326,13 @@ async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
     let port = service.port;
     let server = ready(service.config()).await;
     drop(service);
-    call(&server, "shop__look", "{}").await.unwrap_err();
+    // The attempt before may have reached it.
+    let mut again = tool_context();
+    again.attempt = Attempt(2);
+    let error = call_in(&server, "shop__look", "{}", again).await;
+    let error = error.unwrap_err();
+    assert!(error.message.contains("earlier attempt"), "{error}");
+    assert!(!error.message.contains("did not reach it"), "{error}");
     let refuses = Arc::new(AtomicBool::new(true));
     let refusing = Arc::clone(&refuses);
     let _again = serve_at(port, move |asked| match refusing.load(Ordering::Relaxed) {
