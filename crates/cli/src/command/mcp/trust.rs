@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use neuraxis_app::{McpServer, Standing};
+use neuraxis_app::{McpServer, PinFile, Standing};
 
 use super::shown::{connected, not_accepted};
 use crate::completion;
@@ -38,6 +38,13 @@ impl Trust {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
         loaded.say_what_is_ignored();
+        // What is accepted would be forgotten with this process, and no other would hear of it.
+        PinFile::of(&loaded.environment).map_err(|why| {
+            CommandError::from(why).hint(
+                "a server that is at work offers the tools as they are once it is started anew or told to read its configuration \
+                 again (SIGHUP)",
+            )
+        })?;
         let server = connected(&loaded, &self.name).await?;
         let report = server.report();
         let waits = report
