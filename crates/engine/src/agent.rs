@@ -182,6 +182,10 @@ impl Agent {
     /// [`RequestError::Attachment`] for an image or a file that cannot be sent; [`RequestError::ShuttingDown`]. However the
     /// run goes after that, it comes back.
     ///
+    /// # Panics
+    ///
+    /// Outside of a runtime of tokio, which needs its timers (`enable_time`).
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future cancels the run.
@@ -197,6 +201,10 @@ impl Agent {
     /// As [`run`](Self::run), and returns at once, with a handle on the run and its events.
     ///
     /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Panics
     ///
     /// As [`run`](Self::run).
     ///

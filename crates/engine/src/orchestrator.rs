@@ -99,6 +99,10 @@ impl Orchestrator {
     /// A [`RequestError`] if the request is refused before a run exists. Once there is a run there is a result, however
     /// badly it goes, unless it was left without an end: [`RequestError::NoResult`].
     ///
+    /// # Panics
+    ///
+    /// As [`Runs::start`].
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future cancels the run, and leaves the session free if there is none yet. A run that the store is just
@@ -123,6 +127,10 @@ impl Orchestrator {
     /// # Errors
     ///
     /// As there.
+    ///
+    /// # Panics
+    ///
+    /// As [`Runs::start`].
     ///
     /// # Cancel safety
     ///
@@ -152,6 +160,10 @@ impl Orchestrator {
     /// # Errors
     ///
     /// A [`RequestError`] if the request is refused before a run exists.
+    ///
+    /// # Panics
+    ///
+    /// As [`Runs::start`].
     ///
     /// # Cancel safety
     ///

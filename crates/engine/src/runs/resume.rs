@@ -10,6 +10,7 @@ use neuraxis_core::{
     SessionId, ToolCallId, ToolOutcome, Transcript, jiff::Timestamp,
 };
 use neuraxis_ports::{RequestContext, RunSummary, StoreError};
+use tokio::runtime::Handle;
 
 use super::Runs;
 use super::close::Unresumable;
@@ -221,6 +222,10 @@ impl Runs {
     /// A [`ResumeError`] if the run has ended, cannot be read back, works in another folder, is left to a person, or does
     /// not wait for such an answer.
     ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    ///
     /// # Cancel safety
     ///
     /// Dropping the handle leaves the run at work.
@@ -238,6 +243,8 @@ impl Runs {
         answers: Vec<Answer>,
         taker: Taker,
     ) -> Result<RunHandle, ResumeError> {
+        // Before it is leased: outside of a runtime nothing could drive it.
+        let _ = Handle::current();
         match self.prepare(run_id, answers, taker).await? {
             Prepared::Ready(run) => Ok(self.set_to_work(run.slot, run.scope, run.ready).await?),
             Prepared::GoesOn(handle) => Ok(handle),

@@ -12,6 +12,7 @@ use neuraxis_core::{
     offered_tools,
 };
 use neuraxis_ports::{KeyedRequest, RunStart, Session, Standing, StoreError};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::Runs;
@@ -33,6 +34,10 @@ impl Runs {
     /// # Errors
     ///
     /// A [`RequestError`] if the request is refused before a run exists.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime of tokio, before anything is kept. That runtime needs its timers (`enable_time`).
     ///
     /// # Cancel safety
     ///
@@ -181,6 +186,8 @@ impl Runs {
     }
 
     fn claim(&self, spec: &RunSpec) -> Result<Claim, RequestError> {
+        // Outside of a runtime nothing could drive the run, and its session would be busy with it.
+        let _ = Handle::current();
         // Once more: the store and the models may have taken long since the request came.
         self.parts.engine.check_open()?;
         // An id just made is nobody else's.

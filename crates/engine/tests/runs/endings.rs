@@ -1,8 +1,10 @@
 //! How runs end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use neuraxis_core::{Channel, FinishReason, Mode, ReplyFinish, RunStatus};
 use neuraxis_engine::RequestError;
 use neuraxis_memory::MemoryStore;
@@ -43,6 +45,20 @@ impl Ask for neuraxis_engine::Orchestrator {
         assert_eq!(result.finish_reason, Some(FinishReason::Stop));
         result.reply
     }
+}
+
+#[test]
+fn outside_of_a_runtime_nothing_begins_that_would_keep_the_session_busy() {
+    let model = ScriptedModel::always(reply::text("42")).with_context(16_000);
+    let orchestrator = builder(model).build().unwrap();
+    let asked = AssertUnwindSafe(|| orchestrator.handle(request("go")).now_or_never());
+    assert!(catch_unwind(asked).is_err());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let result = runtime.block_on(orchestrator.handle(request("go")));
+    assert_eq!(result.unwrap().reply.as_str(), "42");
 }
 
 #[tokio::test]
