@@ -1,11 +1,11 @@
 //! Reads and writes the file of the answers: nobody else's, no link, never half, and by one at a time.
 
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::private_file::{Links, make_folder, open_regular};
+use crate::private_file::{Links, make_folder, open_regular, others_may};
 
 /// The most bytes of the file.
 pub(super) const MAX_BYTES: u64 = 1024 * 1024;
@@ -82,7 +82,8 @@ pub(super) fn read(file: &Path) -> Result<Option<String>, TrustError> {
     }
     let opened = open_regular(file, Links::Refused).map_err(failed)?;
     let metadata = opened.metadata().map_err(failed)?;
-    if !is_ours_alone(&metadata) {
+    // What root owns comes with an image or a deployment.
+    if others_may(&metadata, 0o022) {
         return Err(foreign());
     }
     let mut text = String::new();
@@ -175,15 +176,4 @@ fn open_lock(file: &Path) -> io::Result<File> {
 fn hidden(file: &Path, ending: &str) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     format!(".{name}{ending}")
-}
-
-#[cfg(unix)]
-fn is_ours_alone(metadata: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0
-}
-
-#[cfg(not(unix))]
-fn is_ours_alone(_metadata: &Metadata) -> bool {
-    true
 }
