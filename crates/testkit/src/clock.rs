@@ -82,6 +82,9 @@ fn later(now: Timestamp, by: Duration) -> Timestamp {
 }
 
 /// Makes UUIDs of version 7 that count up from 1: their time is always [`START`], their random part the number.
+///
+/// Engines on one store are given the same one, also one after the other, as in a test of a restart: a new one counts from 1
+/// again, so that its runs have the ids of those that are there, and the store refuses them.
 #[derive(Debug, Default)]
 pub struct CountingIds(AtomicU64);
 
