@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use anyhow::anyhow;
 use neuraxis::cassette::CassetteError;
+use neuraxis::core::with_causes;
 use neuraxis::engine::{AttachmentError, FindError, ForkError, RequestError};
 use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError};
@@ -148,8 +149,7 @@ impl CommandError {
 
     /// Returns what went wrong, with its causes, on one line.
     pub(crate) fn in_one_line(&self) -> String {
-        let causes: Vec<String> = self.error.chain().map(ToString::to_string).collect();
-        one_line(&without_secrets(&causes.join(": ")))
+        one_line(&without_secrets(&with_causes(&*self.error)))
     }
 
     /// Tells the user, and returns the exit code.
@@ -191,8 +191,8 @@ impl CommandError {
             Kind::Waiting | Kind::Denied => format!("{HINT}note{HINT:#}: {error}\n"),
             _ => format!("{ERROR}error{ERROR:#}: {what}{error}\n"),
         };
-        for cause in self.error.chain().skip(1) {
-            told += &told_cause(&without_secrets(&cause.to_string()));
+        for cause in causes(&self.error).iter().skip(1) {
+            told += &told_cause(&without_secrets(cause));
         }
         if let Some(columns) = columns {
             told = laid_out(&told, columns);
@@ -207,6 +207,19 @@ impl CommandError {
         }
         told
     }
+}
+
+/// Returns what an error says and what its causes do, but those that end what was said before: some errors say what caused them
+/// themselves.
+fn causes(error: &anyhow::Error) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if said.last().is_none_or(|before| !before.ends_with(&cause)) {
+            said.push(cause);
+        }
+    }
+    said
 }
 
 /// Returns a cause as it is told: its first line, and under it those that follow, such as a comparison.

@@ -287,14 +287,17 @@ pub enum RestoreError {
     },
 }
 
-/// Writes an error on one line with all that caused it: most say nothing of their source themselves.
+/// Writes an error on one line with all that caused it, each cause once: most say nothing of their source themselves.
 #[must_use]
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
+        let said = source.to_string();
+        if !text.ends_with(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
         cause = source.source();
     }
     text

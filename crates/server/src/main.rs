@@ -41,12 +41,14 @@ fn main() -> ExitCode {
 }
 
 fn report(error: &anyhow::Error) {
-    let mut lines = format!("error: {error}\n");
-    lines.extend(
-        error
-            .chain()
-            .skip(1)
-            .map(|cause| format!("  because: {cause}\n")),
-    );
+    let mut said = error.to_string();
+    let mut lines = format!("error: {said}\n");
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        // Some errors say what caused them themselves.
+        if !said.ends_with(&cause) {
+            lines.extend(["  because: ", cause.as_str(), "\n"]);
+            said = cause;
+        }
+    }
     write_in_time(&lines);
 }

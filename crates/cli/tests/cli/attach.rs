@@ -107,6 +107,11 @@ fn a_model_that_takes_text_alone_is_named_with_what_to_do() {
         "{}",
         done.stderr
     );
+    assert_eq!(
+        done.stderr.matches("takes text alone").count(),
+        1,
+        "{done:?}"
+    );
     assert!(
         done.stderr.contains("[models.reasoning]"),
         "{}",

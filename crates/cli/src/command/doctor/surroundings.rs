@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, IsTerminal};
 
 use neuraxis::core::log::describe::counted;
+use neuraxis::core::with_causes;
 use neuraxis::engine::{Approving, tool_warnings};
 use neuraxis::ports::StoreError;
 use neuraxis::tools::{NoSandbox, SandboxFeature, SandboxFeatures, is_protected, sandbox_features};
@@ -435,6 +436,5 @@ fn terminal() -> Check {
 
 pub(super) fn failed(name: &'static str, error: impl Into<anyhow::Error>) -> Check {
     let error = error.into();
-    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-    Check::here(name, Outcome::Failed, causes.join(": "))
+    Check::here(name, Outcome::Failed, with_causes(&*error))
 }
