@@ -210,8 +210,10 @@ export class AgentView {
 
   /** A line in the conversation that is nobody's words. */
   note(kind, text) {
-    this.node.append(appendVisible(el("p", { class: `line-note ${kind}` }), text));
+    const line = appendVisible(el("p", { class: `line-note ${kind}` }), text);
+    this.node.append(line);
     this.newest = undefined;
+    return line;
   }
 
   /** What the person said in the middle of it. The model hears it after its calls, or after what it is about to say. */

@@ -285,10 +285,21 @@ export class TurnView {
     this.answer = text;
     const reason = event.finish_reason;
     const isQuiet = typeof reason === "string" && QUIET.has(reason);
-    if (!isQuiet) root.note(event.type === "final" ? "warn" : "error", endingOf(reason));
+    const line = isQuiet ? undefined : root.note(event.type === "final" ? "warn" : "error", endingOf(reason));
     if (event.sources?.length) this.body.append(sourcesOf(event.sources));
     this.finish(event);
-    if (this.hooks.isLive?.()) announce(isQuiet ? "The answer is complete" : endingOf(reason));
+    // Step by step, a run is looked at as its records have it.
+    if (event.type === "run_failed" && this.hooks.retry) this.explain(line, text);
+    else if (this.hooks.isLive?.()) announce(isQuiet ? "The answer is complete" : endingOf(reason));
+  }
+
+  /** Says in a line why a run failed, as the server tells a person: what its end says is for who operates that. */
+  async explain(line, text) {
+    const { result } = await get(path`/runs/${this.runId}`, { asks: false }).catch(() => ({}));
+    // What there is of an answer comes first, and stands above.
+    const why = (result?.reply ?? "").replace(text, "").trim();
+    if (why) appendVisible(fill(line), why);
+    if (this.hooks.isLive?.()) announce(line.textContent);
   }
 
   finish(event) {
