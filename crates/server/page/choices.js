@@ -51,8 +51,9 @@ export class Choices {
       // A key for other agents alone may not leave it out.
       const first = name === "agent" && lists.agent.includes(USUAL) ? [el("option", { value: "", text: "Usual agent" })] : [];
       fill(field, first, lists[name].map((it) => el("option", { value: it, text: it.replaceAll("_", " ") })));
-      const wanted = kept[name] ?? usual[name];
-      if (lists[name].includes(wanted)) field.value = wanted;
+      // What was kept may be gone by now.
+      const wanted = [kept[name], usual[name]].find((it) => lists[name].includes(it));
+      if (wanted) field.value = wanted;
       field.hidden = false;
     }
     this.isLoaded = true;

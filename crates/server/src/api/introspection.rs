@@ -154,7 +154,7 @@ pub(crate) struct Choices {
     scopes: Vec<Scope>,
     /// The modes that the caller may use.
     modes: Vec<Mode>,
-    /// The channels.
+    /// The channels that the caller may use in one of these modes.
     channels: Vec<Channel>,
     /// The agents.
     agents: Vec<AgentName>,
@@ -163,11 +163,14 @@ pub(crate) struct Choices {
 /// `GET /api/v1/policy`
 pub(crate) async fn policy(State(limited): State<Limited>, caller: Caller) -> Json<Choices> {
     let policy = limited.orchestrator().policy();
+    let modes = caller.modes(&limited);
+    let mut channels = caller.channels(&limited);
+    channels.retain(|channel| modes.iter().any(|mode| limited.takes(channel, mode)));
     Json(Choices {
         policy_hash: policy.hash().to_string(),
         scopes: caller.scopes(),
-        modes: caller.modes(&limited),
-        channels: caller.channels(&limited),
+        modes,
+        channels,
         agents: caller.agents(&limited),
     })
 }

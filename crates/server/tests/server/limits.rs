@@ -108,6 +108,9 @@ async fn what_is_allowed_instead_is_both_for_clients_and_for_the_channel() {
         assert_eq!(problem["detail"], closed);
         assert_eq!(problem["allowed"], json!([]));
     }
+    let (_, choices) = answer(program.client().get("/api/v1/policy")).await;
+    let offered = json!(["chat", "code_task", "system_health"]);
+    assert_eq!(choices["channels"], offered, "what cannot be used is not");
 
     let program = Program::start_in(tempfile::tempdir().unwrap(), |command| {
         command.env("NEURAXIS_SERVER__MODES", r#"["moderate", "exploratory"]"#);
