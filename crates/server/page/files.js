@@ -12,8 +12,12 @@ const MOST_BYTES_OF_TEXT = 1024 * 1024;
 /** How many lines say which of them cannot be sent. */
 const MOST_LINES = 6;
 
-/** What begins like an archive, by the ends of the names; documents of an office are made of one. */
-const ARCHIVES = { docx: "a document of Word", xlsx: "a workbook of Excel", pptx: "a presentation of PowerPoint", odt: "a document of an office", ods: "a spreadsheet of an office", odp: "a presentation of an office" };
+/** How an archive begins, of which documents of an office are made, and how older ones of these do. */
+const ARCHIVE = "PK\u0003\u0004";
+const OLDER = "\u00d0\u00cf\u0011\u00e0";
+
+/** What begins so, by the ends of the names. */
+const DOCUMENTS = { docx: "a document of Word", doc: "a document of Word", xlsx: "a workbook of Excel", xls: "a workbook of Excel", pptx: "a presentation of PowerPoint", ppt: "a presentation of PowerPoint", msg: "a message of Outlook", odt: "a document of an office", ods: "a spreadsheet of an office", odp: "a presentation of an office" };
 
 export class Files {
   constructor() {
@@ -136,9 +140,10 @@ function named(name, size) {
 async function whyNot(file) {
   if (file.size === 0) return "it is empty";
   const head = String.fromCharCode(...new Uint8Array(await file.slice(0, 5).arrayBuffer()));
-  if (head.startsWith("PK\u0003\u0004")) {
-    const document = ARCHIVES[file.name.toLowerCase().split(".").at(-1)];
-    return document ? `it is ${document}, which no model takes: save it as a PDF or as text, and attach that` : "it is an archive, which no model takes: attach what is in it";
+  const isOlder = head.startsWith(OLDER);
+  if (isOlder || head.startsWith(ARCHIVE)) {
+    const document = DOCUMENTS[file.name.toLowerCase().split(".").at(-1)] ?? (isOlder && "a document of an office");
+    return document ? `it is ${document}, which no model takes: save it as text (or as a PDF, which some models take), and attach that` : "it is an archive, which no model takes: attach what is in it";
   }
   if (!file.type.startsWith("text/") || head === "%PDF-") return "";
   if (file.size > MOST_BYTES_OF_TEXT) return `a text may have ${bytes(MOST_BYTES_OF_TEXT)}`;
@@ -159,7 +164,10 @@ export async function encoded(files) {
 
 /** Lets what the server says about a file by its number name it. */
 export function namingFiles(problem, files) {
-  problem.message = String(problem.message).replace(/^attachment (\d+)\b/, (all, at) => files[at - 1]?.name ?? all);
+  problem.message = String(problem.message).replace(/^attachment (\d+)\b/, (all, at) => {
+    problem.title = "A file cannot be sent";
+    return files[at - 1]?.name ?? all;
+  });
   return problem;
 }
 

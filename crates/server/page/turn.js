@@ -175,8 +175,8 @@ export class TurnView {
   fail(problem) {
     this.status = "refused";
     this.showState();
-    // What is not there, or not allowed, is not a moment later either.
-    const again = this.hooks.retry && ![403, 404].includes(problem.status) && button({ name: "retry", text: "Send again", className: "small", onClick: () => this.hooks.retry(this) });
+    // What is wrong, not there, or not allowed is not otherwise a moment later.
+    const again = this.hooks.retry && ![400, 403, 404].includes(problem.status) && button({ name: "retry", text: "Send again", className: "small", onClick: () => this.hooks.retry(this) });
     this.body.append(failure(problem, el("div", { class: "row" }, again)));
   }
 

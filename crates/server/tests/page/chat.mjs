@@ -91,13 +91,14 @@ export async function attaches_files(world) {
   // What no model takes is told by its name, before anything is sent.
   await page.setInputFiles("#files", [
     { name: "letter.docx", mimeType: "application/octet-stream", buffer: Buffer.from("PK\u0003\u0004 and more") },
+    { name: "bill.xls", mimeType: "application/vnd.ms-excel", buffer: Buffer.from([0xd0, 0xcf, 0x11, 0xe0, 0xa1]) },
     { name: "archive.zip", mimeType: "application/zip", buffer: Buffer.from("PK\u0003\u0004 and more") },
     { name: "empty.txt", mimeType: "text/plain", buffer: Buffer.alloc(0) },
     { name: "orders.csv", mimeType: "text/csv", buffer: Buffer.from([0x4d, 0xfc, 0x6c, 0x6c, 0x65, 0x72]) },
   ]);
-  for (const why of ["letter.docx: it is a document of Word", "archive.zip: it is an archive", "empty.txt: it is empty", "orders.csv: it is a text that is not in UTF-8"]) await sees(page, ".composer .line-note", why);
+  for (const why of ["letter.docx: it is a document of Word", "bill.xls: it is a workbook of Excel", "archive.zip: it is an archive", "empty.txt: it is empty", "orders.csv: it is a text that is not in UTF-8"]) await sees(page, ".composer .line-note", why);
   await world.picture(page, "files-refused");
-  for (const name of ["letter.docx", "archive.zip", "empty.txt", "orders.csv"]) await page.click(`[aria-label='Leave out ${name}']`);
+  for (const name of ["letter.docx", "bill.xls", "archive.zip", "empty.txt", "orders.csv"]) await page.click(`[aria-label='Leave out ${name}']`);
   assert.equal(await page.locator(".composer .line-note:visible", { hasText: "orders.csv" }).count(), 0);
   assert.equal(await page.locator(".composer .file").count(), 2);
   await world.picture(page, "files-attached");
@@ -140,11 +141,13 @@ export async function attaches_files(world) {
   assert.ok(JSON.stringify(first).includes("Milk."));
   assert.deepEqual(again, first, "the same is sent again");
   // What the server refuses goes back to where it was written.
-  await page.setInputFiles("#files", [{ name: "odd.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2]) }]);
+  await page.setInputFiles("#files", [{ name: "again.txt", mimeType: "text/plain", buffer: Buffer.from("Again.") }]);
+  const full = { status: 503, contentType: "application/problem+json", body: JSON.stringify({ type: "/errors/too-many-runs", title: "Too many runs" }) };
+  await page.route("**/turns", (route) => route.fulfill(full), { times: 3 });
   await say(page, "look at this");
-  await sees(page, ".failure", "odd.bin cannot be sent: it is of an unknown kind");
+  await sees(page, ".failure", "Too many runs");
   assert.equal(await page.inputValue("#message"), "look at this");
-  await sees(page, ".composer .file", "odd.bin");
+  await sees(page, ".composer .file", "again.txt");
   // Sent again from its turn, it is not in the field to be sent once more, unless it is refused again.
   const { asked } = await hold(page, "**/turns");
   await page.click("text=Send again");
@@ -162,6 +165,13 @@ export async function attaches_files(world) {
   await (await last.asked).continue();
   await page.waitForSelector(".failure");
   assert.equal(await page.inputValue("#message"), "look at that");
+  await page.click("[aria-label='Leave out again.txt']");
+  // What it would refuse again can be sent otherwise alone.
+  await page.setInputFiles("#files", [{ name: "odd.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2]) }]);
+  await page.press("#message", "Enter");
+  const refused = ".turn:last-child .failure";
+  for (const said of ["A file cannot be sent", "odd.bin cannot be sent: it is of an unknown kind"]) await sees(page, refused, said);
+  assert.equal(await page.locator(refused).getByText("Send again").count(), 0);
   await page.fill("#message", "");
   await page.click("[aria-label='Leave out odd.bin']");
   // Cells come with a picture of themselves, and a picture alone is one.

@@ -278,7 +278,7 @@ export async function sees(page, selector, text) {
 export async function hold(page, address) {
   let catches;
   const asked = new Promise((done) => (catches = done));
-  await page.route(address, (route) => catches({ continue: () => route.continue() }), { times: 1 });
+  await page.route(address, (route) => catches({ continue: () => route.fallback() }), { times: 1 });
   return { asked };
 }
 
