@@ -1,7 +1,7 @@
 // The page: which view is shown, the list at the side, and the theme. The address says where one is.
 
 import { changeKey, takeFromAddress } from "./access.js";
-import { path } from "./api.js";
+import { path, remove } from "./api.js";
 import { appendInOrder, button, eachFrame, el, fill, inOrder, isByFinger } from "./dom.js";
 import { Chat } from "./chat.js";
 import { inBrowser } from "./kept.js";
@@ -112,6 +112,13 @@ class App {
             this.sessions.current = made;
           }
           this.sessions.refresh();
+        },
+        unmade: (made) => {
+          // From here, the link to a new session leads to another one.
+          history.replaceState(null, "", location.pathname + location.search);
+          this.sessions.current = undefined;
+          this.name();
+          remove(path`/sessions/${made}`, { asks: false }).catch(() => {}).then(() => this.sessions.refresh({ asks: false }));
         },
         opened: (text) => {
           this.sessions.call(session, text);

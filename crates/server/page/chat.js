@@ -24,8 +24,8 @@ const NEWEST = 50;
 const BUTTON = 48;
 
 export class Chat {
-  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `opened`, `changed`, `atWork`, `go`. `place` is
-   *  where an earlier view of the session was left, to come back to. */
+  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `unmade`, `opened`, `changed`, `atWork`, `go`.
+   *  `place` is where an earlier view of the session was left, to come back to. */
   constructor(sessionId, hooks, place) {
     Object.assign(this, { sessionId, hooks, place });
     this.followers = new Set();
@@ -33,7 +33,7 @@ export class Chat {
     Object.assign(this, { views: [], runs: [] });
     this.turns = el("div", { class: "turns" });
     this.earlier = el("div", { class: "earlier" });
-    this.tools = el("div", { class: "row end chat-tools", hidden: !sessionId }, button({ name: "save", text: "Export", label: "Save the conversation as Markdown", className: "quiet small", onClick: () => this.save() }));
+    this.tools = el("div", { class: "row end chat-tools", hidden: !sessionId }, button({ name: "save", text: "Export", label: "Save the conversation as Markdown", className: "quiet small", onClick: () => saveConversation(this.sessionId, this.hooks.title(this.sessionId)).catch((problem) => this.complain(problem)) }));
     this.notice = el("div", { class: "notice" });
     this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, this.tools, this.earlier, this.turns, this.notice));
     this.anchor = new Anchor(this.scroller);
@@ -327,7 +327,7 @@ export class Chat {
       const attachments = files.length > 0 ? await encoded(files) : undefined;
       signal.throwIfAborted();
       if (!this.sessionId) {
-        this.sessionId = (await post("/sessions", {}, { signal })).id;
+        view.made = this.sessionId = (await post("/sessions", {}, { signal })).id;
         this.composer.keep(this.sessionId);
         this.tools.hidden = false;
         this.hooks.made(this.sessionId, text);
@@ -354,12 +354,21 @@ export class Chat {
       if (problem.kind === "session-busy") await this.catchUp({ own: view }).catch(() => {});
       if (this.working) return this.giveWay(view, text, files);
       if (view.status !== "refused") view.fail(problem);
+      if (view.made && !view.runId && !this.isClosed && problem.status >= 400 && problem.status < 500 && !problem.isPassing) this.unmake(view.made);
       // It stands in its turn, too, and can be sent again from there.
       if (!this.composer.isInUse) this.composer.restore(text, files);
     } finally {
       this.composer.carry("");
     }
     return undefined;
+  }
+
+  /** Goes on without the session that was made for a message which the server refused: there is nothing in it. */
+  unmake(made) {
+    this.sessionId = undefined;
+    this.tools.hidden = true;
+    this.composer.keep("");
+    this.hooks.unmade(made);
   }
 
   /** Takes a turn away that has no run. */
@@ -470,15 +479,6 @@ export class Chat {
     }
     if (turn.before > 0) throw new Problem(0, { detail: "What was said before this message was brought into this session from elsewhere: there is no run to go on from." });
     return this.hooks.begin(text, turn.files);
-  }
-
-  async save() {
-    try {
-      const { history } = await get(path`/sessions/${this.sessionId}`);
-      saveConversation(this.hooks.title(this.sessionId), history ?? []);
-    } catch (problem) {
-      this.complain(problem);
-    }
   }
 
   /** Says what went wrong beneath the conversation. */

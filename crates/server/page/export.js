@@ -1,5 +1,6 @@
 // A conversation as Markdown and a run as JSON Lines, for the person to keep. The browser makes the file; nothing is sent.
 
+import { get, path } from "./api.js";
 import { partsOf, pretty, textOf } from "./format.js";
 
 /** Hands a text to the person as a file. */
@@ -18,9 +19,10 @@ export function saveRecords(runId, records) {
   save(`run-${runId}.jsonl`, "application/jsonl", records.map((record) => `${JSON.stringify(record)}\n`).join(""));
 }
 
-/** A conversation, with what was called and what came of it. */
-export function saveConversation(title, messages) {
-  save(`${title}.md`, "text/markdown", asMarkdown(title, messages));
+/** The conversation of a session, with what was called and what came of it. */
+export async function saveConversation(sessionId, title) {
+  const { history } = await get(path`/sessions/${sessionId}`);
+  save(`${title}.md`, "text/markdown", asMarkdown(title, history ?? []));
 }
 
 /** Writes messages as Markdown. Instructions, which are the deployment's, are left out. */

@@ -67,6 +67,18 @@ const POINT = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQ
 
 export async function attaches_files(world) {
   const page = await world.open();
+  // What the server refuses is refused again, and leaves no session behind.
+  await page.setInputFiles("#files", [{ name: "odd.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2]) }]);
+  const deleted = page.waitForResponse((response) => response.request().method() === "DELETE");
+  await say(page, "look at this");
+  await deleted;
+  for (const told of ["A file cannot be sent", "odd.bin cannot be sent: it is of an unknown kind"]) await sees(page, ".failure", told);
+  assert.equal(await page.locator("text=Send again").count(), 0);
+  await sees(page, ".session-list", "No sessions yet");
+  assert.deepEqual((await world.api("/sessions")).sessions, []);
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector("#message").value === "look at this");
+  await page.fill("#message", "");
   await page.setInputFiles("#files", [
     { name: "list.txt", mimeType: "text/plain", buffer: Buffer.from("Milk.") },
     { name: "point.png", mimeType: "image/png", buffer: POINT },
@@ -166,14 +178,7 @@ export async function attaches_files(world) {
   await page.waitForSelector(".failure");
   assert.equal(await page.inputValue("#message"), "look at that");
   await page.click("[aria-label='Leave out again.txt']");
-  // What it would refuse again can be sent otherwise alone.
-  await page.setInputFiles("#files", [{ name: "odd.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2]) }]);
-  await page.press("#message", "Enter");
-  const refused = ".turn:last-child .failure";
-  for (const said of ["A file cannot be sent", "odd.bin cannot be sent: it is of an unknown kind"]) await sees(page, refused, said);
-  assert.equal(await page.locator(refused).getByText("Send again").count(), 0);
   await page.fill("#message", "");
-  await page.click("[aria-label='Leave out odd.bin']");
   // Cells come with a picture of themselves, and a picture alone is one.
   const pasted = (texts) => page.evaluate((all) => {
     const clipboardData = new DataTransfer();
