@@ -23,6 +23,9 @@ const AGAIN = 5_000;
 /** How long it waits while runs only wait for somebody, who may decide elsewhere, in milliseconds. */
 const AGAIN_WAITING = 15_000;
 
+/** Why a session cannot be deleted yet. */
+const AT_WORK = "Its run is at work or waits for somebody. Open the session and press Stop, or delete it once the run is over.";
+
 /** Whether a run that stands so may stand otherwise in a moment. */
 const isActive = (state) => state === "running" || state === "waiting";
 
@@ -302,7 +305,7 @@ export class SessionList {
         button({ text: "Keep it", className: "quiet", autofocus: true, onClick: () => dialog.close() }),
         el("button", { class: "button danger" }, icon("bin"), el("span", { text: "Delete" }))));
     submitOnce(form, line, async () => {
-      await remove(path`/sessions/${id}`);
+      await remove(path`/sessions/${id}`).catch((problem) => { throw problem.kind === "session-busy" && problem.document.run_id ? new Error(AT_WORK) : problem; });
       dialog.close();
       announce("Deleted");
       for (const list of ["sessions", "found", "awaiting", "olderAwaiting"]) this[list] = this[list].filter((session) => session.id !== id);

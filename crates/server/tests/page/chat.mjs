@@ -1019,6 +1019,12 @@ export async function finds_and_deletes_sessions(world) {
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 9);
   await page.waitForFunction(() => document.activeElement.matches("a[href$=many-02]"));
   assert.equal((await world.api("/sessions/many-03")).status, 404);
+  // Of one that waits, it is said what is to be done.
+  assert.equal((await world.api("/sessions/asks/turns", { message: "write please", channel: "code_task" })).status, "waiting");
+  await page.fill(".sessions [type=search]", "asks");
+  await page.click("[aria-label='Delete asks'], [aria-label='Delete write please']");
+  await page.click("dialog .danger");
+  await sees(page, "dialog .error", "Open the session and press Stop");
 }
 
 export async function calls_sessions_by_their_first_message(world) {
