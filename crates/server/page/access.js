@@ -85,6 +85,7 @@ export function askForKey(detail, title = "This server asks who you are") {
     const field = el("input", { type: "password", id: "key-field", autocomplete: "off", spellcheck: "false", class: "field", "aria-describedby": "key-detail" });
     const form = el("form", { method: "dialog", class: "stack" },
       el("p", { id: "key-detail", text: detail }),
+      el("p", { text: "Ask whoever runs this server for yours." }),
       el("label", { for: "key-field", text: "Key or token" }), field,
       el("p", { class: "hint" }, "A key is made by ", el("code", { text: "neuraxis-server keys create" }), ". Without keys, decisions need the token:"),
       whereItIs(),

@@ -10,7 +10,7 @@ export class Card {
   constructor(next) {
     this.id = `ask-${(count += 1)}`;
     this.problem = alertLine();
-    this.secret = el("input", { class: "field", type: "password", id: `${this.id}-token`, autocomplete: "off", spellcheck: "false" });
+    this.secret = el("input", { class: "field", type: "password", id: `${this.id}-token`, autocomplete: "off", spellcheck: "false", on: { input: () => setAlert(this.problem, "") } });
     /** There while nothing is kept, or once the server did not take what was. */
     this.token = el("form", { class: "token", hidden: true, on: { submit: (event) => { event.preventDefault(); next(); } } },
       el("label", { for: this.secret.id, text: "Deciding needs the server's token" }), this.secret, whereItIs());
@@ -24,7 +24,7 @@ export class Card {
   /** The row of what sends an answer, or why nothing would be taken. */
   answerRow(...parts) {
     if (mayDecide()) return el("div", { class: "row answers" }, ...parts);
-    return el("p", { class: "line-note warn", text: "The key of this page may not decide: that takes one with the scope approve." });
+    return el("p", { class: "line-note warn", text: "The key of this page may not decide: somebody has to whose key has the scope approve." });
   }
 
   /** Asks for the token until another one is kept, which may be entered on another card. */

@@ -143,10 +143,8 @@ export class Chat {
     fill(this.notice);
     tell();
     this.plan.set(parsed(overview.plan));
-    this.runs = overview.runs;
+    Object.assign(this, { runs: overview.runs, history: overview.history ?? [], isLoaded: true });
     this.hooks.opened(overview.runs[0]?.text);
-    this.history = overview.history ?? [];
-    this.isLoaded = true;
     if (this.runs.length === 0 && this.history.length === 0) return this.welcome();
     await this.showMore();
     return undefined;
@@ -251,6 +249,7 @@ export class Chat {
     const { state } = this;
     if (state !== this.toldState) this.hooks.atWork(state);
     this.toldState = state;
+    this.composer.setAsked(state === "waiting" && this.awaited === "you");
     if (node) this.asksNow = true;
     if (!turn.whenBegun || turn.before === undefined) return;
     turn.whenBegun(turn.before);

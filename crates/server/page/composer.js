@@ -152,9 +152,22 @@ export class Composer {
     const hadFocus = document.activeElement === this.stopButton;
     this.stopButton.hidden = !isBusy;
     if (hadFocus && !isBusy) this.focus(this.sendButton);
-    this.input.placeholder = isBusy ? "Add something while it works…" : "Ask something…";
+    this.isBusy = isBusy;
+    this.showPlaceholder();
     this.sendButton.setAttribute("aria-label", isBusy ? "Send to the run at work" : "Send");
     this.hint.textContent = hintOf(isBusy);
+  }
+
+  /** Whether the run at work waits for the person: what is written here decides nothing. */
+  setAsked(isAsked) {
+    if (isAsked === this.isAsked) return;
+    this.isAsked = isAsked;
+    this.showPlaceholder();
+  }
+
+  showPlaceholder() {
+    const busy = this.isAsked ? "Decide above, or add something…" : "Add something while it works…";
+    this.input.placeholder = this.isBusy ? busy : "Ask something…";
   }
 
   /** Where fingers write, this would bring up a keyboard that nobody asked for: `instead`, if it is given, has the focus there. */

@@ -23,11 +23,14 @@ export async function approves_with_the_token(world) {
   await page.click(".ask .primary");
   await sees(page, ".ask [role=alert]", "does not accept");
   assert.equal(world.file("notes.md"), undefined, "nothing ran");
+  assert.match(await page.getAttribute("#message", "placeholder"), /^Decide above/);
   await world.picture(page, "question-wide-light");
   await page.fill(".ask [type=password]", world.token);
+  assert.ok(await page.isHidden(".ask [role=alert]"), "it is said of the one before");
   await page.selectOption(".ask .remember select", { label: "Every call of write_file in this session" });
   await page.click(".ask .primary");
   await over(page, 1);
+  await page.waitForSelector("#message[placeholder^=Ask]");
   assert.equal(world.file("notes.md"), "# Notes\n\nAn old line.\n");
   await sees(page, ".line-note", "remembered for this session");
   // What came over two connections counts once.
@@ -356,6 +359,7 @@ export async function asks_for_a_key(world) {
   await page.reload();
   await page.waitForSelector("dialog[open]");
   await sees(page, "#key-detail", "takes requests with a key alone");
+  await sees(page, "dialog p", "Ask whoever runs this server for yours.");
   assert.doesNotMatch(await page.innerText("dialog"), /header/, "that is for programs");
   await world.accessible(page, "the question for a key");
   await world.picture(page, "key-wide-light");
