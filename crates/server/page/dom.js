@@ -43,16 +43,19 @@ export function button({ name, text, label, className = "", onClick, ...rest }) 
   return el("button", { ...props, on: { click: onClick } }, name && icon(name), text && el("span", { text }));
 }
 
-/** A button that copies what `read` returns, and says so. */
-export function copyButton(read, label = "Copy", className = "quiet small") {
-  const node = button({ name: "copy", label, className });
+/** A button that copies what `read` returns, and says so. `shown` returns the element in which that is laid out, if it is: for an
+ *  office, whose tables are no text. */
+export function copyButton(read, label = "Copy", shown = () => undefined) {
+  const node = button({ name: "copy", label, className: "quiet small" });
   const show = (isDone) => {
     node.classList.toggle("done", isDone);
     node.firstChild.replaceWith(icon(isDone ? "check" : "copy"));
   };
   node.addEventListener("click", async () => {
     try {
-      await navigator.clipboard.writeText(read());
+      const laidOut = window.ClipboardItem && shown();
+      if (laidOut) await navigator.clipboard.write([new ClipboardItem({ "text/plain": new Blob([read()], { type: "text/plain" }), "text/html": new Blob([htmlOf(laidOut)], { type: "text/html" }) })]);
+      else await navigator.clipboard.writeText(read());
       show(true);
       announce("Copied");
       setTimeout(() => show(false), 1500);
@@ -61,6 +64,13 @@ export function copyButton(read, label = "Copy", className = "quiet small") {
     }
   });
   return node;
+}
+
+/** What an element holds as HTML, but for what is there for this page alone. */
+function htmlOf(node) {
+  const copy = node.cloneNode(true);
+  for (const part of copy.querySelectorAll("button, figcaption")) part.remove();
+  return new XMLSerializer().serializeToString(copy);
 }
 
 /** Hands the focus on before what has it is taken away or hidden: the browser would begin at the top of the page again. */

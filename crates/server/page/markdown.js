@@ -57,6 +57,11 @@ export class Growing {
     this.timer ??= setTimeout(() => this.layOut(), this.wait);
   }
 
+  /** Whether all of the text is laid out. */
+  get isWhole() {
+    return this.timer === undefined;
+  }
+
   /** Lays out what came last without waiting. */
   flush() {
     if (this.timer === undefined) return;

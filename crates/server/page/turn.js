@@ -280,7 +280,10 @@ export class TurnView {
     if (text) root.dropUnrecorded();
     root.leave(event.unheard ?? 0);
     // It may have been corrected after the model gave it. What there was of one that was stopped stands there already.
-    if (text && event.finish_reason !== "cancelled") root.lastReply().growing.set(text);
+    if (text && event.finish_reason !== "cancelled") {
+      this.laidOut = root.lastReply().growing;
+      this.laidOut.set(text);
+    }
     for (const agent of this.agents.values()) for (const reply of agent.replies.values()) reply.growing.flush();
     this.answer = text;
     const reason = event.finish_reason;
@@ -316,7 +319,7 @@ export class TurnView {
       this.cost && el("span", { text: costOf(this.cost), title: "Cost" }),
     ];
     const actions = [
-      this.answer && copyButton(() => this.answer, "Copy the answer"),
+      this.answer && copyButton(() => this.answer, "Copy the answer", () => this.laidOut?.isWhole && this.laidOut.node),
       this.hooks.retry && button({ name: "retry", label: "Send the message again", className: "quiet small", onClick: () => this.hooks.retry(this) }),
       this.hooks.fork && button({ name: "fork", label: "Continue in a new session from here", className: "quiet small", onClick: () => this.hooks.fork(this) }),
       el("a", { class: "button quiet small", href: path`#/runs/${this.runId}` }, icon("chart"), el("span", { text: "Run" })),

@@ -31,6 +31,12 @@ export async function sends_and_streams(world) {
     for (const element of ["h4", "strong", "em", "del", "ol li ul li", "table thead th", "figure.code pre code", ".code-word", ".code-comment", ".code-string", "blockquote a[rel~=noopener]", ".tick.done"]) assert.ok(await shown.locator(element).count(), `${element} in ${name}`);
     await page.click(".code .button");
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^fn main\(\) \{/);
+    await page.click("[aria-label='Copy the answer']");
+    await page.waitForSelector("[aria-label='Copy the answer'].done");
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^## What the plan is/);
+    const html = await page.evaluate(async () => (await (await navigator.clipboard.read())[0].getType("text/html")).text());
+    assert.match(html, /<table[^]*<th[^]*changed[^]*<td/, "as an office takes it");
+    assert.doesNotMatch(html, /<button|<svg/);
     assert.match(await page.locator(".facts").innerText(), /scripted[^]*tokens[^]*\$0\.0/);
     await page.click(".reasoning summary");
     await sees(page, ".reasoning .md strong", "everything");
