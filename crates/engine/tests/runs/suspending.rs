@@ -306,7 +306,7 @@ impl LlmClient for NeverLearns {
 
     async fn learn_context(&self) {
         assert!(!self.panics, "nothing is learned");
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
