@@ -445,4 +445,14 @@ export async function has_room_however_large_it_is(world) {
   const [seen, whole] = await page.locator(".chat .scroller").evaluate((node) => [node.clientHeight, node.scrollHeight]);
   assert.ok(whole > 400 && seen === whole, `${seen} of ${whole} pixels are printed`);
   assert.equal(await page.isVisible("#message"), false);
+  const cut = await page.locator(".turn .bubble").first().evaluate(async (bubble) => {
+    const { render } = await import("/assets/markdown.js");
+    const node = document.createElement("div");
+    node.className = "md";
+    render(node, `\`\`\`js\n${`${"let a = 1; ".repeat(40)}\n`.repeat(100)}\`\`\``);
+    bubble.before(node);
+    bubble.textContent = "word\n".repeat(100);
+    return [bubble, node.querySelector("pre")].map((all) => [all.scrollHeight - all.clientHeight, all.scrollWidth - all.clientWidth]);
+  });
+  assert.deepEqual(cut, [[0, 0], [0, 0]], "neither a long message nor code is cut off");
 }
