@@ -185,7 +185,7 @@ export function fill(node, ...children) {
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]/gu;
 
 /** Those of them that change the order of others. Joiners and marks, which words and faces are made of, are none, and neither are the
- *  marks of direction beside which Hebrew and Arabic put a sign of neither: they turn no letter around. */
+ *  marks of direction that Hebrew and Arabic are written with (U+061C, U+200E, U+200F): they turn no letter around. */
 const TURNING = /[\u202a-\u202e\u2066-\u2069]/gu;
 
 /** A text in which the signs that change the order of others stand by their numbers, where there is no room for more than text. */
