@@ -29,7 +29,7 @@ export class Files {
     this.list = el("ul", { class: "files", hidden: true, "aria-label": "Attached files" });
     this.problem = alertLine();
     this.leaveOutAll = button({ text: "Leave out what cannot be sent", className: "quiet small", hidden: true, onClick: () => this.leaveOutRefused() });
-    this.node = el("div", {}, this.list, this.problem, this.leaveOutAll, this.picker);
+    this.node = el("div", { class: "attaching" }, this.problem, this.leaveOutAll, this.list, this.picker);
   }
 
   /** Takes what is dropped on or pasted into an element. */

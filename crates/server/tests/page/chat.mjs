@@ -100,9 +100,13 @@ export async function attaches_files(world) {
   await page.click("[aria-label='Leave out other.txt']");
   await focused(page, "[aria-label='Leave out point.png']");
   // Nor without those that are too many, which can be left out at once.
-  await page.setInputFiles("#files", Array.from({ length: 21 }, (_, at) => ({ name: `${at}.csv`, mimeType: "text/csv", buffer: Buffer.from("1") })));
+  await page.setInputFiles("#files", Array.from({ length: 21 }, (_, at) => ({ name: `${at < 18 ? "" : "a long name of a file ".repeat(8)}${at}.csv`, mimeType: "text/csv", buffer: Buffer.from("1") })));
   await sees(page, ".composer .line-note", "18.csv: 20 files and 15.0 MiB go with one message");
-  assert.ok(await page.locator("[aria-label='Send']").evaluate((node) => node.getBoundingClientRect().bottom <= innerHeight), "many files push nothing out of sight");
+  await page.fill("#message", "a\n".repeat(20));
+  for (const viewport of [PHONE, { width: 1360, height: 500 }, WIDE]) {
+    await page.setViewportSize(viewport);
+    assert.ok(await page.locator("[aria-label='Send']").evaluate((node) => node.getBoundingClientRect().bottom <= innerHeight), "many files push nothing out of sight");
+  }
   await page.click("text=Leave out what cannot be sent");
   assert.equal(await page.locator(".composer .file").count(), 20);
   for (let at = 0; at < 18; at += 1) await page.click(`[aria-label='Leave out ${at}.csv']`);
