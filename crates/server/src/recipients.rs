@@ -8,7 +8,7 @@ use neuraxis::core::Role;
 use neuraxis_app::Config;
 
 /// The model of each role, as `openai/gpt-5 at api.openai.com`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recipients(BTreeMap<Role, String>);
 
 impl Recipients {
