@@ -1,6 +1,5 @@
 //! Checks a rule as it is written: its patterns, what it names, and whether it can ever apply.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use globset::{Glob, GlobBuilder};
@@ -8,7 +7,7 @@ use neuraxis_core::RuleRef;
 
 use super::command::CommandPattern;
 use super::host::HostPattern;
-use super::path::{composed, whole_folder};
+use super::path::{folded, whole_folder};
 use super::patterns::{ToolPatterns, glob_set};
 use super::rule::{Condition, Rule};
 use super::value::ValuePatterns;
@@ -211,18 +210,14 @@ fn surroundings(
     Ok(conditions)
 }
 
-/// Returns patterns of paths with the folders of which they mean all that is in them, and with their accents composed, for a rule
-/// that asks or denies.
+/// Returns patterns of paths with the folders of which they mean all that is in them, and [`folded`], for a rule that asks or
+/// denies.
 fn with_folders(patterns: &[String], answer: Permission) -> Vec<String> {
     let mut all = patterns.to_vec();
     if answer != Permission::Allow {
         let folders = patterns.iter().filter_map(|pattern| whole_folder(pattern));
         all.extend(folders.map(str::to_owned));
-        let others = all.iter().filter_map(|pattern| match composed(pattern) {
-            Cow::Owned(other) => Some(other),
-            Cow::Borrowed(_) => None,
-        });
-        let others: Vec<String> = others.collect();
+        let others: Vec<String> = all.iter().filter_map(|pattern| folded(pattern)).collect();
         all.extend(others);
     }
     all

@@ -89,6 +89,24 @@ pub(crate) fn composed(text: &str) -> Cow<'_, str> {
     ComposingNormalizerBorrowed::new_nfc().normalize(text)
 }
 
+/// As [`composed`], with what globs tell apart and some file systems do not: upper and lower case beyond ASCII. Nothing of a text
+/// in ASCII alone.
+pub(crate) fn folded(text: &str) -> Option<String> {
+    if text.is_ascii() {
+        return None;
+    }
+    let mut folded = String::with_capacity(text.len());
+    for letter in composed(text).chars() {
+        // Globs know about the others, in which `[Z-a]` and `[z-a]` are not the same.
+        if letter.is_ascii() {
+            folded.push(letter);
+        } else {
+            folded.extend(letter.to_lowercase());
+        }
+    }
+    Some(folded)
+}
+
 /// Returns what a glob names before its first wildcard, a folder or a file; nothing of one for names at any depth.
 pub(crate) fn beginning(glob: &str) -> Option<&str> {
     let end = match glob.find(['*', '?', '[', '{', '\\']) {

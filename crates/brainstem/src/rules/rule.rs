@@ -1,6 +1,5 @@
 //! A checked rule, and whether it holds for a call.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use globset::GlobSet;
@@ -10,7 +9,7 @@ use super::arguments::Names;
 use super::command::{CommandPattern, Part};
 use super::facts::Facts;
 use super::host::HostPattern;
-use super::path::{PathTarget, composed};
+use super::path::{PathTarget, folded};
 use super::value::ValuePatterns;
 use crate::config::Permission;
 
@@ -241,14 +240,14 @@ impl Rule {
         self.enough(&folders.items, folders.is_unclear, listed)
     }
 
-    /// Tells whether globs match where a path leads; for a rule that asks or denies, however its accents are written.
+    /// Tells whether globs match where a path leads; for a rule that asks or denies, in upper and lower case, and however
+    /// its accents are written.
     fn is_inside(&self, globs: &GlobSet, led: &PathTarget) -> bool {
         let PathTarget::Inside(path) = led else {
             return false;
         };
-        let as_composed =
-            || matches!(composed(path), Cow::Owned(path) if globs.is_match(path.as_str()));
-        globs.is_match(path) || self.answer != Permission::Allow && as_composed()
+        let as_folded = || folded(path).is_some_and(|path| globs.is_match(path));
+        globs.is_match(path) || self.answer != Permission::Allow && as_folded()
     }
 
     fn fits_access(&self, listed: &[Access], facts: &Facts<'_>) -> Fit {

@@ -202,7 +202,8 @@ fn a_rule_that_asks_or_denies_holds_however_accents_are_written_and_one_that_all
         };
         let paths = format!("paths = ['{written}/**']");
         let path = |name: &str| format!(r#"{{"path":"{name}"}}"#);
-        for led in [written, other] {
+        let upper = written.to_uppercase();
+        for led in [written, other, upper.as_str()] {
             let file = path(&format!("{led}/a.txt"));
             assert_eq!(judged("deny", "read_file", &paths, file), "deny");
             assert_eq!(judged("deny", "list_files", &paths, path(led)), "deny");
