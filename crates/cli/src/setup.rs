@@ -164,16 +164,11 @@ impl Loaded {
         Ok(app)
     }
 
-    /// Opens the store, for what needs no engine.
+    /// Opens the store, for what is about what it holds and needs no engine.
     pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
+        self.require_shown()?;
         self.say_what_is_missed();
         Ok(OpenStore::open(&self.config, &self.environment).await?)
-    }
-
-    /// Opens the store, for what only shows what it holds.
-    pub(crate) async fn store_to_read(&self) -> Result<OpenStore, CommandError> {
-        self.require_shown()?;
-        self.store().await
     }
 
     /// Makes sure that sessions which are kept here are shown: one in memory in their place would say that there are none.
@@ -245,11 +240,9 @@ mod tests {
             config,
         };
         // As in a container: nothing was ever kept.
-        loaded.store_to_read().await.unwrap();
-        std::fs::write(folder.path().join("sessions.db"), "what was kept").unwrap();
-        let error = loaded.store_to_read().await.unwrap_err().in_one_line();
-        assert!(error.contains("what it holds is not shown"), "{error}");
-        // What is asked is answered all the same.
         loaded.store().await.unwrap();
+        std::fs::write(folder.path().join("sessions.db"), "what was kept").unwrap();
+        let error = loaded.store().await.unwrap_err().in_one_line();
+        assert!(error.contains("what it holds is not shown"), "{error}");
     }
 }

@@ -76,7 +76,7 @@ async fn read(
     setup: &Setup,
     work: impl AsyncFnOnce(&Sessions) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    with_store(setup.load()?.store_to_read().await?, work).await
+    with_store(setup.load()?.store().await?, work).await
 }
 
 /// How many columns the status of a run has, with why it ended.

@@ -45,12 +45,7 @@ impl Sessions {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
         let keep = loaded.config.store().keep;
-        let open = match &self.command {
-            Command::List(_) | Command::Show(_) | Command::Export(_) | Command::Verify(_) => {
-                loaded.store_to_read().await?
-            }
-            Command::Delete(_) | Command::Import(_) | Command::Prune(_) => loaded.store().await?,
-        };
+        let open = loaded.store().await?;
         with_store(open, async |sessions| match self.command {
             Command::List(list) => list.run(sessions).await,
             Command::Show(show) => show.run(sessions).await,

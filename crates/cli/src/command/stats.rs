@@ -82,7 +82,7 @@ impl Stats {
         filter.since = since;
         filter.owner.clone_from(&self.owner);
         filter.zone = Some(TimeZone::system());
-        let open = setup.load()?.store_to_read().await?;
+        let open = setup.load()?.store().await?;
         let figures = with_store(open, async |sessions| sessions.stats(&filter).await).await?;
         let mut output = Output::new();
         if self.format == Format::Json {
