@@ -289,7 +289,7 @@ impl FilesSeen {
         if self.not_utf_8_files > 0 {
             hints.push(format!(
                 "words that are not ASCII cannot be found in {}, not being in UTF-8; a command such as \
-                 `iconv -f CP932 -t UTF-8`, for Shift-JIS, reads what it says",
+                 `iconv -f CP932 -t UTF-8`, for Shift-JIS, shows the text",
                 count(self.not_utf_8_files, "file", "files")
             ));
         }

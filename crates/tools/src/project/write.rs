@@ -82,8 +82,8 @@ struct Written {
     summary: String,
 }
 
-/// Finds the file, if what is to be written fits into one, and into this one.
-fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<Target, FileError> {
+/// Finds the file, if what is to be written fits into one, and into this one. Returns the beginning of what is there as well.
+fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<(Target, Vec<u8>), FileError> {
     let content = arguments.content.as_bytes();
     if content.len() > WRITE_MAX_BYTES {
         return Err(FileError::TooBig {
@@ -99,8 +99,9 @@ fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<Target, FileError
         Some(false) | None => Folders::MustExist,
     };
     let target = Target::find(root, &arguments.path, folders)?;
-    check_encoding(&beginning(root, &target), &target)?;
-    Ok(target)
+    let there = beginning(root, &target);
+    check_encoding(&there, &target)?;
+    Ok((target, there))
 }
 
 /// Refuses to write over text, which begins with `there`, in another encoding than UTF-8: what was read of it has lost letters,
@@ -126,8 +127,8 @@ fn write(
     arguments: &Arguments,
     stop: &Stop,
 ) -> Result<(Written, Option<Difference>), FileError> {
-    let target = target(root, arguments)?;
-    let content = content_as_written(&beginning(root, &target), &arguments.content);
+    let (target, there) = target(root, arguments)?;
+    let content = content_as_written(&there, &arguments.content);
     let before = before(root, &target);
     let change = match &target.existing {
         Some(existing) if is_same(root, existing, content.as_bytes())? => Change::Unchanged,
