@@ -33,6 +33,9 @@ pub(super) const UNANSWERED: &str = "the last message is not answered yet";
 /// What to do about it.
 pub(super) const GO_ON: &str = "/resume goes on with it";
 
+/// What is said where a conversation goes on in a new session.
+const ASKED_AGAIN: &str = "what you allowed for this session is asked about again";
+
 /// How many calls are named at the most.
 const MAX_NAMED: usize = 6;
 
@@ -54,11 +57,9 @@ impl Conversation {
         };
         let stays = self.stays(last.run_id).await?;
         let stays = stays.map_or_else(String::new, |stays| format!("{stays}\n"));
-        let approvals = self.app.orchestrator.approvals();
-        let remembered = approvals.remembered(&self.session).await;
-        let allowed = match remembered.is_ok_and(|it| !it.grants().is_empty()) {
-            true => "what you allowed for this session is asked about again\n",
-            false => "",
+        let allowed = match self.has_allowed().await {
+            true => format!("{ASKED_AGAIN}\n"),
+            false => String::new(),
         };
         self.goes_on_from = self.before(last.run_id).await?;
         if self.goes_on_from.is_none() {
@@ -168,7 +169,17 @@ impl Conversation {
         if let Some(stays) = self.stays(last.run_id).await? {
             progress::notice(&stays);
         }
+        if self.has_allowed().await {
+            progress::notice(ASKED_AGAIN);
+        }
         self.fork(last.run_id, Turn(0), None).await
+    }
+
+    /// Tells whether anything was allowed for the session.
+    async fn has_allowed(&self) -> bool {
+        let approvals = self.app.orchestrator.approvals();
+        let remembered = approvals.remembered(&self.session).await;
+        remembered.is_ok_and(|it| !it.grants().is_empty())
     }
 
     /// Names the calls of a run that changed something, which nothing takes back; nothing where none did. One of which nobody
