@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use neuraxis::core::AgentName;
 use neuraxis_app::make_private_folder;
 use rustyline::completion::Completer;
 use rustyline::config::Behavior;
@@ -166,14 +165,9 @@ impl Editor {
 
 /// Tells whether the channel of a conversation, and the agent that answers, let be stored what is said.
 fn keeps_text(conversation: &Conversation) -> bool {
-    let policy = conversation.loaded.config.policy().config();
-    let channel = policy.channels.get(&conversation.channel);
-    let agent = conversation.agent.clone();
-    let agent = agent.or_else(|| channel.and_then(|channel| channel.agent.clone()));
-    let agent = policy.agents.get(&agent.unwrap_or(AgentName::MAIN_THREAD));
-    let of_channel = channel.and_then(|channel| channel.data.text);
-    let of_agent = agent.and_then(|agent| agent.data.text);
-    of_channel.unwrap_or(true) && of_agent.unwrap_or(true)
+    let request = conversation.request("Hello?");
+    let decided = conversation.app.orchestrator.decide(&request);
+    decided.is_ok_and(|decision| decision.data.text)
 }
 
 impl Words {
