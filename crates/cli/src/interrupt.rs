@@ -17,7 +17,7 @@ use crate::terminal;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How soon after the first signal another one comes by itself: to the process, and to its group. Nobody presses a key so fast.
-const BY_ITSELF: Duration = Duration::from_millis(100);
+const BY_ITSELF: Duration = Duration::from_millis(200);
 
 /// What told the process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
