@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use neuraxis::core::{clip, is_invisible};
+use neuraxis::core::{clip, is_invisible, is_overlay};
 use unicode_bidi::{BidiClass, bidi_class};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
@@ -56,7 +56,7 @@ pub(crate) fn plain_to_see(text: &str) -> String {
     let mut room = 0_usize;
     for letter in text.chars() {
         let is_mark = is_mark(letter);
-        let is_seen = !is_mark || (room > 0 && !covers(letter));
+        let is_seen = !is_mark || (room > 0 && !is_overlay(letter));
         match letter {
             '\n' | '\t' => seen.push(letter),
             '\0'..='\u{1f}' | '\u{7f}' => seen.push(sign_for(letter)),
@@ -130,18 +130,6 @@ fn is_mark(letter: char) -> bool {
     matches!(
         category,
         GeneralCategory::NonspacingMark | GeneralCategory::EnclosingMark
-    )
-}
-
-/// Tells whether a mark is drawn over the letter that it stands on: strokes, slashes, rings and boxes.
-const fn covers(mark: char) -> bool {
-    matches!(
-        mark,
-        '\u{334}'..='\u{338}'
-            | '\u{488}'..='\u{489}'
-            | '\u{1abe}'
-            | '\u{20d0}'..='\u{20f0}'
-            | '\u{a670}'..='\u{a672}'
     )
 }
 

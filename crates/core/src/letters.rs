@@ -53,7 +53,9 @@ pub const fn is_invisible(letter: char) -> bool {
 /// drawn over the letter, such as strokes and rings, nor the selectors of a glyph's variant.
 #[must_use]
 pub fn is_mark(letter: char) -> bool {
-    if letter.escape_debug().len() == 1 || is_invisible(letter) || covers(letter) {
+    let is_selector = matches!(letter, '\u{fe00}'..='\u{fe0f}');
+    let is_none = is_selector || is_invisible(letter) || is_overlay(letter);
+    if letter.escape_debug().len() == 1 || is_none {
         return false;
     }
     // What extends a letter is escaped at the beginning of a text alone.
@@ -93,8 +95,9 @@ pub fn escaped(letters: impl IntoIterator<Item = char>, plain: &[char]) -> Strin
     text
 }
 
-/// Tells whether a mark is drawn over what it stands on, or only chooses how that looks.
-const fn covers(mark: char) -> bool {
+/// Tells whether a mark is drawn over the letter that it stands on: strokes, slashes, rings and boxes.
+#[must_use]
+pub const fn is_overlay(mark: char) -> bool {
     matches!(
         mark,
         '\u{334}'..='\u{338}'
@@ -102,7 +105,6 @@ const fn covers(mark: char) -> bool {
             | '\u{1abe}'
             | '\u{20d0}'..='\u{20f0}'
             | '\u{a670}'..='\u{a672}'
-            | '\u{fe00}'..='\u{fe0f}'
     )
 }
 

@@ -117,7 +117,7 @@ pub use input::{
     Vetting,
 };
 pub use json::{ContentHash, JsonText, laid_out_json, without_fence};
-pub use letters::{escaped, is_invisible, is_mark};
+pub use letters::{escaped, is_invisible, is_mark, is_overlay};
 pub use limits::{AgentLimits, Limits, MicroUsd};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
 pub use log::{
