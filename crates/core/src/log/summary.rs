@@ -69,9 +69,9 @@ pub struct LogSummary {
     /// How many calls of its last reply have no result yet, for each agent that has such.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     open_calls: Vec<(AgentId, u32)>,
-    /// What the run waited for before the last call of the step began.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    before_call: Vec<Pending>,
+    /// The last call that began in the step, and what the run waited for until then, where it waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before_call: Option<(ToolCallId, Vec<Pending>)>,
 }
 
 impl Default for LogSummary {
@@ -92,7 +92,7 @@ impl Default for LogSummary {
             tally: Tally::default(),
             waits: false,
             open_calls: Vec::new(),
-            before_call: Vec::new(),
+            before_call: None,
         }
     }
 }
@@ -125,7 +125,7 @@ impl LogSummary {
         }
         let is_next_step = record.active_ms.is_some();
         if is_next_step {
-            self.before_call.clear();
+            self.before_call = None;
             self.waits &= !self.pending.is_empty();
         }
         match &record.body {
@@ -204,15 +204,19 @@ impl LogSummary {
                     expires_at: None,
                 });
             }
-            RecordBody::ToolCall(_) => {
-                self.before_call = std::mem::take(&mut self.pending);
+            RecordBody::ToolCall(call) => {
+                let waited_for = std::mem::take(&mut self.pending);
+                self.before_call =
+                    (!waited_for.is_empty()).then(|| (call.tool_call_id.clone(), waited_for));
                 self.go_on();
             }
             RecordBody::ToolResult(result) => {
                 // An agent that is given nothing to do has its result in the step that begins its call: nobody was at work.
-                if !self.before_call.is_empty() {
+                let before = &mut self.before_call;
+                let before = before.take_if(|(call, _)| *call == result.tool_call_id);
+                if let Some((_, waited_for)) = before {
                     self.waits = true;
-                    self.pending = std::mem::take(&mut self.before_call);
+                    self.pending = waited_for;
                 }
                 self.answered(&result.tool_call_id);
                 if self.is_batch_over(record.agent) {

@@ -2,8 +2,8 @@
 
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::{
-    AgentId, AgentLimits, ApprovalDecision, Audience, FinishReason, LlmErrorKind, Message,
-    ReplyFinish, RunSpec, RunStatus, ToolClass, ToolFailure, ToolStatus, UsageScope,
+    AgentId, AgentLimits, ApprovalDecision, Audience, Effect, FinishReason, Input, LlmErrorKind,
+    Message, ReplyFinish, RunSpec, RunStatus, ToolClass, ToolFailure, ToolStatus, UsageScope,
 };
 
 use crate::support::*;
@@ -90,6 +90,19 @@ fn arguments_that_name_no_list_are_an_error_and_start_nobody() {
     assert_eq!(run.just_asking(), [0]);
 }
 
+/// Denies the call that was asked about first; the one that was asked about last has the same arguments.
+fn deny_the_first(run: &mut Script) {
+    let first = run.effects.iter().find_map(|effect| match effect {
+        Effect::AskApproval(ask) => Some(ask.tool_call_id.clone()),
+        _ => None,
+    });
+    let mut input = run.decided(ApprovalDecision::Deny { reason: None });
+    if let Input::ApprovalDecided(decided) = &mut input {
+        decided.tool_call_id = first.unwrap();
+    }
+    run.send(input);
+}
+
 #[test]
 fn an_agent_that_is_given_nothing_to_do_ends_no_waiting_for_a_person() {
     let mut run = Script::start(researching());
@@ -99,10 +112,27 @@ fn an_agent_that_is_given_nothing_to_do_ends_no_waiting_for_a_person() {
         &[("send_mail", "{}"), (RESEARCH, &none), ("send_mail", "{}")],
     ));
     run.vet([asks(), writes(), asks()]);
-    run.decide(ApprovalDecision::Deny { reason: None });
+    deny_the_first(&mut run);
+    assert_eq!(run.started(1).tool_call_id, run.result(1).tool_call_id);
     assert_eq!(run.step.status, RunStatus::Waiting);
     let said = LogSummary::of(&run.records);
     assert_eq!((said.status, said.pending.len()), (RunStatus::Waiting, 1));
+}
+
+#[test]
+fn a_call_that_is_refused_as_it_would_start_ends_nothing_that_began_beside_it() {
+    let mut run = Script::start(researching());
+    let wrong = r#"{"topics":"cells"}"#;
+    run.reply(calls(
+        "",
+        &[(SEND, "{}"), (READ, "{}"), (RESEARCH, wrong), (SEND, "{}")],
+    ));
+    run.vet([asks(), reads(), reads(), asks()]);
+    deny_the_first(&mut run);
+    assert_eq!(run.just_started(), [1]);
+    assert_eq!(run.result(2).failure, Some(ToolFailure::InvalidArguments));
+    assert_eq!(run.step.status, RunStatus::Running);
+    assert_eq!(LogSummary::of(&run.records).status, RunStatus::Running);
 }
 
 #[test]
