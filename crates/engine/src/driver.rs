@@ -282,7 +282,8 @@ impl Driver {
 
     /// Leaves the run as it is on record, free to be taken up at once: what is under way is stopped.
     pub(crate) async fn leave(mut self: Box<Self>) {
-        let is_at_work = !self.running.is_empty();
+        // An answer that is just being kept may be lost, too.
+        let is_at_work = !self.running.is_empty() || !self.unwritten.is_empty();
         for (_, cancellation) in self.running.drain(..) {
             cancellation.cancel();
         }
