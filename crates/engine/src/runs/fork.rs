@@ -219,9 +219,10 @@ impl Runs {
         };
         if let Some(told) = &spec.root.system_prompt
             && let Some(agent) = engine.policy.agent_of(decision)
-            && !engine.instructions.contains_key(agent)
+            && !(engine.policy.instructs_itself(decision)
+                && engine.instructions.contains_key(agent))
         {
-            // Where the agent's own are others by now, or a program makes them, nobody can tell the two apart.
+            // Where the agent's own are others by now, or a program made them, nobody can tell the two apart.
             let besides = match engine.policy.system_prompt(decision) {
                 Some(own) => told
                     .strip_prefix(&*own)
