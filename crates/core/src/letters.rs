@@ -53,9 +53,11 @@ pub const fn is_invisible(letter: char) -> bool {
 /// drawn over the letter, such as strokes and rings, nor the selectors of a glyph's variant.
 #[must_use]
 pub fn is_mark(letter: char) -> bool {
+    if letter.is_ascii() || letter.escape_debug().len() == 1 {
+        return false;
+    }
     let is_selector = matches!(letter, '\u{fe00}'..='\u{fe0f}');
-    let is_none = is_selector || is_invisible(letter) || is_overlay(letter);
-    if letter.escape_debug().len() == 1 || is_none {
+    if is_selector || is_invisible(letter) || is_overlay(letter) {
         return false;
     }
     // What extends a letter is escaped at the beginning of a text alone.
