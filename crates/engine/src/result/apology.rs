@@ -110,9 +110,12 @@ fn about_conversation(records: &[Arc<Record>]) -> String {
         true => ", or do not send again what it thought (echo_reasoning = \"never\")",
         false => "",
     };
-    format!(
-        "begin a new session, ask for less at once, or offer fewer tools (channels.NAME.tools){thoughts}"
-    )
+    let started = records.first().and_then(|record| record.run_started());
+    let tools = match started.is_some_and(|started| !started.spec.root.tools.is_empty()) {
+        true => ", or offer fewer tools (channels.NAME.tools)",
+        false => "",
+    };
+    format!("begin a new session, or ask for less at once{tools}{thoughts}")
 }
 
 /// Says what to do about a first request that was refused with something attached: not every model has a form for it.
