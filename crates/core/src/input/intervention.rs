@@ -118,6 +118,9 @@ pub struct Resumed {
     /// What the run may use from here on, where that is less than is on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Box<Limits>>,
+    /// Whether who had the run gave it back, as a process does that is told to stop: then it was not taken up in vain before.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub released: bool,
 }
 
 /// What is checked anew when a run is taken up.
@@ -142,6 +145,7 @@ impl Resumed {
             reason: reason.into(),
             recheck: Recheck::Nothing,
             limits: None,
+            released: false,
         }
     }
 

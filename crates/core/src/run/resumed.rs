@@ -27,7 +27,8 @@ impl RunTree {
             let root = &mut Arc::make_mut(&mut self.spec).root;
             root.limits = root.limits.tightest(*limits);
         }
-        self.state.taken_up = self.state.taken_up.saturating_add(1);
+        let lost = u32::from(!resumed.released);
+        self.state.taken_up = self.state.taken_up.saturating_add(lost);
         self.state.status = RunStatus::Running;
         let record = RecordBody::Resumed(Box::new(resumed));
         self.turn(AgentId::ROOT, step)?.record(record);

@@ -66,7 +66,7 @@ impl RestoredRun {
         let first = match (is_unbegun, is_resumed) {
             // It tells when the run's time is up, and changes nothing else.
             (true, _) => Some(Input::TimePassed),
-            (false, true) => Some(Input::Resumed(resumed(records, limits))),
+            (false, true) => Some(Input::Resumed(resumed(records, limits, released))),
             (false, false) => None,
         };
         let answers = answers.iter().map(|answer| input(records, answer));
@@ -232,10 +232,11 @@ pub(crate) fn client_finished(
 }
 
 /// A taking-up has an id of its own for each that the log has seen.
-fn resumed(records: &[Arc<Record>], limits: Option<&Limits>) -> Resumed {
+fn resumed(records: &[Arc<Record>], limits: Option<&Limits>, released: bool) -> Resumed {
     let after = records.last().map_or(Seq(0), |record| record.seq);
     let id = InputId::new(format!("resumed-after-{after}"));
     let mut resumed = Resumed::new(id, "the run was taken up again").checking_calls();
     resumed.limits = limits.map(|limits| Box::new(*limits));
+    resumed.released = released;
     resumed
 }

@@ -113,7 +113,7 @@ async fn a_question_is_an_event_of_its_run_and_is_answered_with_the_token_by_wha
         (401, &json!("/errors/token-needed"))
     );
     for (body, kind, field) in [
-        (json!({}), "invalid-field", Value::Null),
+        (json!({}), "invalid-field", json!("action")),
         (
             json!({"action": "accept"}),
             "invalid-field",

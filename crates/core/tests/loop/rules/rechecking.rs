@@ -151,3 +151,16 @@ fn a_run_tells_how_often_it_was_taken_up_in_vain() {
     taken_up(&mut run);
     assert_eq!(run.tree.taken_up_in_vain(), 0, "it waits, as it should");
 }
+
+#[test]
+fn a_run_that_was_given_back_each_time_was_not_taken_up_in_vain() {
+    let mut run = Script::start(spec());
+    taken_up(&mut run);
+    for _ in 0..3 {
+        let mut resumed = Resumed::new(run.new_id(), "the server was told to stop");
+        resumed.released = true;
+        run.send(Input::Resumed(resumed));
+        assert_eq!(run.tree.taken_up_in_vain(), 1);
+    }
+    run.assert_replays();
+}
