@@ -196,7 +196,7 @@ impl LongResult {
                     "; read them with {READ_OUTPUT} {{\"call\":\"{call}\",\"offset\":{offset}}}"
                 )
             }
-            Fate::Kept => "; no tool here reads them, but a person can".to_owned(),
+            Fate::Kept => "; no tool here reads what is kept of them; ask for less".to_owned(),
             Fate::Gone(why) => format!(" and not kept, since {why}; ask for less"),
         };
         let dropped = match (fate, self.dropped) {

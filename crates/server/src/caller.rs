@@ -202,14 +202,12 @@ impl Caller {
         id: &SessionId,
     ) -> Result<Session, Problem> {
         let session = orchestrator.sessions().get(id).await?;
+        access::is_of(self.other(session.owner.as_deref()));
         match self.sees() {
             Some(owner) if session.owner.as_deref() != Some(owner) => {
                 Err(StoreError::NoSuchSession(id.clone()).into())
             }
-            _ => {
-                access::is_of(self.other(session.owner.as_deref()));
-                Ok(session)
-            }
+            _ => Ok(session),
         }
     }
 
@@ -234,12 +232,10 @@ impl Caller {
             Err(StoreError::NoSuchRun(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let seen = self.sees();
-        if seen.is_some_and(|owner| run.owner.as_deref() != Some(owner)) {
-            return Ok(None);
-        }
         access::is_of(self.other(run.owner.as_deref()));
-        Ok(Some(run))
+        let seen = self.sees();
+        let is_seen = seen.is_none_or(|owner| run.owner.as_deref() == Some(owner));
+        Ok(is_seen.then_some(run))
     }
 
     /// Returns the untrusted content of runs whose answers a client sends back, as far as the caller may see them.

@@ -95,7 +95,7 @@ pub enum OpenError {
     /// The database of a Postgres server keeps text in an encoding without most letters: records with others would be refused.
     #[error(
         "{place} has the encoding {encoding}, in which not every text can be kept: make a database with CREATE DATABASE name \
-         ENCODING 'UTF8' TEMPLATE template0, and bring over what this one holds with pg_dump and psql"
+         ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0, and bring over what this one holds with pg_dump and psql"
     )]
     Encoding {
         /// The database.

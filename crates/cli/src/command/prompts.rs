@@ -1,6 +1,7 @@
 //! Prompts that a user keeps: found by their names, for `ask -p NAME` and `/NAME` in a chat.
 
 use anyhow::anyhow;
+use neuraxis::core::escaped;
 use neuraxis_app::Prompts;
 
 use super::chat::nearest;
@@ -84,11 +85,11 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
 fn unknown(loaded: &Loaded, prompts: &Prompts, name: &str) -> CommandError {
     let meant = nearest(name, prompts.list().map(|(name, _)| name));
     let meant = meant.map(|meant| format!(" (did you mean {meant}?)"));
-    let (shown, meant) = (one_line(name), meant.unwrap_or_default());
+    let (shown, meant) = (escaped(name.chars(), &['\'']), meant.unwrap_or_default());
     let error = anyhow!("there is no prompt \"{shown}\"{meant}");
     let names: Vec<&str> = prompts.list().map(|(name, _)| name).collect();
     CommandError::usage(error).hint(match names.is_empty() {
-        true if !Prompts::may_have(name) => {
+        _ if !Prompts::may_have(name) => {
             "no prompt can be called so: letters, digits, _ and - make a name".to_owned()
         }
         true => how_to_keep(loaded, &shown),

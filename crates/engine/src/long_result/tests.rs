@@ -130,7 +130,8 @@ fn what_is_not_kept_is_said() {
     let middle = format!("; of the middle, {gone} bytes are not kept]");
     assert!(said(Fate::Readable).contains(&middle));
     assert!(
-        said(Fate::Kept).contains("; no tool here reads them, but a person can; of the middle")
+        said(Fate::Kept)
+            .contains("; no tool here reads what is kept of them; ask for less; of the middle")
     );
     let gone = said(Fate::Gone("nothing of this run is"));
     assert!(

@@ -645,7 +645,7 @@ async fn the_tool_comes_with_every_tool_that_is_run_here_and_with_nothing_else()
     let heard = hear(&denied.build().unwrap(), request("go")).await;
     let told = heard.results()[0].value.as_text().into_owned();
     assert!(
-        told.contains("; no tool here reads them, but a person can]"),
+        told.contains("; no tool here reads what is kept of them; ask for less]"),
         "{told}"
     );
     assert_eq!(model.requests()[0].tools.len(), 1);

@@ -250,6 +250,7 @@ pub(crate) async fn cancel(
 
 /// Says why a run is ended, and by whom where that is not its owner.
 fn reason_of(said: Option<String>, by: Option<String>) -> String {
+    let said = said.filter(|said| !said.trim().is_empty());
     match (by, said) {
         (None, said) => said.unwrap_or_else(|| CANCELLED.to_owned()),
         (Some(by), None) => format!("cancelled by {by}"),

@@ -60,6 +60,10 @@ const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder
 const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directly in these folders, because this program \
     keeps files of its own there: ";
 
+/// What is said where git says that it took a file away and put none in its place.
+const FILE_IS_GONE: &str = " Git has removed the file whose filter failed: commit nothing before a person has brought it back, as by \
+                            `git checkout -- FILE`.";
+
 const GAPS: &str = " The kernel of this machine does not give the whole sandbox: ";
 
 const UNCONFINED: &str = "Runs a command line with `sh` in the project's folder, such as a build, a test or `git diff`, \
@@ -279,6 +283,13 @@ async fn run(
     if ran.exit_code != Some(0) && !is_an_answer {
         let all = Access::ALL.into_iter();
         ran.without_access = all.filter(|access| !asked.contains(access)).collect();
+        // Git takes a file away before its filter puts another one in its place.
+        if [&ran.stdout, &ran.stderr]
+            .iter()
+            .any(|said| said.contains("smudge filter "))
+        {
+            ran.summary.push_str(FILE_IS_GONE);
+        }
         let is_about_git = asked.contains(&Access::Git) || arguments.command.contains("git");
         if let Some(repository) = outside.filter(|_| is_about_git) {
             // Nobody is to be asked for what would not help.

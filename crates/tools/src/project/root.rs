@@ -10,7 +10,6 @@ use std::path::{Component, Path, PathBuf};
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions};
-use icu_normalizer::ComposingNormalizerBorrowed;
 
 use super::ProjectError;
 use super::failure::{FileError, shown};
@@ -109,26 +108,11 @@ impl ProjectRoot {
         &self.known_as
     }
 
-    /// Finds a file or folder by the path that a model wrote, also if its accents are composed otherwise on disk: models compose
-    /// them, and names from a Mac have them apart. Symlinks are followed inside the project.
+    /// Finds a file or folder by the path that a model wrote. Symlinks are followed inside the project.
     pub(super) fn locate(&self, asked: &str) -> Result<Located, FileError> {
         let wanted = self.relative(asked)?;
-        let is_there = || self.dir.symlink_metadata(&wanted).is_ok();
-        if wanted.to_str().is_none_or(str::is_ascii) || is_there() {
-            return self.locate_relative(&wanted);
-        }
-        let on_disk = self.composed_otherwise(&wanted);
-        self.locate_relative(on_disk.as_deref().unwrap_or(&wanted))
-    }
-
-    /// As [`locate`](Self::locate), by the very path: who approves what is written has seen what stands there.
-    pub(super) fn locate_exactly(&self, asked: &str) -> Result<Located, FileError> {
-        self.locate_relative(&self.relative(asked)?)
-    }
-
-    fn locate_relative(&self, wanted: &Path) -> Result<Located, FileError> {
-        let failed = |error| self.explain(wanted, error);
-        let path = self.dir.canonicalize(wanted).map_err(failed)?;
+        let failed = |error| self.explain(&wanted, error);
+        let path = self.dir.canonicalize(&wanted).map_err(failed)?;
         let metadata = self.dir.symlink_metadata(&path).map_err(failed)?;
         let kind = metadata.file_type();
         if kind.is_dir() {
@@ -142,10 +126,10 @@ impl ProjectRoot {
         }
         if !kind.is_file() {
             return Err(FileError::NotRegular {
-                path: shown(wanted),
+                path: shown(&wanted),
             });
         }
-        let secret = is_secret(wanted) || is_secret(&path);
+        let secret = is_secret(&wanted) || is_secret(&path);
         let secrecy = if self.own().keeps(&path, &metadata) {
             Secrecy::Own
         } else if secret {
@@ -192,40 +176,6 @@ impl ProjectRoot {
         } else {
             inside.to_owned()
         })
-    }
-
-    /// Returns a path of which names are there with their accents composed otherwise only, as it is on disk; nothing where
-    /// several names are the same.
-    fn composed_otherwise(&self, wanted: &Path) -> Option<PathBuf> {
-        let composer = ComposingNormalizerBorrowed::new_nfc();
-        let mut found = PathBuf::new();
-        for part in wanted.components() {
-            let next = found.join(part);
-            if self.dir.symlink_metadata(&next).is_ok() {
-                found = next;
-                continue;
-            }
-            let wanted = composer.normalize(part.as_os_str().to_str()?);
-            let folder = if found.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                &found
-            };
-            let entries = self.dir.read_dir(folder).ok()?.flatten();
-            let names = entries.take(MAX_COMPARED_NAMES + 1);
-            let names: Vec<OsString> = names.map(|entry| entry.file_name()).collect();
-            let is_same = |name: &&OsString| {
-                let name = name.to_str();
-                name.is_some_and(|name| composer.normalize(name) == wanted)
-            };
-            let mut same = names.iter().filter(is_same);
-            let only = same.next()?;
-            if same.next().is_some() || names.len() > MAX_COMPARED_NAMES {
-                return None;
-            }
-            found.push(only);
-        }
-        Some(found)
     }
 
     fn explain(&self, wanted: &Path, error: io::Error) -> FileError {

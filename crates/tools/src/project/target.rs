@@ -50,7 +50,7 @@ impl Target {
         folders: Folders,
     ) -> Result<Self, FileError> {
         check_name(asked)?;
-        match root.locate_exactly(asked) {
+        match root.locate(asked) {
             Ok(Located::File(file)) => Self::existing(root, file),
             Ok(Located::Folder(folder)) => Err(FileError::IsFolder {
                 path: shown(&folder.path),

@@ -378,29 +378,6 @@ async fn names_are_taken_exactly_as_they_are() {
     assert!(message.ends_with("did you mean \"a.txt \"?"), "{message}");
 }
 
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_name_is_found_if_one_alone_is_the_same_but_for_how_its_accents_are_composed() {
-    let project = Project::with(&[("a\u{308}/\u{304b}\u{3099}.txt", "apart")]);
-    for path in [
-        "\u{e4}/\u{304c}.txt",
-        "\u{e4}/\u{304b}\u{3099}.txt",
-        "./a\u{308}/../\u{e4}/\u{304c}.txt",
-    ] {
-        let read = project.call("read_file", json!({ "path": path })).await;
-        assert_eq!(read["path"], "a\u{308}/\u{304b}\u{3099}.txt");
-        assert_eq!(read["text"], "apart");
-    }
-    // What is written is what somebody was shown before.
-    let arguments = json!({ "path": "\u{e4}/\u{304c}.txt", "content": "x" });
-    let message = project.fail("write_file", arguments).await;
-    assert!(message.starts_with("no_folder: "), "{message}");
-    let several = Project::with(&[("\u{e2}\u{323}.txt", ""), ("\u{1ea1}\u{302}.txt", "")]);
-    let path = json!({ "path": "\u{1ead}.txt" });
-    let message = several.fail("read_file", path).await;
-    assert!(message.starts_with("not_found: "), "{message}");
-}
-
 #[tokio::test]
 async fn a_folder_is_not_read_but_listed() {
     let project = Project::with(&[("src/main.rs", "")]);

@@ -21,8 +21,8 @@ pub(super) fn outside(root: &Path, folder: &Path) -> Option<PathBuf> {
     (!repository.starts_with(&root)).then_some(repository)
 }
 
-/// Says what the repository of a folder of the project has that git does not run in commands, as its files tell: hooks, and
-/// filters without which git goes on. What its configuration includes from other files is not looked at.
+/// Says what the repository of a folder of the project has that git does not run in commands, as its files tell: hooks and
+/// filters. What its configuration includes from other files is not looked at.
 pub(super) fn not_run(
     confinement: Confinement,
     root: &Path,
@@ -42,10 +42,10 @@ pub(super) fn not_run(
     }
 }
 
-/// Tells whether a configuration, in small letters, has a filter that is not required: without one that is, git fails.
+/// Tells whether a configuration, in small letters, has a filter.
 fn has_filters(configuration: &str) -> bool {
     let mut sections = configuration.split('[');
-    sections.any(|section| section.starts_with("filter ") && !section.contains("required"))
+    sections.any(|section| section.starts_with("filter "))
 }
 
 /// Tells whether a folder has hooks beside the samples that git makes.
@@ -163,10 +163,10 @@ mod tests {
         }
         let runs = fs::Permissions::from_mode(0o755);
         fs::set_permissions(git.join("hooks/pre-commit.sample"), runs.clone()).unwrap();
-        let required = "[core]\n\tbare = false\n[filter \"a\"]\n\tclean = x\n\trequired = true\n";
-        fs::write(git.join("config"), required).unwrap();
+        let none = "[core]\n\tbare = false\n";
+        fs::write(git.join("config"), none).unwrap();
         assert_eq!(found(Confinement::Sandbox), None);
-        let filter = format!("{required}[Filter \"b\"]\n\tclean = x\n");
+        let filter = format!("{none}[Filter \"b\"]\n\tclean = x\n\trequired = true\n");
         fs::write(git.join("config"), &filter).unwrap();
         assert_eq!(found(Confinement::Sandbox), Some("filters"));
         assert_eq!(found(Confinement::None), None);

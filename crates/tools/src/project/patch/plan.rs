@@ -231,7 +231,7 @@ pub(super) fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>
         Some(existing) => content_of(root, existing)?,
         // Located again for the suggestion of what may have been meant.
         None => {
-            root.locate_exactly(path)?;
+            root.locate(path)?;
             return Err(FileError::NotFound {
                 path: shown(&target.path),
                 suggestion: None,
