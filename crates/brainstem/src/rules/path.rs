@@ -97,11 +97,12 @@ pub(crate) fn folded(text: &str) -> Option<String> {
     }
     let mut folded = String::with_capacity(text.len());
     for letter in composed(text).chars() {
-        // Globs know about the others, in which `[Z-a]` and `[z-a]` are not the same.
-        if letter.is_ascii() {
-            folded.push(letter);
-        } else {
-            folded.extend(letter.to_lowercase());
+        match letter {
+            // Globs know about these, in which `[Z-a]` and `[z-a]` are not the same.
+            _ if letter.is_ascii() => folded.push(letter),
+            // In lower case the sigma at the end of a word is another, and in upper case there is one.
+            '\u{3c2}' => folded.push('\u{3c3}'),
+            _ => folded.extend(letter.to_lowercase()),
         }
     }
     Some(folded)

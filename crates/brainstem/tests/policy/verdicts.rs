@@ -232,6 +232,21 @@ fn a_rule_that_asks_or_denies_holds_however_accents_are_written_and_one_that_all
 }
 
 #[test]
+fn a_rule_that_denies_holds_in_upper_and_lower_case_for_both_sigmas() {
+    // As `str::to_lowercase` has it: a sigma at the end of a word is another one.
+    let upper = "\u{39b}\u{39f}\u{393}\u{39f}\u{3a3}";
+    let lower = upper.to_lowercase();
+    for (written, led) in [(upper, &*lower), (&*lower, upper)] {
+        let policy = layered(&format!(
+            "[rules.r]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['{written}/**']"
+        ));
+        let file = format!(r#"{{"path":"{led}/a.txt"}}"#);
+        let judged = judge_in(&policy, &Mode::MODERATE, "read_file", &file);
+        assert_eq!(word(&judged), "deny", "{written}");
+    }
+}
+
+#[test]
 fn the_author_of_a_rule_about_paths_is_warned_of_tools_that_read_whole_folders() {
     let schema =
         r#"{"type":"object","properties":{"path":{"type":"string"},"glob":{"type":"string"}}}"#;
