@@ -16,7 +16,8 @@ use crate::terminal;
 /// How long the work may take to end once the process was told to. Whoever told it kills it sooner or later.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How soon after the first signal another one comes by itself: to the process, and to its group. Nobody presses a key so fast.
+/// How soon after the first signal another one comes by itself: to the process, and to its group. Who presses a key twice so fast
+/// has to press it once more.
 const BY_ITSELF: Duration = Duration::from_millis(200);
 
 /// What told the process to end.
