@@ -85,7 +85,8 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
 fn unknown(loaded: &Loaded, prompts: &Prompts, name: &str) -> CommandError {
     let meant = nearest(name, prompts.list().map(|(name, _)| name));
     let meant = meant.map(|meant| format!(" (did you mean {meant}?)"));
-    let (shown, meant) = (escaped(name.chars(), &['\'']), meant.unwrap_or_default());
+    let meant = meant.unwrap_or_default();
+    let shown = one_line(&escaped(name.chars(), &['\'']));
     let error = anyhow!("there is no prompt \"{shown}\"{meant}");
     let names: Vec<&str> = prompts.list().map(|(name, _)| name).collect();
     CommandError::usage(error).hint(match names.is_empty() {
