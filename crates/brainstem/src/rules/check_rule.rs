@@ -217,7 +217,10 @@ fn with_folders(patterns: &[String], answer: Permission) -> Vec<String> {
     if answer != Permission::Allow {
         let folders = patterns.iter().filter_map(|pattern| whole_folder(pattern));
         all.extend(folders.map(str::to_owned));
-        let others: Vec<String> = all.iter().filter_map(|pattern| folded(pattern)).collect();
+        let others = all.iter().filter_map(|pattern| folded(pattern));
+        // In another case the range of a class may be none.
+        let others = others.filter(|pattern| path_glob(pattern, answer).is_ok());
+        let others: Vec<String> = others.collect();
         all.extend(others);
     }
     all

@@ -284,10 +284,8 @@ async fn run(
         let all = Access::ALL.into_iter();
         ran.without_access = all.filter(|access| !asked.contains(access)).collect();
         // Git takes a file away before its filter puts another one in its place.
-        if [&ran.stdout, &ran.stderr]
-            .iter()
-            .any(|said| said.contains("smudge filter "))
-        {
+        let mut said = ran.stdout.lines().chain(ran.stderr.lines());
+        if said.any(|line| line.contains(": smudge filter ") && line.ends_with(" failed")) {
             ran.summary.push_str(FILE_IS_GONE);
         }
         let is_about_git = asked.contains(&Access::Git) || arguments.command.contains("git");

@@ -492,6 +492,13 @@ async fn what_a_required_filter_would_encrypt_is_not_committed_in_the_clear() {
     // Where nothing can be written, git looks at it as it is.
     let seen = succeeds(&project, &[], "git diff b.key").await;
     assert!(seen.contains("-SECRET\n+changed"), "{seen}");
+    // What git takes away, since it cannot be decrypted, is not to be committed as gone.
+    git(&project, &["config", "filter.x.smudge", "tr A-Z a-z"]);
+    git(&project, &["commit", "-qm", "third"]);
+    let ran = run_with(&project, &["git"], "git checkout -- b.key").await;
+    assert!(!project.path("b.key").exists(), "{ran}");
+    let summary = ran["summary"].as_str().unwrap();
+    assert!(summary.contains("Git has removed the file"), "{ran}");
 }
 
 #[tokio::test]
