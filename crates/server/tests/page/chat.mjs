@@ -1241,8 +1241,9 @@ export async function keeps_conversations_and_runs_as_files(world) {
   assert.deepEqual(records.map((record) => record.seq), records.map((_, at) => at + 1));
   assert.equal(records.at(-1).type, "final");
   // In many scripts marks make words.
+  const [{ session_id: session }] = (await world.api("/runs")).runs;
   for (const title of ["\u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902", "\u0e17\u0e35\u0e48\u0e2d\u0e22\u0e39\u0e48", "cafe\u0301 au lait"]) {
-    const [named] = await saved(() => page.evaluate(async (title) => (await import("/assets/export.js")).saveConversation(title, []), title));
+    const [named] = await saved(() => page.evaluate(async ([session, title]) => (await import("/assets/export.js")).saveConversation(session, title), [session, title]));
     assert.equal(named, `${title}.md`);
   }
 }
