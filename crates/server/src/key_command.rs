@@ -58,8 +58,8 @@ pub struct CreateKey {
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
 
-    /// What it lets its holder do: turns, read, approve, or admin, which is /metrics, and all of that for all owners but turns and
-    /// messages in their sessions
+    /// What it lets its holder do: turns, read, approve, metrics (the figures at /metrics alone), or admin, which is all of that, for
+    /// all owners but turns and messages in their sessions
     #[arg(
         long,
         value_name = "SCOPES",

@@ -27,13 +27,21 @@ pub enum Scope {
     Read,
     /// Decide about calls that wait for a person.
     Approve,
+    /// Read the server's figures, which tell what all owners do.
+    Metrics,
     /// All of that, for the sessions of all owners.
     Admin,
 }
 
 impl Scope {
     /// All scopes, the least first.
-    pub const ALL: [Self; 4] = [Self::Turns, Self::Read, Self::Approve, Self::Admin];
+    pub const ALL: [Self; 5] = [
+        Self::Turns,
+        Self::Read,
+        Self::Approve,
+        Self::Metrics,
+        Self::Admin,
+    ];
 
     /// Returns the name.
     #[must_use]
@@ -42,6 +50,7 @@ impl Scope {
             Self::Turns => "turns",
             Self::Read => "read",
             Self::Approve => "approve",
+            Self::Metrics => "metrics",
             Self::Admin => "admin",
         }
     }
@@ -55,7 +64,7 @@ impl fmt::Display for Scope {
 
 /// A text that names no scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is not a scope; the scopes are turns, read, approve and admin")]
+#[error("it is not a scope; the scopes are turns, read, approve, metrics and admin")]
 #[non_exhaustive]
 pub struct UnknownScope;
 

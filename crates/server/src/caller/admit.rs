@@ -88,7 +88,7 @@ fn scope_of(method: &Method, route: &str) -> Option<Scope> {
         (_, "") => None,
         (_, "/mcp") => Some(Scope::Turns),
         // The figures tell what all owners do.
-        (_, "/metrics") => Some(Scope::Admin),
+        (_, "/metrics") => Some(Scope::Metrics),
         (_, "/api/v1/policy/explain") => Some(Scope::Read),
         (
             &Method::POST,
@@ -139,7 +139,7 @@ mod tests {
             (Method::DELETE, "/api/v1/sessions/{id}", Some(Scope::Turns)),
             (Method::POST, "/api/v1/policy/explain", Some(Scope::Read)),
             (Method::GET, "/mcp", Some(Scope::Turns)),
-            (Method::GET, "/metrics", Some(Scope::Admin)),
+            (Method::GET, "/metrics", Some(Scope::Metrics)),
             (
                 Method::POST,
                 "/api/v1/runs/{id}/approvals/{call_id}",

@@ -15,9 +15,11 @@ async fn a_missing_scope_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let turns = make_key(folder.path(), &["--owner", "ada", "--scope", "turns"]).await;
     let read = make_key(folder.path(), &["--owner", "ada", "--scope", "read"]).await;
+    let figures = ["--owner", "prometheus", "--scope", "metrics"];
+    let metrics = make_key(folder.path(), &figures).await;
     let program = Program::start_in(folder, |_| {}).await;
     let client = |key: &str| Client::with_key(program.url(), key);
-    let (turns, read) = (client(&turns), client(&read));
+    let (turns, read, metrics) = (client(&turns), client(&read), client(&metrics));
     let refused = async |request, scope: &str| {
         let (code, problem) = answer(request).await;
         assert_eq!(
@@ -31,8 +33,10 @@ async fn a_missing_scope_is_refused_by_name() {
     refused(read.turn("s", &json!({"message": "hello"})), "turns").await;
     refused(read.delete("/api/v1/sessions/s"), "turns").await;
     for client in [&turns, &read] {
-        refused(client.get("/metrics"), "admin").await;
+        refused(client.get("/metrics"), "metrics").await;
     }
+    assert_eq!(metrics.get("/metrics").send().await.unwrap().status(), 200);
+    refused(metrics.get("/api/v1/sessions"), "read").await;
     let decide = |client: &Client| client.post("/api/v1/runs/x/approvals/y");
     refused(decide(&turns), "approve").await;
     refused(decide(&read), "approve").await;

@@ -372,7 +372,7 @@ async fn a_key_that_would_make_no_sense_is_not_made() {
         (&["create", "--owner", "a\nb"], "--owner: it must be a line"),
         (
             &["create", "--owner", "a", "--scope", "write"],
-            "the scopes are turns, read, approve and admin",
+            "the scopes are turns, read, approve, metrics and admin",
         ),
         (
             &["create", "--owner", "a", "--expires", "soon"],
