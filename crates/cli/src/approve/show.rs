@@ -306,9 +306,14 @@ impl Page {
         }
     }
 
-    /// Writes a line of ours.
+    /// Writes a line of ours. The last one closes the margin, so that what follows of it stands in none.
     fn ours(&mut self, style: Style, line: &str) {
-        let line = broken(line, self.columns, "│   ");
+        let margin = if line.starts_with('╰') {
+            "    "
+        } else {
+            "│   "
+        };
+        let line = broken(line, self.columns, margin);
         self.text.push_str(&format!("{style}{line}{style:#}\n"));
     }
 

@@ -308,7 +308,7 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote_however_narrow_the_ter
                 || line.starts_with("│ ")
                 || line.starts_with("┆ ")
                 || line.starts_with("├ ")
-                || line.starts_with("    │ ")
+                || line.starts_with("    ")
                 || line.starts_with('[')
                 || line.starts_with("(Ctrl-C")
                 || line.starts_with("╰ why:");

@@ -5,10 +5,11 @@ import * as decisions from "./decisions.mjs";
 import * as hostile from "./hostile.mjs";
 import * as layout from "./layout.mjs";
 import * as origins from "./origins.mjs";
+import * as pictures from "./pictures.mjs";
 import * as runs from "./runs.mjs";
 import { World } from "./world.mjs";
 
-const scenarios = { ...chat, ...decisions, ...hostile, ...layout, ...origins, ...runs };
+const scenarios = { ...chat, ...decisions, ...hostile, ...layout, ...origins, ...pictures, ...runs };
 const name = process.argv[2];
 const world = await World.start();
 let code = 0;

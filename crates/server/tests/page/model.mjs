@@ -63,6 +63,17 @@ const PATCH = `--- a/notes.md
 +And one more.
 `;
 
+/** What a person sees in the pictures of the documents: a mistake that is found and mended. */
+const MENDING = `--- a/slug.py
++++ b/slug.py
+@@ -3,4 +3,4 @@
+ 
+ def slug(title):
+     words = re.findall(r"[a-z0-9]+", title.lower())
+-    return " ".join(words)
++    return "-".join(words)
+`;
+
 const words = (count) => Array.from({ length: count }, (_, at) => `word${at}`).join(" ");
 
 /** The scripts: what each step says or calls. */
@@ -107,6 +118,13 @@ const SCRIPTS = {
   // A tool that a client runs itself; what is said after it takes its time.
   door: [call("open_door", {}), say(words(1500), { pace: 200 })],
   break: [{ status: 500 }],
+  fix: [
+    { text: "I run the tests first.", calls: [["run_command", { command: "python3 -m unittest test_slug" }]] },
+    { calls: [["search_files", { pattern: "def slug" }], ["read_file", { path: "slug.py" }]] },
+    call("apply_patch", { patch: MENDING }, { text: "`slug` joins its words with a blank, and the test expects a hyphen." }),
+    call("run_command", { command: "python3 -m unittest test_slug" }),
+    say("The test passes now.\n\n`slug` joined its words with blanks; it joins them with **hyphens** now:\n\n```python\nreturn \"-\".join(words)\n```\n"),
+  ],
 };
 
 /** Starts the server; resolves with its base URL and a function that ends it. */

@@ -135,6 +135,7 @@ scenarios! {
     fn a_page_of_runs_is_added_once_however_often_it_is_asked_for() = "shows_more_runs_once";
     fn a_duration_is_rounded_before_it_is_split_into_minutes_and_seconds() = "says_how_long_it_took";
     fn a_cost_is_shown_with_how_sure_it_is() = "says_how_sure_a_cost_is";
+    fn the_pictures_of_the_documents_are_drawn() = "draws_the_pictures_of_the_documents";
     fn what_agents_of_agents_do_stands_within_their_call() = "shows_agents_within_agents";
 }
 
