@@ -24,7 +24,7 @@ pub use body::{
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};
 
 /// The version of the rules by which the loop makes records.
-pub const LOOP_VERSION: u32 = 2;
+pub const LOOP_VERSION: u32 = 3;
 
 /// The versions whose rules the loop knows: a log of one of them is replayed step by step, by the rules that it was recorded
 /// by, and goes on by them. `docs/loop-rules.md` says what was otherwise in each.

@@ -29,6 +29,7 @@ mod schedule;
 mod self_check;
 mod shares;
 mod start;
+mod sub_agent_answer;
 mod subagents;
 mod time_passed;
 mod tool_finished;

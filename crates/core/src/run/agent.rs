@@ -21,6 +21,7 @@ use crate::input::CutReply;
 use crate::json::is_default;
 use crate::limits::AgentLimits;
 use crate::log::Conversation;
+use crate::message::Message;
 use crate::profile::{Hook, Opening};
 use crate::record::PromptReason;
 use crate::spec::{AgentSpec, RunSpec};
@@ -89,6 +90,9 @@ pub(super) struct Agent {
     pub(super) governed: Option<Box<GovernedRun>>,
     /// What it came to, once it has ended.
     pub(super) answer: Option<Box<RunOutcome>>,
+    /// Which call ended it, and with which error, where it stops at one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) stopped_by: Option<Box<str>>,
     /// The tools of its requests, where those are not all that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) offered: Option<Arc<[ToolSpec]>>,
@@ -246,6 +250,7 @@ impl Agent {
             sources: Vec::new(),
             governed: None,
             answer: None,
+            stopped_by: None,
             offered: None,
             phase: Phase::Between,
         }
@@ -264,6 +269,18 @@ impl Agent {
     /// Returns the text of its answers so far, to end with.
     pub(super) fn text(&self) -> String {
         self.conversation.text().to_owned()
+    }
+
+    /// Returns which of its calls failed last, and how.
+    pub(super) fn last_error(&self) -> Option<Box<str>> {
+        let mut latest_first = self.conversation.transcript().messages().iter().rev();
+        latest_first.find_map(|message| {
+            let Message::Tool(tool) = message.as_ref() else {
+                return None;
+            };
+            let error = tool.content.error_message()?;
+            Some(format!("its call of {} failed: {error}", tool.name).into())
+        })
     }
 
     /// Tells whether it waits for this reply, which is one that the user reads.

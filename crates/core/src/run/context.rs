@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use fitting::FittedRequest;
 pub(super) use gauge::Gauge;
-use units::removable;
+use units::{Unit, removable, too_large};
 
 use super::Next;
 use super::agent::{Agent, OfferedTools, PlannedCall};
@@ -73,7 +73,10 @@ impl AgentTurn<'_> {
             let summary = PlannedCall::new(Purpose::Compaction, role, OfferedTools::None);
             return self.call_model(summary, Some(Box::new((plan, planned))));
         }
-        let Some(plan) = self.agent.plan_before_call(self.spec, planned.purpose) else {
+        let Some(plan) =
+            self.agent
+                .plan_before_call(self.state.loop_version, self.spec, planned.purpose)
+        else {
             return Ok(Next::CallAtOnce(planned));
         };
         let futile = self.agent.futile_compactions >= MAX_FUTILE_COMPACTIONS;
@@ -98,7 +101,7 @@ impl AgentTurn<'_> {
             return None;
         }
         self.agent.has_compacted = true;
-        let mut plan = self.agent.plan(u64::MAX);
+        let mut plan = self.agent.plan(self.state.loop_version, u64::MAX);
         plan.only_summed_up = true;
         (!plan.removed.is_empty() && self.has_left_for_summary()).then_some(plan)
     }
@@ -114,7 +117,7 @@ impl AgentTurn<'_> {
         let agent = &mut *self.agent;
         let plan = match summary {
             Some(_) => plan,
-            None => agent.sparing_summaries(plan),
+            None => agent.sparing_summaries(self.state.loop_version, plan),
         };
         let before = agent.size();
         let conversation = &mut agent.conversation;
@@ -133,7 +136,12 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    fn plan_before_call(&self, spec: &AgentSpec, purpose: Purpose) -> Option<TrimPlan> {
+    fn plan_before_call(
+        &self,
+        version: u32,
+        spec: &AgentSpec,
+        purpose: Purpose,
+    ) -> Option<TrimPlan> {
         let room = self.room_in(spec.context_tokens?, spec);
         let full = percent(room, FULL);
         let after = match purpose {
@@ -145,12 +153,12 @@ impl Agent {
         if size <= full {
             return None;
         }
-        let plan = self.plan(size.saturating_sub(after));
+        let plan = self.plan(version, size.saturating_sub(after));
         (!plan.is_empty()).then_some(plan)
     }
 
     /// Plans what goes to save so many tokens: first results that leave a summary, then the oldest messages.
-    fn plan(&self, to_save: u64) -> TrimPlan {
+    fn plan(&self, version: u32, to_save: u64) -> TrimPlan {
         let mut plan = TrimPlan {
             to_save,
             ..TrimPlan::default()
@@ -177,27 +185,36 @@ impl Agent {
             return plan;
         }
         // Whole messages have to go: what is shortened among them would not matter.
-        self.plan_of(to_save, |_| true)
+        self.plan_of(version, to_save, |_| true)
     }
 
-    /// Plans which of the messages that may go are to, oldest first.
-    fn plan_of(&self, to_save: u64, may_go: impl Fn(&Message) -> bool) -> TrimPlan {
+    /// Plans which of the messages that may go are to: first exchanges that are so large that all others together would not be
+    /// enough, and then the oldest.
+    fn plan_of(&self, version: u32, to_save: u64, may_go: impl Fn(&Message) -> bool) -> TrimPlan {
+        let conversation = self.conversation.without_prompt();
+        let units = removable(conversation, self.conversation.earlier());
+        let tokens_of = |unit: &Unit| self.gauge.tokens_of_part(conversation, unit.places());
+        let too_large = match version {
+            ..3 => vec![false; units.len()],
+            _ => too_large(&units, to_save, tokens_of),
+        };
+        let large = units.iter().zip(&too_large).filter(|(_, is)| **is);
         let mut plan = TrimPlan {
+            tokens: large
+                .map(|(unit, _)| tokens_of(unit))
+                .fold(0, u64::saturating_add),
             to_save,
             ..TrimPlan::default()
         };
-        let conversation = self.conversation.without_prompt();
-        let units = removable(conversation, self.conversation.earlier());
-        for (place, unit) in units.iter().enumerate() {
+        let mut is_enough = false;
+        for (place, (unit, is_too_large)) in units.iter().zip(too_large).enumerate() {
             // A conversation does not go on with an answer whose question went.
-            let enough = plan.tokens >= to_save && (unit.may_come_first || place == 0);
-            if enough {
-                break;
-            }
+            is_enough |= plan.tokens >= to_save && (unit.may_come_first || place == 0);
             let messages = conversation.get(unit.places()).unwrap_or_default();
-            if messages.iter().all(|message| may_go(message)) {
-                let tokens = self.gauge.tokens_of_part(conversation, unit.places());
-                plan.tokens = plan.tokens.saturating_add(tokens);
+            if is_too_large {
+                unit.add_to(&mut plan.removed);
+            } else if !is_enough && messages.iter().all(|message| may_go(message)) {
+                plan.tokens = plan.tokens.saturating_add(tokens_of(unit));
                 unit.add_to(&mut plan.removed);
             }
         }
@@ -206,13 +223,13 @@ impl Agent {
 
     /// Plans the same where nothing takes the place of what goes: a summary stays if enough goes without it, since it is all
     /// that is left of what went before.
-    fn sparing_summaries(&self, plan: TrimPlan) -> TrimPlan {
+    fn sparing_summaries(&self, version: u32, plan: TrimPlan) -> TrimPlan {
         let messages = self.conversation.without_prompt().iter();
         let mut places = messages.enumerate();
         if !places.any(|(place, message)| plan.removes(place) && is_summary(message)) {
             return plan;
         }
-        let without = self.plan_of(plan.to_save, |message| !is_summary(message));
+        let without = self.plan_of(version, plan.to_save, |message| !is_summary(message));
         match without.tokens >= plan.to_save {
             true => without,
             false => plan,

@@ -8,23 +8,17 @@ use super::agent::{Agent, Parent, Phase};
 use super::batch::{Begun, CallState};
 use super::context::Gauge;
 use super::schedule::NOT_IN_THIS_RUN;
+use super::sub_agent_answer::{MAX_ANSWERS_BYTES, SubAgentAnswer, fit};
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::error::InputError;
-use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::{AgentId, Attempt, CallIndex, ToolCallId, ToolName};
-use crate::json::{JsonText, without_fence};
+use crate::json::JsonText;
 use crate::limits::AgentLimits;
 use crate::log::Conversation;
 use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
 use crate::spec::AgentSpec;
-
-/// An agent's answer, as its parent reads it.
-enum SubAgentAnswer {
-    Given(JsonText),
-    Failed(String),
-}
 
 /// What each agent of a call is to do.
 struct Assignment<'a> {
@@ -195,18 +189,19 @@ impl<'a> AgentTurn<'a> {
         index: CallIndex,
         agents: &[AgentId],
     ) -> Result<ToolOutcome, InputError> {
-        let run = self.run;
-        let of_call = agent_of(&run.agents, &self.batch()?.call(index)?.name);
-        let spec = of_call.map(|(_, spec)| spec);
+        let (run, room) = (self.run, self.room_for_answers()?);
+        let spec_of_call = agent_of(&run.agents, &self.batch()?.call(index)?.name);
+        let spec = spec_of_call.map(|(_, spec)| spec);
         let fans_out = spec.is_some_and(|spec| spec.fan_out.is_some());
         let has_form = spec.is_some_and(|spec| spec.answer.is_some());
-        let outcomes = agents
-            .iter()
-            .filter_map(|id| self.started_since(*id)?.answer.as_deref());
-        let answers: Vec<SubAgentAnswer> = match has_form {
-            true => outcomes.map(SubAgentAnswer::of_form).collect(),
-            false => outcomes.map(SubAgentAnswer::of).collect(),
-        };
+        let version = self.state.loop_version;
+        let ended = agents.iter().filter_map(|id| self.started_since(*id));
+        let answers = ended.filter_map(|agent| SubAgentAnswer::of(agent, has_form, version));
+        let mut answers: Vec<SubAgentAnswer> = answers.collect();
+        let is_last = |name: &ToolName| spec_of_call.is_some_and(|(tool, _)| tool == name);
+        if version >= 3 && !self.spec.profile.stop_after.iter().any(is_last) {
+            fit(&mut answers, room);
+        }
         Ok(match answers.as_slice() {
             [SubAgentAnswer::Given(value)] if !fans_out => {
                 ToolOutcome::done(ToolOutput::new(value.clone()))
@@ -224,6 +219,20 @@ impl<'a> AgentTurn<'a> {
                 ToolOutcome::done(ToolOutput::new(array))
             }
         })
+    }
+}
+
+impl AgentTurn<'_> {
+    /// Returns how many bytes the agents of one call may report together: as many as the results of other tools, which have about
+    /// a quarter of what the context leaves beside instructions and tools for those of one reply.
+    fn room_for_answers(&mut self) -> Result<usize, InputError> {
+        let calls = self.batch()?.calls.len();
+        let left = self.spec.context_tokens.map(|context| {
+            let size = self.spec.request_size(&[]);
+            context.saturating_sub(size.instructions.saturating_add(size.tools))
+        });
+        let left = left.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
+        Ok((left / calls.max(1)).min(MAX_ANSWERS_BYTES))
     }
 }
 
@@ -248,58 +257,6 @@ impl Agent {
             taint: self.taint.clone(),
             phase: Phase::Queued,
             ..Self::new(id, conversation)
-        }
-    }
-}
-
-impl SubAgentAnswer {
-    /// Takes what an agent said. Of a text that is no answer, or not all of one, its caller's model is told so: it could not
-    /// tell.
-    fn of(outcome: &RunOutcome) -> Self {
-        let content = &outcome.content;
-        if content.trim().is_empty() {
-            return Self::none(outcome);
-        }
-        let note = match outcome.finish_reason {
-            FinishReason::Length => "the answer was cut off here, at the length limit",
-            FinishReason::ContentFilter => "the provider's content filter withheld the rest",
-            FinishReason::Refused => "the agent refused: this is no answer",
-            _ => return Self::Given(JsonText::string(content)),
-        };
-        Self::Given(JsonText::string(&format!("{content}\n[{note}]")))
-    }
-
-    /// Takes the answer of an agent that is to give JSON: as that JSON, not as a text that holds it. Whoever drives the run
-    /// checked that it fits, unless the agent came to its end in another way.
-    fn of_form(outcome: &RunOutcome) -> Self {
-        let value = JsonText::from_text(without_fence(&outcome.content));
-        let is_json = value.decode::<&RawValue>().is_ok();
-        if outcome.status() == RunStatus::Done && is_json {
-            Self::Given(value)
-        } else {
-            Self::none(outcome)
-        }
-    }
-
-    fn none(outcome: &RunOutcome) -> Self {
-        let why = match &outcome.finish_reason {
-            FinishReason::Stop if outcome.content.trim().is_empty() => {
-                "its reply is empty".to_owned()
-            }
-            FinishReason::Length => "its reply was cut off at the length limit".to_owned(),
-            FinishReason::ContentFilter => {
-                "the provider's content filter withheld its reply".to_owned()
-            }
-            FinishReason::Refused => "it refused".to_owned(),
-            reason => reason.to_string(),
-        };
-        Self::Failed(format!("the agent gave no answer: {why}"))
-    }
-
-    fn json(&self) -> String {
-        match self {
-            Self::Given(value) => value.as_str().to_owned(),
-            Self::Failed(why) => JsonText::error(why).as_str().to_owned(),
         }
     }
 }

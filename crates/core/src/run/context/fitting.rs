@@ -30,12 +30,12 @@ impl RunTree {
         let spec = agent.spec(&self.spec);
         let mut request = call.request.clone();
         let (mut size, definitions) = agent.size_of(&request);
-        let mut left_out = 0;
+        let (version, mut left_out) = (self.state.loop_version, 0);
         let room = spec.room_in(context_tokens).saturating_sub(definitions);
         let full = percent(room, FULL);
         if size > full && call.purpose != Purpose::SelfCheck {
-            let plan = agent.plan_of(size.saturating_sub(full), |_| true);
-            let plan = agent.sparing_summaries(plan);
+            let plan = agent.plan_of(version, size.saturating_sub(full), |_| true);
+            let plan = agent.sparing_summaries(version, plan);
             let mut conversation = agent.conversation.clone();
             conversation.trim(&plan.removed, &[], None);
             request.messages = conversation.transcript().clone();

@@ -51,7 +51,7 @@ impl AgentTurn<'_> {
             is_likely && is_too_much(agent.least_without(plan, spec))
         };
         let trims_in_vain = self.state.loop_version < 2;
-        let plan = agent.plan_after_overflow(spec, limit, needed);
+        let plan = agent.plan_after_overflow(self.state.loop_version, spec, limit, needed);
         let plan = plan.filter(|plan| trims_in_vain || !is_in_vain(plan));
         let Some(plan) = plan else {
             let left = limit.zip(needed).zip(asked.map(u64::from));
@@ -123,6 +123,7 @@ impl Agent {
     /// does not, an estimate by which all fits is proven wrong, and at most half is left.
     fn plan_after_overflow(
         &self,
+        version: u32,
         spec: &AgentSpec,
         limit: Option<u64>,
         needed: Option<u64>,
@@ -135,7 +136,7 @@ impl Agent {
             Some(room) => room.min(half),
             None => half,
         };
-        let plan = self.plan(size.saturating_sub(target).max(1));
+        let plan = self.plan(version, size.saturating_sub(target).max(1));
         (!plan.is_empty()).then_some(plan)
     }
 }

@@ -59,6 +59,23 @@ pub(super) fn removable(messages: &[Arc<Message>], earlier: usize) -> Vec<Unit> 
     units
 }
 
+/// Tells of each unit whether it has to go to save so many tokens: with an exchange so large that all others together are not
+/// enough. What was asked goes with what was answered.
+pub(super) fn too_large(
+    units: &[Unit],
+    to_save: u64,
+    tokens_of: impl Fn(&Unit) -> u64,
+) -> Vec<bool> {
+    let sum = |units: &[Unit]| units.iter().map(&tokens_of).fold(0, u64::saturating_add);
+    let all = sum(units);
+    let exchanges = units.chunk_by(|_, next| !next.may_come_first);
+    let each = exchanges.flat_map(|exchange| {
+        let goes = all.saturating_sub(sum(exchange)) < to_save;
+        exchange.iter().map(move |_| goes)
+    });
+    each.collect()
+}
+
 fn units(messages: &[Arc<Message>], first: usize, end: usize) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     for (place, message) in messages.iter().enumerate().take(end).skip(first) {

@@ -3,7 +3,8 @@
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::{
     AgentId, AgentLimits, ApprovalDecision, Audience, Effect, FinishReason, Input, LlmErrorKind,
-    Message, ReplyFinish, RunSpec, RunStatus, ToolClass, ToolFailure, ToolStatus, UsageScope,
+    Message, ReplyFinish, RunSpec, RunStatus, ToolClass, ToolErrors, ToolFailure, ToolStatus,
+    UsageScope,
 };
 
 use crate::support::*;
@@ -75,6 +76,47 @@ fn a_tool_that_names_no_list_starts_one_agent_whose_answer_is_the_result() {
     assert_eq!(*sent[1], Message::user("cells"));
     run.reply_as(1, says("They are cheap."));
     assert_eq!(run.tool_messages(), [r#""They are cheap.""#]);
+}
+
+#[test]
+fn what_agents_report_leaves_their_caller_room_in_its_context() {
+    let mut spec = researching();
+    spec.root.context_tokens = Some(4_000);
+    let mut run = researched(spec, &["cells", "genes", "stars"]);
+    run.reply_as(1, says("Short."));
+    run.reply_as(2, says(&"x".repeat(9_000)));
+    run.reply_as(3, says(&"y".repeat(9_000)));
+    let told = run.tool_messages()[0];
+    assert!(told.len() < 4_300, "{}", told.len());
+    assert!(told.starts_with(r#"["Short.","xxx"#), "{told}");
+    assert_eq!(
+        told.matches("of 9000 bytes; ask for less").count(),
+        2,
+        "{told}"
+    );
+    // The record has what its model reads; what the agents said stands whole in theirs.
+    assert!(
+        run.records
+            .iter()
+            .any(|record| record.to_json().contains(&"x".repeat(9_000)))
+    );
+}
+
+#[test]
+fn an_agent_that_stops_at_an_error_says_which() {
+    let mut spec = researching();
+    researcher(&mut spec).fan_out = None;
+    researcher(&mut spec).profile.tool_errors = ToolErrors::Stop;
+    let mut run = Script::start(spec);
+    run.reply(calls("", &[(RESEARCH, r#"{"task":"cells"}"#)]))
+        .allow();
+    run.reply_as(1, calls_to(&[READ]));
+    run.allow();
+    run.finish(0, failed("use pytest here"));
+    assert_eq!(
+        run.tool_messages(),
+        [r#"{"error":"the agent gave no answer: its call of read_file failed: use pytest here"}"#]
+    );
 }
 
 #[test]

@@ -814,10 +814,41 @@ fn nothing_goes_where_what_stays_does_not_fit_either() {
         summary: None,
     }));
     let begun = run.records[0].to_json();
-    let begun = read_line(&begun.replace(r#""loop_version":2"#, r#""loop_version":1"#));
+    let begun = read_line(&begun.replace(r#""loop_version":3"#, r#""loop_version":1"#));
     let former = [begun, Arc::clone(&run.records[1]), Arc::new(cut)];
     let (restored, open) = RunTree::restore(history, &former).unwrap();
     assert_eq!((restored.messages().len(), open.len()), (1, 1));
+}
+
+#[test]
+fn a_message_that_never_fitted_makes_room_for_those_before_it() {
+    let mut history = exchanges(2);
+    history.push(Message::user("q".repeat(8_000)));
+    let spec = || {
+        let mut spec = small(|_| {});
+        spec.root.context_tokens = None;
+        spec
+    };
+    let too_long = || LlmErrorKind::ContextOverflow {
+        limit: Some(1_000 + DEFINITIONS),
+        needed: Some(2_424 + DEFINITIONS),
+    };
+    let mut run = Script::start_after(spec(), history.clone());
+    run.fail_for(too_long());
+    assert_eq!(trimmed(&run)[0].removed, [Span { start: 4, end: 5 }]);
+    assert_told(&run, &history);
+
+    // As runs of version 2 went on: all that came before it went as well.
+    let begun = run.records[0].to_json();
+    let begun = read_line(&begun.replace(r#""loop_version":3"#, r#""loop_version":2"#));
+    let mut cut = Record::clone(&run.records[2]);
+    if let RecordBody::ContextTrimmed(trimmed) = &mut cut.body {
+        (trimmed.messages, trimmed.tokens) = (5, 2_415);
+        trimmed.removed = vec![Span { start: 0, end: 5 }];
+    }
+    let former = [begun, Arc::clone(&run.records[1]), Arc::new(cut)];
+    let (restored, _) = RunTree::restore(history, &former).unwrap();
+    assert_eq!(restored.messages().len(), 1);
 }
 
 #[test]

@@ -1,0 +1,180 @@
+//! What a sub-agent reports, as the model reads it whose call started that agent, and how much of it there is room for.
+
+use serde_json::value::RawValue;
+
+use super::agent::Agent;
+use crate::finish::{FinishReason, RunOutcome, RunStatus};
+use crate::json::{JsonText, without_fence};
+
+/// The most bytes that the agents of one call report together, as a model reads of a long result of any tool.
+pub(super) const MAX_ANSWERS_BYTES: usize = 64 * 1024;
+
+/// The fewest bytes of an answer, however little room there is: less would say nothing.
+const LEAST_OF_ANSWER: usize = 256;
+
+/// An agent's answer, as its parent reads it.
+pub(super) enum SubAgentAnswer {
+    Given(JsonText),
+    Failed(String),
+}
+
+impl SubAgentAnswer {
+    /// Takes what an agent came to, if it has ended.
+    pub(super) fn of(agent: &Agent, has_form: bool, version: u32) -> Option<Self> {
+        let outcome = agent.answer.as_deref()?;
+        Some(match (&agent.stopped_by, has_form) {
+            (Some(call), _) if version >= 3 => {
+                Self::Failed(format!("the agent gave no answer: {call}"))
+            }
+            (_, true) => Self::of_form(outcome),
+            (_, false) => Self::of_text(outcome),
+        })
+    }
+
+    /// Takes what an agent said. Of a text that is no answer, or not all of one, its caller's model is told so: it could not
+    /// tell.
+    fn of_text(outcome: &RunOutcome) -> Self {
+        let content = &outcome.content;
+        if content.trim().is_empty() {
+            return Self::none(outcome);
+        }
+        let note = match outcome.finish_reason {
+            FinishReason::Length => "the answer was cut off here, at the length limit",
+            FinishReason::ContentFilter => "the provider's content filter withheld the rest",
+            FinishReason::Refused => "the agent refused: this is no answer",
+            _ => return Self::Given(JsonText::string(content)),
+        };
+        Self::Given(JsonText::string(&format!("{content}\n[{note}]")))
+    }
+
+    /// Takes the answer of an agent that is to give JSON: as that JSON, not as a text that holds it. Whoever drives the run
+    /// checked that it fits, unless the agent came to its end in another way.
+    fn of_form(outcome: &RunOutcome) -> Self {
+        let value = JsonText::from_text(without_fence(&outcome.content));
+        let is_json = value.decode::<&RawValue>().is_ok();
+        if outcome.status() == RunStatus::Done && is_json {
+            Self::Given(value)
+        } else {
+            Self::none(outcome)
+        }
+    }
+
+    fn none(outcome: &RunOutcome) -> Self {
+        let why = match &outcome.finish_reason {
+            FinishReason::Stop if outcome.content.trim().is_empty() => {
+                "its reply is empty".to_owned()
+            }
+            FinishReason::Length => "its reply was cut off at the length limit".to_owned(),
+            FinishReason::ContentFilter => {
+                "the provider's content filter withheld its reply".to_owned()
+            }
+            FinishReason::Refused => "it refused".to_owned(),
+            reason => reason.to_string(),
+        };
+        Self::Failed(format!("the agent gave no answer: {why}"))
+    }
+
+    pub(super) fn json(&self) -> String {
+        match self {
+            Self::Given(value) => value.as_str().to_owned(),
+            Self::Failed(why) => JsonText::error(why).as_str().to_owned(),
+        }
+    }
+
+    /// Returns how many bytes it has as JSON.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Given(value) => value.as_str().len(),
+            Self::Failed(why) => why.len(),
+        }
+    }
+
+    /// Leaves of an answer as much as there is room for, and says how much that is.
+    fn cut(&mut self, most: usize) {
+        let Self::Given(value) = self else {
+            return;
+        };
+        if value.as_str().len() <= most {
+            return;
+        }
+        let text = value.as_text();
+        let kept = text
+            .get(..text.floor_char_boundary(most))
+            .unwrap_or_default();
+        let (kept_bytes, all) = (kept.len(), text.len());
+        let note = format!(
+            "[cut: these are the first {kept_bytes} of {all} bytes; ask for less to read all of it]"
+        );
+        *value = JsonText::string(&format!("{kept}\n{note}"));
+    }
+}
+
+/// Makes answers fit so many bytes together: those that are longer than an equal share are cut, to what the shorter ones leave.
+pub(super) fn fit(answers: &mut [SubAgentAnswer], room: usize) {
+    let mut lengths: Vec<usize> = answers.iter().map(SubAgentAnswer::bytes).collect();
+    lengths.sort_unstable();
+    let (mut left, mut sharing) = (room, lengths.len());
+    let share = lengths.into_iter().find_map(|length| {
+        let share = left / sharing.max(1);
+        left = left.saturating_sub(length);
+        sharing = sharing.saturating_sub(1);
+        (length > share).then_some(share)
+    });
+    if let Some(share) = share {
+        let most = share.max(LEAST_OF_ANSWER);
+        answers.iter_mut().for_each(|answer| answer.cut(most));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(lengths: &[usize]) -> Vec<SubAgentAnswer> {
+        let texts = lengths.iter().map(|length| "ä".repeat(length / 2));
+        texts
+            .map(|text| SubAgentAnswer::Given(JsonText::string(&text)))
+            .collect()
+    }
+
+    fn fitted(lengths: &[usize], room: usize) -> Vec<usize> {
+        let mut all = answers(lengths);
+        fit(&mut all, room);
+        let kept = all.iter().map(|answer| match answer {
+            SubAgentAnswer::Given(value) => value.as_text().matches('ä').count() * 2,
+            SubAgentAnswer::Failed(_) => 0,
+        });
+        kept.collect()
+    }
+
+    #[test]
+    fn answers_that_fit_stay_and_the_long_ones_share_what_the_short_ones_leave() {
+        assert_eq!(fitted(&[100, 3_000], 4_000), [100, 3_000]);
+        // Two bytes of each are its quotes.
+        assert_eq!(fitted(&[98, 3_000, 5_000], 4_100), [98, 2_000, 2_000]);
+        assert_eq!(fitted(&[3_000], 0), [256], "a word of it is always left");
+        assert!(fitted(&[], 10).is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_says_how_much_there_was() {
+        let mut long = answers(&[1_000]);
+        fit(&mut long, 300);
+        let text = long[0].json();
+        assert!(
+            text.contains("[cut: these are the first 300 of 1000 bytes;"),
+            "{text}"
+        );
+        let form = JsonText::from_text(format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000)));
+        let mut form = [
+            SubAgentAnswer::Given(form),
+            SubAgentAnswer::Failed("no".repeat(400)),
+        ];
+        fit(&mut form, 600);
+        assert!(
+            form[0].json().starts_with(r#""{\"a\":\"xxx"#),
+            "what was JSON is a text now"
+        );
+        assert_eq!(form[1].json().len(), 812, "why one failed is told whole");
+    }
+}
