@@ -106,7 +106,8 @@ impl RunSpans {
             }
             RecordBody::LlmCall(call) => vec![self.model_replied(record, call, sent.as_deref())],
             RecordBody::LlmFailed(failed) => {
-                self.model_failed(record, failed).into_iter().collect()
+                let ended = self.model_failed(record, failed);
+                ended.into_iter().collect()
             }
             RecordBody::ToolCall(started) => {
                 self.tool_started(record, started);
@@ -129,7 +130,9 @@ impl RunSpans {
                 self.decided(record, decided).into_iter().collect()
             }
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
-                self.agent_ended(record, outcome).into_iter().collect()
+                let mut ended = self.calls_left(record);
+                ended.extend(self.agent_ended(record, outcome));
+                ended
             }
             _ => {
                 self.happened(record);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, Attempt, Cost, LlmCall,
-    LlmFailed, Message, ModelRef, NextAttempt, Purpose, Record, Role, ToolCallFailed, ToolCallId,
-    ToolCallStarted, ToolResult, Usage,
+    LlmFailed, Message, ModelRef, NextAttempt, Purpose, Record, RecordBody, Role, ToolCallFailed,
+    ToolCallId, ToolCallStarted, ToolResult, Usage,
 };
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Event, SpanKind, Status};
@@ -26,6 +26,8 @@ pub(super) struct OpenModelCall {
     /// What these cost, as far as their prices are known.
     cost: Option<Cost>,
     failures: Vec<Event>,
+    /// The record of the last attempt that failed.
+    last: Option<Arc<Record>>,
 }
 
 /// A tool call that began.
@@ -54,6 +56,7 @@ impl OpenModelCall {
             usage: None,
             cost: None,
             failures: Vec::new(),
+            last: None,
         }
     }
 }
@@ -102,9 +105,12 @@ impl RunSpans {
         span
     }
 
-    pub(super) fn model_failed(&mut self, record: &Record, failed: &LlmFailed) -> Option<SpanData> {
-        let reason = word(&failed.error.kind);
-        let shows_content = self.view.is_some();
+    pub(super) fn model_failed(
+        &mut self,
+        record: &Arc<Record>,
+        failed: &LlmFailed,
+    ) -> Option<SpanData> {
+        let event = failure(record, &word(&failed.error.kind), failed.attempt);
         let open = self.models.entry(failed.effect_id);
         let began = before(record.at, failed.duration);
         let open = open.or_insert_with(|| OpenModelCall::of(began));
@@ -115,14 +121,36 @@ impl RunSpans {
         let paid = failed.cost.map(|amount| Cost { amount, label });
         open.cost = sum(open.cost, paid);
         if open.failures.len() < MAX_EVENTS {
-            let event = failure(record, &reason, failed.attempt);
             open.failures.push(event);
         }
+        open.last = Some(Arc::clone(record));
         if failed.next == NextAttempt::Follows {
             return None;
         }
         let open = self.models.remove(&failed.effect_id)?;
-        let mut attributes = self.of_model_call(record, failed.attempt, failed.purpose);
+        self.call_failed(open, record.at)
+    }
+
+    /// Ends the model calls that an agent leaves behind as it ends: attempts of them failed, and what was to follow was stopped.
+    pub(super) fn calls_left(&mut self, record: &Record) -> Vec<SpanData> {
+        let left = self.models.extract_if(|_, open| {
+            let last = open.last.as_ref();
+            last.is_some_and(|last| last.agent == record.agent)
+        });
+        let left: Vec<OpenModelCall> = left.map(|(_, open)| open).collect();
+        left.into_iter()
+            .filter_map(|open| self.call_failed(open, record.at))
+            .collect()
+    }
+
+    /// Makes the span of a call of which no attempt gave a reply.
+    fn call_failed(&self, open: OpenModelCall, ended: Timestamp) -> Option<SpanData> {
+        let record = open.last?;
+        let RecordBody::LlmFailed(failed) = &record.body else {
+            return None;
+        };
+        let reason = word(&failed.error.kind);
+        let mut attributes = self.of_model_call(&record, failed.attempt, failed.purpose);
         let role = &failed.served_by;
         let model = self.endpoints.asked(role, failed.model.as_deref(), None);
         let name = self.of_asked(role, failed.purpose, model, &mut attributes);
@@ -131,7 +159,7 @@ impl RunSpans {
         }
         of_cost(open.cost, &mut attributes);
         attributes.push(KeyValue::new(names::ERROR_TYPE, reason.clone()));
-        let times = (time(open.began), time(record.at));
+        let times = (time(open.began), time(ended));
         let parent = record.agent.span_id(self.run);
         let id = failed.effect_id.span_id();
         let mut span = self.span(id, parent, name, times);
@@ -139,7 +167,7 @@ impl RunSpans {
         span.attributes = attributes;
         span.events = events(open.failures);
         // What a provider says of a request may quote it.
-        span.status = Status::error(if shows_content {
+        span.status = Status::error(if self.view.is_some() {
             failed.error.to_string()
         } else {
             reason
@@ -347,116 +375,4 @@ fn as_written(number: f32) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use neuraxis_core::{
-        CallIndex, CountLabel, EffectId, JsonText, LlmError, LlmErrorKind, MicroUsd, RecordBody,
-        RunId, ToolFailure, ToolOutcome,
-    };
-    use neuraxis_ports::Ids as _;
-    use neuraxis_testkit::{CountingIds, RunLog, reply};
-    use opentelemetry::InstrumentationScope;
-
-    use super::*;
-
-    #[test]
-    fn a_call_that_is_asked_with_settings_of_its_own_is_not_told_with_those_of_its_agent() {
-        let run = RunId(CountingIds::default().new_id());
-        let mut log = RunLog::new(run, "s".parse().unwrap());
-        let mut started = Arc::unwrap_or_clone(log.started("Hello"));
-        if let RecordBody::RunStarted(started) = &mut started.body {
-            Arc::make_mut(&mut started.spec).root.temperature = Some(0.7);
-        }
-        let scope = InstrumentationScope::builder("test").build();
-        let mut spans = RunSpans::new(scope, run, None, Arc::default());
-        let started = Arc::new(started);
-        spans.record(&started);
-        let is_told = |purpose| {
-            let attributes = spans.of_model_call(&started, Attempt(1), purpose);
-            let mut keys = attributes.iter().map(|it| it.key.as_str());
-            keys.any(|key| key == names::TEMPERATURE)
-        };
-        assert!(is_told(Purpose::Turn) && is_told(Purpose::SelfCheck));
-        assert!(!is_told(Purpose::Compaction) && !is_told(Purpose::Routing));
-    }
-
-    #[test]
-    fn what_attempts_that_failed_used_is_in_the_span_of_their_call_as_what_they_cost_is() {
-        let run = CountingIds::nth_run(1);
-        let mut log = RunLog::new(run, "s".parse().unwrap());
-        let mut replied =
-            Arc::unwrap_or_clone(log.replied(reply::using(reply::text("Hi."), 10, 2)));
-        let RecordBody::LlmCall(call) = &mut replied.body else {
-            panic!("a reply")
-        };
-        (call.attempt, call.cost) = (Attempt(2), Some(MicroUsd(12)));
-        let cut = LlmError::new(LlmErrorKind::Incomplete, "cut off");
-        let used = reply::using(reply::empty(), 7, 1).usage;
-        let failed = log.record(RecordBody::LlmFailed(Box::new(LlmFailed {
-            effect_id: call.effect_id,
-            attempt: Attempt(1),
-            purpose: Purpose::Turn,
-            role: Role::REASONING,
-            served_by: Role::REASONING,
-            downgraded: None,
-            degraded: None,
-            error: cut.with_usage(used),
-            next: NextAttempt::Follows,
-            cost: Some(MicroUsd(8)),
-            cost_label: CountLabel::Measured,
-            model: None,
-            duration: Duration::ZERO,
-        })));
-        let scope = InstrumentationScope::builder("test").build();
-        let mut spans = RunSpans::new(scope, run, None, Arc::default());
-        assert!(spans.record(&failed).is_empty());
-        let ended = spans.record(&Arc::new(replied));
-        let told = |name: &str| {
-            let mut attributes = ended[0].attributes.iter();
-            let attribute = attributes.find(|it| it.key.as_str() == name);
-            attribute.map(|it| it.value.as_str().into_owned())
-        };
-        assert_eq!(told(names::INPUT_TOKENS).as_deref(), Some("17"));
-        assert_eq!(told(names::OUTPUT_TOKENS).as_deref(), Some("3"));
-        assert_eq!(told(names::COST).as_deref(), Some("20"));
-    }
-
-    #[test]
-    fn a_question_that_nobody_answered_ends_with_its_call() {
-        let run = CountingIds::nth_run(1);
-        let mut log = RunLog::new(run, "s".parse().unwrap());
-        let call = ToolCallId::from_text("call_1");
-        let arguments = JsonText::from_text("{}");
-        let asked = ApprovalRequested {
-            effect_id: EffectId { run, number: 1 },
-            tool_call_id: call.clone(),
-            name: "refund".into(),
-            arguments_hash: arguments.hash(),
-            arguments,
-            reason: "it costs money".to_owned(),
-            causes: Vec::new(),
-            rule: None,
-            choices: Vec::new(),
-            expires_at: None,
-        };
-        let stopped = ToolOutcome::failed(ToolFailure::Cancelled, "not run");
-        let result = ToolResult::of(call, "refund", CallIndex(0), stopped);
-        let scope = InstrumentationScope::builder("test").build();
-        let mut spans = RunSpans::new(scope, run, None, Arc::default());
-        spans.record(&log.started("Hello"));
-        spans.record(&log.record(RecordBody::ApprovalRequested(Box::new(asked))));
-        let ended = spans.record(&log.record(RecordBody::ToolResult(Box::new(result))));
-        let told: Vec<&str> = ended.iter().map(|span| span.name.as_ref()).collect();
-        assert_eq!(told, ["approval refund", "execute_tool refund"]);
-        let mut attributes = ended[0].attributes.iter();
-        assert!(attributes.all(|it| it.key.as_str() != names::DECISION));
-    }
-
-    #[test]
-    fn a_temperature_is_told_as_it_was_written() {
-        for (given, told) in [(0.7_f32, 0.7_f64), (1.0, 1.0), (0.1, 0.1), (0.0, 0.0)] {
-            assert_eq!(as_written(given).to_bits(), told.to_bits());
-        }
-    }
-}
+mod tests;
