@@ -50,7 +50,7 @@ attributes! {
     AGENT = "neuraxis.agent.id", "agent, model, tool, approval, store", "The agent's number in the run: `a0` answers the user";
     ROLE = "neuraxis.role", "agent, model", "The role that serves the agent, or that served the call";
     PURPOSE = "neuraxis.purpose", "model", "What the call was for: `turn`, `last_answer`, `compaction`, `self_check`, `gather` or `routing`";
-    ATTEMPTS = "neuraxis.attempts", "model, tool", "How often it was tried; each attempt that failed is an event of the span";
+    ATTEMPTS = "neuraxis.attempts", "model, tool", "How often it was tried; each attempt that failed is an event of the span, with its role and model if it is one of a model call";
     USAGE_LABEL = "neuraxis.usage.label", "model", "How the tokens are known, those included that attempts which failed are said to have used: `measured`, `estimated` or `unknown`, which is a lower bound";
     COST = "neuraxis.cost_micro_usd", "model", "What it cost in millionths of a dollar, attempts that failed included, where prices are known";
     COST_LABEL = "neuraxis.cost.label", "model", "How that is known: `measured`, `estimated`, or `unknown` where there is no price or no count; an attempt that failed and of which nothing is known changes nothing";

@@ -110,7 +110,11 @@ impl RunSpans {
         record: &Arc<Record>,
         failed: &LlmFailed,
     ) -> Option<SpanData> {
-        let event = failure(record, &word(&failed.error.kind), failed.attempt);
+        let mut event = failure(record, &word(&failed.error.kind), failed.attempt);
+        let role = &failed.served_by;
+        event.attributes.push(of_role(role));
+        let model = self.endpoints.asked(role, failed.model.as_deref(), None);
+        event.attributes.extend(model.map(of_model));
         let open = self.models.entry(failed.effect_id);
         let began = before(record.at, failed.duration);
         let open = open.or_insert_with(|| OpenModelCall::of(began));
@@ -205,14 +209,14 @@ impl RunSpans {
         model: Option<&ModelRef>,
         attributes: &mut Vec<KeyValue>,
     ) -> String {
-        attributes.push(KeyValue::new(names::ROLE, role.as_str().to_owned()));
+        attributes.push(of_role(role));
         attributes.push(KeyValue::new(names::PURPOSE, word(&purpose)));
         attributes.extend(self.endpoints.server_of(role));
         let Some(model) = model else {
             return "chat".to_owned();
         };
         attributes.push(KeyValue::new(names::PROVIDER, provider(&model.provider)));
-        attributes.push(KeyValue::new(names::REQUEST_MODEL, model.model.to_string()));
+        attributes.push(of_model(model));
         format!("chat {}", model.model)
     }
 
@@ -353,6 +357,14 @@ fn failure(record: &Record, reason: &str, attempt: Attempt) -> Event {
         KeyValue::new(names::ATTEMPTS, i64::from(attempt.0)),
     ];
     Event::new("neuraxis.attempt_failed", time(record.at), attributes, 0)
+}
+
+fn of_role(role: &Role) -> KeyValue {
+    KeyValue::new(names::ROLE, role.as_str().to_owned())
+}
+
+fn of_model(model: &ModelRef) -> KeyValue {
+    KeyValue::new(names::REQUEST_MODEL, model.model.to_string())
 }
 
 /// Returns the time that lies so long before another.

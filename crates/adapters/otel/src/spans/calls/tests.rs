@@ -80,7 +80,7 @@ fn what_attempts_that_failed_used_is_in_the_span_of_their_call_as_what_they_cost
 }
 
 #[test]
-fn a_call_that_ends_with_its_run_has_a_span_of_its_attempts() {
+fn a_call_that_ends_with_its_run_has_a_span_of_its_attempts_and_each_names_its_model() {
     let run = CountingIds::nth_run(1);
     let mut log = RunLog::new(run, "s".parse().unwrap());
     let scope = InstrumentationScope::builder("test").build();
@@ -104,6 +104,9 @@ fn a_call_that_ends_with_its_run_has_a_span_of_its_attempts() {
     assert_eq!(of_call(names::INPUT_TOKENS).as_deref(), Some("14"));
     assert_eq!(of_call(names::COST).as_deref(), Some("16"));
     assert_eq!(call.events.events.len(), 2);
+    let of_attempt = |name: &str| told(&call.events.events[0].attributes, name);
+    assert_eq!(of_attempt(names::ROLE).as_deref(), Some("reasoning"));
+    assert_eq!(of_attempt(names::REQUEST_MODEL).as_deref(), Some("m1"));
 }
 
 #[test]
