@@ -40,10 +40,10 @@ attributes! {
     MCP_METHOD = "mcp.method.name", "tool", "`tools/call`, where an MCP server has the tool";
     NETWORK_TRANSPORT = "network.transport", "tool", "How that server is reached: `pipe` or `tcp`";
     ERROR_TYPE = "error.type", "agent, model, tool", "What went wrong, in one word, such as `timeout`, `rate_limited` or `denied`; the span's status is then `Error`";
-    INPUT_MESSAGES = "gen_ai.input.messages", "agent, model", "What was said to the agent or the model, as JSON. With `content` alone";
+    INPUT_MESSAGES = "gen_ai.input.messages", "agent, model", "What was said to the agent or the model, as JSON; nothing of a call without a reply that was a sub-agent's first, or asked aside. With `content` alone";
     OUTPUT_MESSAGES = "gen_ai.output.messages", "agent, model", "What it answered, as JSON. With `content` alone";
     SYSTEM = "gen_ai.system_instructions", "model", "What the model was told first, as JSON. With `content` alone";
-    ARGUMENTS = "gen_ai.tool.call.arguments", "tool", "The arguments of the call, as JSON. With `content` alone";
+    ARGUMENTS = "gen_ai.tool.call.arguments", "tool", "The arguments of the call, as JSON; of one that was refused they stand in the answer of the model. With `content` alone";
     RESULT = "gen_ai.tool.call.result", "tool", "Its result, as JSON. With `content` alone";
     DB_OPERATION = "db.operation.name", "store", "`commit`, or what else was asked of the database on the way of a request";
     RUN = "neuraxis.run.id", "agent, model, tool, approval, store", "The run";

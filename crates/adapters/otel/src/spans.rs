@@ -106,7 +106,7 @@ impl RunSpans {
             }
             RecordBody::LlmCall(call) => vec![self.model_replied(record, call, sent.as_deref())],
             RecordBody::LlmFailed(failed) => {
-                let ended = self.model_failed(record, failed);
+                let ended = self.model_failed(record, failed, sent);
                 ended.into_iter().collect()
             }
             RecordBody::ToolCall(started) => {

@@ -48,20 +48,24 @@ impl RunView {
         }
     }
 
-    /// Returns all messages that were sent with the model call of a record. To be asked before the record is applied. A model
-    /// that stood in may have been sent fewer of them: see [`left_out`](crate::RoleDowngraded::left_out).
+    /// Returns all messages that were sent with the model call of a record, or with an attempt of it that failed. To be asked
+    /// before the record is applied. A model that stood in may have been sent fewer of them: see
+    /// [`left_out`](crate::RoleDowngraded::left_out). `None` of an attempt that was sent what stands in no record before its
+    /// reply: what is asked aside, and a sub-agent's task.
     #[must_use]
     pub fn sent_with(&self, record: &Record) -> Option<Vec<Arc<Message>>> {
-        let RecordBody::LlmCall(call) = &record.body else {
-            return None;
+        let (purpose, said) = match &record.body {
+            RecordBody::LlmCall(call) => (call.purpose, Some(&call.messages)),
+            RecordBody::LlmFailed(failed) => (failed.purpose, None),
+            _ => return None,
         };
         let agent = self.agents.get(&record.agent)?;
-        let aside = match call.purpose {
-            Purpose::Compaction | Purpose::Routing => return Some(call.messages.clone()),
+        let aside = match purpose {
+            Purpose::Compaction | Purpose::Routing => return said.cloned(),
             Purpose::SelfCheck => true,
             Purpose::Turn | Purpose::Gather | Purpose::LastAnswer => agent.is_to_hear_its_task(),
         };
-        let new = call.messages.iter().filter(|_| aside);
+        let new: &[Arc<Message>] = if aside { said? } else { &[] };
         let conversation = agent.conversation.messages().iter();
         Some(conversation.chain(new).cloned().collect())
     }

@@ -26,8 +26,8 @@ pub(super) struct OpenModelCall {
     /// What these cost, as far as their prices are known.
     cost: Option<Cost>,
     failures: Vec<Event>,
-    /// The record of the last attempt that failed.
-    last: Option<Arc<Record>>,
+    /// The record of the last attempt that failed, and what was sent with it, where that is exported.
+    last: Option<(Arc<Record>, Option<Vec<Arc<Message>>>)>,
 }
 
 /// A tool call that began.
@@ -90,9 +90,7 @@ impl RunSpans {
             {
                 agent.input.get_or_insert_with(|| said.clone());
             }
-            attributes.push(KeyValue::new(names::INPUT_MESSAGES, said));
-            let system = system.map(|system| KeyValue::new(names::SYSTEM, system));
-            attributes.extend(system);
+            of_sent(system, said, &mut attributes);
             let answer = content::output(&call.reply);
             attributes.push(KeyValue::new(names::OUTPUT_MESSAGES, answer));
         }
@@ -109,6 +107,7 @@ impl RunSpans {
         &mut self,
         record: &Arc<Record>,
         failed: &LlmFailed,
+        sent: Option<Vec<Arc<Message>>>,
     ) -> Option<SpanData> {
         let mut event = failure(record, &word(&failed.error.kind), failed.attempt);
         let role = &failed.served_by;
@@ -127,7 +126,7 @@ impl RunSpans {
         if open.failures.len() < MAX_EVENTS {
             open.failures.push(event);
         }
-        open.last = Some(Arc::clone(record));
+        open.last = Some((Arc::clone(record), sent));
         if failed.next == NextAttempt::Follows {
             return None;
         }
@@ -139,7 +138,7 @@ impl RunSpans {
     pub(super) fn calls_left(&mut self, record: &Record) -> Vec<SpanData> {
         let left = self.models.extract_if(|_, open| {
             let last = open.last.as_ref();
-            last.is_some_and(|last| last.agent == record.agent)
+            last.is_some_and(|(last, _)| last.agent == record.agent)
         });
         let left: Vec<OpenModelCall> = left.map(|(_, open)| open).collect();
         left.into_iter()
@@ -149,7 +148,7 @@ impl RunSpans {
 
     /// Makes the span of a call of which no attempt gave a reply.
     fn call_failed(&self, open: OpenModelCall, ended: Timestamp) -> Option<SpanData> {
-        let record = open.last?;
+        let (record, sent) = open.last?;
         let RecordBody::LlmFailed(failed) = &record.body else {
             return None;
         };
@@ -163,6 +162,10 @@ impl RunSpans {
         }
         of_cost(open.cost, &mut attributes);
         attributes.push(KeyValue::new(names::ERROR_TYPE, reason.clone()));
+        if let Some(sent) = sent {
+            let (system, said) = content::input(&sent);
+            of_sent(system, said, &mut attributes);
+        }
         let times = (time(open.began), time(ended));
         let parent = record.agent.span_id(self.run);
         let id = failed.effect_id.span_id();
@@ -365,6 +368,12 @@ fn of_role(role: &Role) -> KeyValue {
 
 fn of_model(model: &ModelRef) -> KeyValue {
     KeyValue::new(names::REQUEST_MODEL, model.model.to_string())
+}
+
+/// Says what a model was told first, if it was told anything, and what was said to it then.
+fn of_sent(system: Option<String>, said: String, attributes: &mut Vec<KeyValue>) {
+    attributes.push(KeyValue::new(names::INPUT_MESSAGES, said));
+    attributes.extend(system.map(|system| KeyValue::new(names::SYSTEM, system)));
 }
 
 /// Returns the time that lies so long before another.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuraxis_core::{
     CallIndex, CountLabel, EffectId, JsonText, LlmError, LlmErrorKind, MicroUsd, RunId,
-    ToolFailure, ToolOutcome,
+    ToolFailure, ToolOutcome, Transcript,
 };
 use neuraxis_ports::Ids as _;
 use neuraxis_testkit::{CountingIds, RunLog, reply};
@@ -107,6 +107,20 @@ fn a_call_that_ends_with_its_run_has_a_span_of_its_attempts_and_each_names_its_m
     let of_attempt = |name: &str| told(&call.events.events[0].attributes, name);
     assert_eq!(of_attempt(names::ROLE).as_deref(), Some("reasoning"));
     assert_eq!(of_attempt(names::REQUEST_MODEL).as_deref(), Some("m1"));
+}
+
+#[test]
+fn what_a_model_was_sent_that_failed_is_told_where_content_is() {
+    let run = CountingIds::nth_run(1);
+    let mut log = RunLog::new(run, "s".parse().unwrap());
+    let scope = InstrumentationScope::builder("test").build();
+    let history = Some(Transcript::default());
+    let mut spans = RunSpans::new(scope, run, history, Arc::default());
+    spans.record(&log.started("Hello"));
+    let failed = attempt_failed(run, 1, NextAttempt::None);
+    let ended = spans.record(&log.record(RecordBody::LlmFailed(Box::new(failed))));
+    let sent = told(&ended[0].attributes, names::INPUT_MESSAGES);
+    assert!(sent.is_some_and(|sent| sent.contains("Hello")));
 }
 
 #[test]
