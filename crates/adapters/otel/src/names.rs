@@ -39,7 +39,7 @@ attributes! {
     TOOL_DESCRIPTION = "gen_ai.tool.description", "tool", "What the model was told of it";
     MCP_METHOD = "mcp.method.name", "tool", "`tools/call`, where an MCP server has the tool";
     NETWORK_TRANSPORT = "network.transport", "tool", "How that server is reached: `pipe` or `tcp`";
-    ERROR_TYPE = "error.type", "agent, model, tool", "What went wrong, in one word, such as `timeout`, `rate_limited` or `denied`; the span's status is then `Error`";
+    ERROR_TYPE = "error.type", "agent, model, tool", "What went wrong, in one word, such as `timeout`, `rate_limited` or `denied`; the span's status is then `Error`. An agent that was cancelled has one, and one that a limit ended, also without an answer, has none: see `neuraxis.finish_reason`";
     INPUT_MESSAGES = "gen_ai.input.messages", "agent, model", "What was said to the agent or the model, as JSON; nothing of a call without a reply that was a sub-agent's first, or asked aside. With `content` alone";
     OUTPUT_MESSAGES = "gen_ai.output.messages", "agent, model", "What it answered, as JSON. With `content` alone";
     SYSTEM = "gen_ai.system_instructions", "model", "What the model was told first, as JSON. With `content` alone";

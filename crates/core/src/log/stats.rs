@@ -55,7 +55,7 @@ pub struct StatsRow {
     /// Model calls that gave a reply; of a tool, calls with a result; of an agent, how often it ended.
     pub calls: u64,
     /// Of a day and in all, runs that failed; of a model or role, failed attempts of calls; of a tool, calls whose result is
-    /// an error; of an agent, how often it ended without an answer.
+    /// an error; of an agent, how often it failed.
     pub failures: u64,
     /// The tokens of its model calls; none of a tool.
     pub usage: Usage,

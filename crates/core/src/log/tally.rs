@@ -60,7 +60,7 @@ pub struct Tally {
 pub struct Tallied {
     /// Model calls that gave a reply, tool calls with a result, or agents that ended.
     pub calls: u64,
-    /// Attempts of model calls that failed, tool calls whose result is an error, or agents that ended without an answer.
+    /// Attempts of model calls that failed, tool calls whose result is an error, or agents that failed.
     pub failures: u64,
     /// The tokens of its model calls, failed attempts included as far as known; nothing for tools.
     #[serde(skip_serializing_if = "is_default")]
