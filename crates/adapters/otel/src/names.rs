@@ -104,9 +104,9 @@ macro_rules! metrics {
 metrics! {
     TOKEN_USAGE = "gen_ai.client.token.usage", "histogram", "{token}", "`gen_ai.token.type` (`input`, `output`), model, role", "Tokens of a model call, where somebody counted them";
     COST_TOTAL = "neuraxis.model.cost", "counter", "{micro_usd}", "model, role, `neuraxis.cost.label`", "What model calls cost in millionths of a dollar, attempts that failed included; nothing of a model without a price";
-    OPERATION_DURATION = "gen_ai.client.operation.duration", "histogram", "s", "model, server, role, `error.type`", "Time of an attempt of a model call";
+    OPERATION_DURATION = "gen_ai.client.operation.duration", "histogram", "s", "model, server, role, `error.type`", "Time of an attempt of a model call; nothing of one that a deadline or a cancellation stopped";
     TIME_TO_FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk", "histogram", "s", "model, role", "Time until the first piece of a streamed reply";
-    TOOL_DURATION = "gen_ai.execute_tool.duration", "histogram", "s", "`gen_ai.tool.name`, `error.type`", "Time that a tool took";
+    TOOL_DURATION = "gen_ai.execute_tool.duration", "histogram", "s", "`gen_ai.tool.name`, `error.type`", "Time that a tool took; nothing of a call that a deadline or a cancellation stopped";
     AGENT_DURATION = "gen_ai.invoke_agent.duration", "histogram", "s", "`gen_ai.agent.name`, `neuraxis.finish_reason`", "Time from the beginning of an agent to its end, waiting included";
     RETRIES = "neuraxis.model.retries", "counter", "{attempt}", "role, `error.type`", "Attempts of model calls that failed and were followed by another";
     TRIMS = "neuraxis.context.trims", "counter", "{trim}", "", "Times that messages were left out to make a conversation fit";
