@@ -181,7 +181,7 @@ pub struct ModelFailed {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NextAttempt {
-    /// One does.
+    /// One does, unless its agent ends before: this attempt did not end the call.
     Follows,
     /// None does: the call has failed.
     None,

@@ -108,7 +108,7 @@ metrics! {
     TIME_TO_FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk", "histogram", "s", "model, role", "Time until the first piece of a streamed reply";
     TOOL_DURATION = "gen_ai.execute_tool.duration", "histogram", "s", "`gen_ai.tool.name`, `error.type`", "Time that a tool took; nothing of a call that a deadline or a cancellation stopped";
     AGENT_DURATION = "gen_ai.invoke_agent.duration", "histogram", "s", "`gen_ai.agent.name`, `neuraxis.finish_reason`", "Time from the beginning of an agent to its end, waiting included";
-    RETRIES = "neuraxis.model.retries", "counter", "{attempt}", "role, `error.type`", "Attempts of model calls that failed and were followed by another";
+    RETRIES = "neuraxis.model.retries", "counter", "{attempt}", "role, `error.type`", "Attempts of model calls that failed and that another was to follow, also where their run ended before";
     TRIMS = "neuraxis.context.trims", "counter", "{trim}", "", "Times that messages were left out to make a conversation fit";
     COMMIT_DURATION = "neuraxis.store.commit.duration", "histogram", "s", "", "Time that the store took to keep the records of a step";
     RUNS_ACTIVE = "neuraxis.runs.active", "up-down counter", "{run}", "", "Runs that this process drives";

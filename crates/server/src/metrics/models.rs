@@ -56,7 +56,7 @@ impl ModelMetrics {
             retries: counted(
                 registry,
                 "model_retries",
-                "Attempts of model calls that failed and were followed by another",
+                "Attempts of model calls that failed and that another was to follow, also where their run ended before",
             ),
             seconds: timed(
                 registry,
