@@ -37,6 +37,9 @@ pub(crate) const TARGET: &str = "neuraxis_server::access";
 /// What a request is said to have asked for that no route matched.
 const NO_ROUTE: &str = "none";
 
+/// The status that is noted of a request whose client left before there was an answer, as nginx has it.
+const CLIENT_LEFT: u16 = 499;
+
 /// What is noted of requests, and where.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
@@ -56,6 +59,7 @@ struct Carried {
 /// What a request is about, once that is known.
 #[derive(Debug, Default)]
 struct About {
+    caller: OnceLock<Caller>,
     run: OnceLock<RunId>,
     /// Whose session it is, where that is another owner's.
     of: OnceLock<String>,
@@ -89,6 +93,11 @@ fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
         about: Arc::default(),
     });
     CARRIED.scope(carried.clone(), carried.around(work))
+}
+
+/// Notes who asks, for the access log, which stands before anybody is known.
+pub(crate) fn is_by(caller: Caller) {
+    let _ = CARRIED.try_with(|carried| carried.about.caller.set(caller));
 }
 
 /// Notes the run that the request at hand is about, for the access log.
@@ -125,39 +134,36 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         about: Arc::default(),
     };
     let answering = CARRIED.scope(carried.clone(), answering);
-    let about = Arc::clone(&carried.about);
-    let mut response = carried.around(answering).await;
-    let headers = response.headers_mut();
-    headers.insert(request_id::HEADER, id.header().clone());
-    let status = response.status();
-    traced.answered(status);
-    let problem = response.extensions().get::<Details>().map(|told| told.name);
-    let caller = response.extensions_mut().remove();
-    let name = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
-    let http = access.metrics.http();
-    http.answered(method, name, status, began.elapsed());
-    if let Some(problem) = problem {
-        http.refused(problem);
-    }
-    // Nobody asks for the rest of an answer that has none.
-    let is_whole = is_head || response.body().is_end_stream();
-    let line = Line {
-        log: access.log,
+    // Where the client leaves before there is an answer, this is dropped in the middle.
+    let mut line = Line {
+        access,
         id,
         method,
         route,
-        run: named.or_else(|| about.run.get().copied()),
-        of: about.of.get().cloned(),
-        status,
-        problem,
-        caller,
+        named,
+        about: Arc::clone(&carried.about),
+        status: None,
+        problem: None,
         began,
         bytes: 0,
-        is_whole,
-        _traced: traced,
-        _open: is_stream(&response).then(|| http.open_stream()),
+        is_whole: false,
+        traced,
     };
-    response.map(|body| Body::new(Noted { body, line, span }))
+    let mut response = carried.around(answering).await;
+    let headers = response.headers_mut();
+    headers.insert(request_id::HEADER, line.id.header().clone());
+    line.answered(&response);
+    // Nobody asks for the rest of an answer that has none.
+    line.is_whole = is_head || response.body().is_end_stream();
+    let open = is_stream(&response).then(|| line.access.metrics.http().open_stream());
+    response.map(|body| {
+        Body::new(Noted {
+            body,
+            line,
+            span,
+            _open: open,
+        })
+    })
 }
 
 /// Returns the run that an address names, where its route has one.
@@ -188,46 +194,70 @@ fn known(method: &Method) -> &'static str {
 /// A line of the access log, written once the answer is over: sent whole, or left by its client.
 #[derive(Debug)]
 struct Line {
-    log: Option<AccessLog>,
+    access: Access,
     id: RequestId,
     method: &'static str,
     route: Option<MatchedPath>,
-    /// The run that the address names, or that began with the request.
-    run: Option<RunId>,
-    /// The owner of what it is about, where that is another one than who asked.
-    of: Option<String>,
-    status: StatusCode,
+    /// The run that the address names.
+    named: Option<RunId>,
+    about: Arc<About>,
+    /// `None` until there is an answer.
+    status: Option<StatusCode>,
     problem: Option<&'static str>,
-    /// Who asked, once that is known.
-    caller: Option<Caller>,
     began: Instant,
     bytes: u64,
     is_whole: bool,
     /// Ends with the answer.
-    _traced: Traced,
-    /// Counts it among the open streams, if it is one.
-    _open: Option<OpenStream>,
+    traced: Traced,
+}
+
+impl Line {
+    /// Notes and counts the head of the answer.
+    fn answered(&mut self, response: &Response) {
+        let status = response.status();
+        self.status = Some(status);
+        self.traced.answered(status);
+        self.count(status.as_u16());
+        let details = response.extensions().get::<Details>();
+        self.problem = details.map(|told| told.name);
+        if let Some(problem) = self.problem {
+            self.access.metrics.http().refused(problem);
+        }
+    }
+
+    fn count(&self, status: u16) {
+        let http = self.access.metrics.http();
+        http.answered(self.method, self.route(), status, self.began.elapsed());
+    }
+
+    fn route(&self) -> &str {
+        self.route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str)
+    }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let id = self.id.as_str();
-        let route = self.route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
-        let (method, status) = (self.method, self.status.as_u16());
+        let status = self.status.map_or(CLIENT_LEFT, |status| status.as_u16());
+        if self.status.is_none() {
+            self.count(status);
+        }
+        let (id, method, route) = (self.id.as_str(), self.method, self.route());
         let problem = self.problem;
-        let run = self.run.map(|run| run.to_string());
+        let run = self.named.or_else(|| self.about.run.get().copied());
+        let run = run.map(|run| run.to_string());
         let run = run.as_deref();
-        let key = self.caller.as_ref().and_then(Caller::key);
+        let caller = self.about.caller.get();
+        let key = caller.and_then(Caller::key);
         let owner = key.map(|key| &*key.owner);
-        let key = match &self.caller {
+        let key = match caller {
             // No id of a key has a dot.
             Some(Caller::Local) => Some("server.token"),
             _ => key.map(|key| &*key.id),
         };
-        let of = self.of.as_deref();
+        let of = self.about.of.get().map(String::as_str);
         let (bytes, complete) = (self.bytes, self.is_whole);
         let ms = whole_millis(self.began.elapsed());
-        match self.log {
+        match self.access.log {
             Some(_) => tracing::info!(
                 target: TARGET, id, method, route, run, status, ms, bytes, complete, problem, owner, key, of,
                 "answered"
@@ -247,6 +277,8 @@ struct Noted {
     line: Line,
     /// What lines of the log are in that are written while the answer is sent.
     span: Span,
+    /// Counts it among the open streams, if it is one.
+    _open: Option<OpenStream>,
 }
 
 impl HttpBody for Noted {
@@ -257,7 +289,9 @@ impl HttpBody for Noted {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let Self { body, line, span } = &mut *self;
+        let Self {
+            body, line, span, ..
+        } = &mut *self;
         let frame = ready!(span.in_scope(|| Pin::new(&mut *body).poll_frame(cx)));
         let data = frame.as_ref().and_then(|frame| frame.as_ref().ok());
         let length = data.and_then(Frame::data_ref).map_or(0, Bytes::len);
@@ -294,25 +328,27 @@ mod tests {
             Ok::<_, Infallible>(span)
         };
         let line = Line {
-            log: None,
+            access: Access {
+                log: None,
+                metrics: Metrics::new(),
+            },
             id: RequestId::of(&HeaderMap::new()),
             method: "GET",
             route: None,
-            run: None,
-            of: None,
-            status: StatusCode::OK,
+            named: None,
+            about: Arc::default(),
+            status: Some(StatusCode::OK),
             problem: None,
-            caller: None,
             began: Instant::now(),
             bytes: 0,
             is_whole: false,
-            _traced: Traced(Span::none()),
-            _open: None,
+            traced: Traced(Span::none()),
         };
         let noted = Noted {
             body: Body::from_stream(stream::once(said)),
             line,
             span: tracing::error_span!("request"),
+            _open: None,
         };
         let sent = axum::body::to_bytes(Body::new(noted), 100).await.unwrap();
         assert_eq!(sent.as_ref(), b"request");

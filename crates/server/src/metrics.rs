@@ -230,8 +230,6 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use axum::http::StatusCode;
-
     use super::*;
     use crate::connection::Scheme;
 
@@ -240,7 +238,7 @@ mod tests {
         let metrics = Metrics::new();
         // What was never counted is not shown.
         let (http, runs) = (metrics.http(), &metrics.0.runs);
-        http.answered("GET", "/", StatusCode::OK, Duration::ZERO);
+        http.answered("GET", "/", 200, Duration::ZERO);
         http.refused("internal");
         runs.count_each();
         metrics.0.telemetry.count_each();

@@ -13,6 +13,7 @@ use neuraxis_app::Scope;
 use tokio::time::sleep;
 
 use super::Caller;
+use crate::access;
 use crate::events::{KeyGone, is_stream};
 use crate::keys::{Key, Keys};
 use crate::limits::Limited;
@@ -33,12 +34,11 @@ pub(crate) async fn admit(
         Err(problem) => return problem.into_response(),
     };
     request.extensions_mut().insert(caller.clone());
-    let mut response = match check(&caller, &request) {
+    access::is_by(caller.clone());
+    let response = match check(&caller, &request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
-    // For the access log, which stands before anybody is known.
-    response.extensions_mut().insert(caller.clone());
     match caller {
         Caller::Key(key) if is_stream(&response) => {
             while_taken(response, limited.keys().clone(), key)

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -47,11 +46,15 @@ pub(crate) struct HttpMetrics {
 impl HttpMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
-            requests: counted(registry, "http_requests", "Answered requests"),
+            requests: counted(
+                registry,
+                "http_requests",
+                "Answered requests, and those whose client left before there was an answer, which have status 499",
+            ),
             seconds: timed(
                 registry,
                 "http_request_duration",
-                "Time to the head of the answer, with which a stream only begins",
+                "Time to the head of the answer, with which a stream only begins, or until the client left before",
             ),
             problems: counted(
                 registry,
@@ -84,14 +87,8 @@ impl HttpMetrics {
         metrics
     }
 
-    /// Counts a request with the time it took to the head of its answer.
-    pub(crate) fn answered(
-        &self,
-        method: &'static str,
-        route: &str,
-        status: StatusCode,
-        took: Duration,
-    ) {
+    /// Counts a request with the time it took to the head of its answer, or until its client left before.
+    pub(crate) fn answered(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let asked = Asked {
             method,
             route: route.to_owned(),
@@ -100,7 +97,6 @@ impl HttpMetrics {
             .get_or_create(&asked)
             .observe(took.as_secs_f64());
         let Asked { method, route } = asked;
-        let status = status.as_u16();
         let answered = Answered {
             method,
             route,

@@ -1,6 +1,7 @@
 //! What an operator has: request ids, the access log and the figures of `/metrics`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis::memory::MemoryStore;
 use neuraxis::{Orchestrator, Role};
@@ -8,6 +9,7 @@ use neuraxis_server::{Metrics, Server, Stop};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
@@ -322,6 +324,48 @@ async fn the_figures_count_requests_problems_runs_and_tokens() {
     assert!(text.contains("neuraxis_build_info{version=\""), "{text}");
     assert!(text.contains("neuraxis_tokens_total{role=\"reasoning\",kind=\"prompt\"}"));
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_request_whose_client_left_before_its_answer_is_logged_and_counted() {
+    use crate::support::gate::{gated_program_with, waiting_turn};
+
+    let variables = [("NEURAXIS_SERVER__ACCESS_LOG", "json")];
+    let (program, mut gate) = gated_program_with(&variables).await;
+    let token = program.folder().join(".local/share/neuraxis/server.token");
+    let token = std::fs::read_to_string(token).unwrap();
+    let client = program.client();
+    let turn = client.turn("s", &waiting_turn()).bearer_auth(token.trim());
+    let asking = tokio::spawn(turn.header(ID, "gone-1").send());
+    gate.reached().await;
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    let route = "method=\"POST\",route=\"/api/v1/sessions/{id}/turns\"";
+    let left = format!("neuraxis_http_requests_total{{{route},status=\"499\"}} 1");
+    let counted = async {
+        loop {
+            let text = figures(&client).await;
+            if text.contains(&left) {
+                break text;
+            }
+        }
+    };
+    let text = timeout(Duration::from_secs(30), counted).await.unwrap();
+    has(
+        &text,
+        &format!("neuraxis_http_request_duration_seconds_count{{{route}}} 1"),
+    );
+    gate.open().await;
+    let log = logged(program).await;
+    let line = log.lines().find(|line| line.contains("gone-1")).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    assert_eq!(
+        (&line["status"], &line["complete"], &line["key"]),
+        (&json!(499), &json!(false), &json!("server.token")),
+        "{line}"
+    );
+    assert!(line["run"].is_string(), "{line}");
 }
 
 #[tokio::test]
