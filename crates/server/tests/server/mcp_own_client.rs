@@ -9,6 +9,10 @@ use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Reach};
 use neuraxis_testkit::{
     AskingTool, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec, tool_context,
 };
+use tracing::Subscriber;
+use tracing::span::Id;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::support::in_process::{InProcess, TOKEN, engine};
 
@@ -43,6 +47,31 @@ impl ProgressSink for Heard {
     }
 
     fn output(&self, _: &str) {}
+}
+
+/// Keeps the names of spans that are over.
+#[derive(Clone, Default)]
+struct Over(Arc<Mutex<Vec<&'static str>>>);
+
+impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Over {
+    fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+        let span = ctx.span(&id).unwrap();
+        self.0.lock().unwrap().push(span.name());
+    }
+}
+
+#[tokio::test]
+async fn the_span_of_connecting_is_over_once_it_is_connected() {
+    let over = Over::default();
+    let subscriber = tracing_subscriber::registry().with(over.clone());
+    let _tracing = tracing::subscriber::set_default(subscriber);
+    let model = ScriptedModel::always(reply::text("Done."));
+    let server = InProcess::serve(engine(model, &refund())).await;
+    let client = connected(&server).await;
+    let names = over.0.lock().unwrap().clone();
+    assert!(names.contains(&"connect"), "{names:?}");
+    client.shutdown().await;
+    server.stop().await.unwrap();
 }
 
 #[tokio::test]

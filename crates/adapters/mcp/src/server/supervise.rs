@@ -6,7 +6,6 @@ use std::time::Duration;
 use neuraxis_core::ContentHash;
 use neuraxis_ports::{CancellationToken, SPAN_TARGET};
 use tokio::time::{Instant, sleep, timeout};
-use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::{Seen, Shared, Standing, State, lock};
@@ -138,7 +137,8 @@ async fn open(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Connect
         otel.status_code = Empty,
         neuraxis.mcp.server = name,
     );
-    let opened = connect(shared, era).instrument(span.clone()).await;
+    // Nothing is done within it: what reads from the connection would keep it open until that ends.
+    let opened = connect(shared, era).await;
     if opened.is_err() {
         span.record("otel.status_code", "ERROR");
     }
