@@ -384,6 +384,23 @@ fn check_metrics(receiver: &Receiver) {
 }
 
 #[tokio::test]
+async fn the_span_of_a_streamed_request_ends_with_its_answer() {
+    let (receiver, model) = (Receiver::over_http().await, Model::start().await);
+    let folder = folder(&model, &receiver, "http/protobuf", false);
+    let program = Program::start_in(folder, variables).await;
+    let client = program.client();
+    let turn = client
+        .turn("s", &json!({"message": AT_ONCE}))
+        .header("traceparent", format!("00-{TRACE}-{PARENT}-01"));
+    let frames = client.events(turn).await.rest().await;
+    assert_eq!(frames.last().unwrap().event, "final");
+    program.stopped().await;
+    let tree = Tree::of(receiver.spans());
+    let (request, run) = (tree.at(REQUEST)[0], tree.at(ROOT)[0]);
+    assert!(request.end_time_unix_nano >= run.end_time_unix_nano);
+}
+
+#[tokio::test]
 async fn what_is_left_out_of_a_conversation_is_counted() {
     let (receiver, model) = (Receiver::over_http().await, Model::start().await);
     let folder = folder(&model, &receiver, "http/protobuf", false);
