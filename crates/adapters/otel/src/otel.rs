@@ -7,9 +7,10 @@ use std::time::Duration;
 use neuraxis_core::{Record, RecordBody, RunId, TraceContext, Transcript};
 use neuraxis_ports::TraceSink;
 use opentelemetry::trace::SpanContext;
-use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanData;
+use percent_encoding::percent_decode_str;
 
 use crate::config::{OtlpConfig, StartError};
 use crate::endpoints::Endpoints;
@@ -307,9 +308,34 @@ impl TraceSink for Shared {
 
 /// Describes this process: as OpenTelemetry's variables say, and what they leave out.
 fn resource(config: &OtlpConfig) -> Resource {
-    let by_variables = Resource::builder().build();
+    let name = std::env::var("OTEL_SERVICE_NAME").ok();
+    let by_variables = as_specified(&Resource::builder().build(), name);
+    let known = by_variables.iter();
+    let known = known.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
     let attributes = left_out(&by_variables, config);
-    Resource::builder().with_attributes(attributes).build()
+    Resource::builder_empty()
+        .with_attributes(known)
+        .with_attributes(attributes)
+        .build()
+}
+
+/// Returns what the SDK found in variables, as the specification has it: values are encoded there, and a name in the variable of
+/// its own stands above one among the attributes.
+fn as_specified(found: &Resource, name: Option<String>) -> Resource {
+    let attributes = found.iter();
+    let attributes = attributes.map(|(key, value)| KeyValue::new(key.clone(), decoded(value)));
+    let name = name.filter(|name| !name.is_empty());
+    Resource::builder_empty()
+        .with_attributes(attributes)
+        .with_attributes(name.map(|name| KeyValue::new(NAME, name)))
+        .build()
+}
+
+/// Returns a value without its encoding by percents; what has none, or a wrong one, as it is.
+fn decoded(value: &Value) -> Value {
+    let written = value.as_str();
+    let decoded = percent_decode_str(&written).decode_utf8();
+    decoded.map_or_else(|_| value.clone(), |text| text.into_owned().into())
 }
 
 /// Returns what is said of this process besides what the variables say.
@@ -332,6 +358,27 @@ fn left_out(by_variables: &Resource, config: &OtlpConfig) -> Vec<KeyValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_the_variables_are_decoded_and_the_name_of_its_own_stands_above_the_others() {
+        let said = [
+            (NAME, "from%2Dattributes"),
+            ("pod", "a%2Cb"),
+            ("share", "50%"),
+            ("wrong", "%ff"),
+        ];
+        let said = said.map(|(key, value)| KeyValue::new(key, value));
+        let found = Resource::builder_empty().with_attributes(said).build();
+        let of = |name: Option<&str>, key: &'static str| {
+            let resource = as_specified(&found, name.map(str::to_owned));
+            resource.get(&key.into()).unwrap().as_str().into_owned()
+        };
+        assert_eq!(of(None, NAME), "from-attributes");
+        assert_eq!(of(Some(""), NAME), "from-attributes");
+        assert_eq!(of(Some("bot%2D"), NAME), "bot%2D");
+        let others = ["pod", "share", "wrong"].map(|key| of(None, key));
+        assert_eq!(others, ["a,b", "50%", "%ff"]);
+    }
 
     fn told(said: &[(&'static str, &'static str)], config: &OtlpConfig) -> Vec<(String, String)> {
         let said = said.iter().map(|(key, value)| KeyValue::new(*key, *value));
