@@ -23,6 +23,11 @@ const SECONDS: [f64; 14] = [
     0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
 ];
 
+/// The further ones of what may wait for agents and for people: up to a day.
+const WAITING: [f64; 8] = [
+    163.84, 327.68, 655.36, 1_310.72, 2_621.44, 5_242.88, 20_971.52, 83_886.08,
+];
+
 /// The bounds of histograms of tokens, as the conventions have them.
 const TOKENS: [f64; 14] = [
     1.0,
@@ -67,6 +72,7 @@ impl Metrics {
             .with_periodic_exporter(exporter)
             .build();
         let meter = provider.meter(env!("CARGO_PKG_NAME"));
+        let long = [SECONDS.as_slice(), WAITING.as_slice()].concat();
         Ok(Self {
             token_usage: meter
                 .u64_histogram(names::TOKEN_USAGE.name)
@@ -74,14 +80,14 @@ impl Metrics {
                 .with_description(names::TOKEN_USAGE.what)
                 .with_boundaries(TOKENS.to_vec())
                 .build(),
-            operation: seconds(&meter, names::OPERATION_DURATION),
-            first_chunk: seconds(&meter, names::TIME_TO_FIRST_CHUNK),
-            tool: seconds(&meter, names::TOOL_DURATION),
-            agent: seconds(&meter, names::AGENT_DURATION),
+            operation: seconds(&meter, names::OPERATION_DURATION, &SECONDS),
+            first_chunk: seconds(&meter, names::TIME_TO_FIRST_CHUNK, &SECONDS),
+            tool: seconds(&meter, names::TOOL_DURATION, &long),
+            agent: seconds(&meter, names::AGENT_DURATION, &long),
             cost: counter(&meter, names::COST_TOTAL),
             retries: counter(&meter, names::RETRIES),
             trims: counter(&meter, names::TRIMS),
-            commit: seconds(&meter, names::COMMIT_DURATION),
+            commit: seconds(&meter, names::COMMIT_DURATION, &SECONDS),
             active: meter
                 .i64_up_down_counter(names::RUNS_ACTIVE.name)
                 .with_unit(names::RUNS_ACTIVE.unit)
@@ -229,12 +235,12 @@ fn of_model(
     labels
 }
 
-fn seconds(meter: &Meter, metric: Metric) -> Histogram<f64> {
+fn seconds(meter: &Meter, metric: Metric, bounds: &[f64]) -> Histogram<f64> {
     meter
         .f64_histogram(metric.name)
         .with_unit(metric.unit)
         .with_description(metric.what)
-        .with_boundaries(SECONDS.to_vec())
+        .with_boundaries(bounds.to_vec())
         .build()
 }
 

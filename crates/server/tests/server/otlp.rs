@@ -366,6 +366,11 @@ fn check_metrics(receiver: &Receiver) {
         ("neuraxis.finish_reason", "stop"),
     ];
     assert_eq!(measured.count("gen_ai.invoke_agent.duration", &agent), 1);
+    let days = [
+        "gen_ai.execute_tool.duration",
+        "gen_ai.invoke_agent.duration",
+    ];
+    assert!(days.iter().all(|it| measured.last_bound(it) > 80_000.0));
     assert_eq!(of("neuraxis.model.retries"), 1.0);
     assert_eq!(measured.unit("neuraxis.model.retries"), "{attempt}");
     assert!(measured.count("neuraxis.store.commit.duration", &[]) > 5);

@@ -40,6 +40,16 @@ impl Measured {
             .sum()
     }
 
+    /// Returns the longest time that a histogram tells from longer ones.
+    pub(super) fn last_bound(&self, name: &str) -> f64 {
+        let metrics = self.0.iter().filter(|metric| metric.name == name);
+        let mut bounds = metrics.filter_map(|metric| match metric.data.as_ref()? {
+            Data::Histogram(measured) => measured.data_points.first()?.explicit_bounds.last(),
+            _ => None,
+        });
+        *bounds.next().unwrap()
+    }
+
     fn points(&self, name: &str, labels: &[(&str, &str)]) -> Vec<Point> {
         let has = |attributes: &[KeyValue]| {
             labels
