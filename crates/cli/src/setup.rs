@@ -119,6 +119,16 @@ impl Setup {
         Ok(Config::load(environment, &self.sources().without_trust())?)
     }
 
+    /// Merges the configuration in given surroundings as every command does there that names no file.
+    pub(crate) fn config_as_trusted(
+        &self,
+        environment: &Environment,
+    ) -> Result<Config, CommandError> {
+        let mut setup = self.clone();
+        setup.arguments.config = None;
+        setup.config(environment)
+    }
+
     /// Returns what the command line says, but for the file.
     fn sources(&self) -> Sources {
         let settings = self.arguments.settings.iter();

@@ -226,7 +226,7 @@ struct Keys<'a> {
 }
 
 impl Keys<'_> {
-    /// Says which keys go where the model is.
+    /// Says which keys go where the model is, as far as the file names them.
     fn sent(&self) -> String {
         let section = self
             .whole
@@ -239,12 +239,19 @@ impl Keys<'_> {
         if let Some(file) = named("api_key_file") {
             return format!(", and what is in {},", cut(file));
         }
+        String::new()
+    }
+
+    /// Says what becomes of a key that the user names: it goes to no address that the file names.
+    fn kept_back(&self) -> &'static str {
         let role = as_key(self.role);
         let own = |key: &str| self.own.sets(&format!("models.{role}.{key}"));
-        if own("api_key_env") || own("api_key_file") || own("headers_env") {
-            return ", and your key,".to_owned();
+        match own("api_key_env") || own("api_key_file") || own("headers_env") {
+            true => {
+                "; where your own key would go along that is an error, since the file has to name it as well"
+            }
+            false => "",
         }
-        String::new()
     }
 }
 
@@ -252,8 +259,12 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
     match rest {
         ["base_url"] => {
             let sent = keys.sent();
+            let kept_back = match sent.is_empty() {
+                true => keys.kept_back(),
+                false => "",
+            };
             let url = cut(&secret::without_secrets(text));
-            (0, format!("sends what you type{sent} to {url}"))
+            (0, format!("sends what you type{sent} to {url}{kept_back}"))
         }
         ["proxy"] => {
             let proxy = cut(&secret::without_secrets(text));

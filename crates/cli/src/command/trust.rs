@@ -19,7 +19,7 @@ use crate::setup::Setup;
 use crate::terminal;
 use crate::wrap::broken;
 pub(in crate::command) use question::load_and_ask;
-use question::{described, is_too_much, next_step};
+use question::{described, is_too_much, next_step, unusable};
 
 /// What to do where nobody can be asked.
 const UNASKED: &str = "read what `neuraxis trust show` says; --yes trusts it unasked";
@@ -88,7 +88,12 @@ impl Folder {
         let columns = output.columns().unwrap_or(usize::MAX);
         let config = setup.config_without_trust(&environment)?;
         let text = match config.found() {
-            Some(found) => described(found, columns) + &next_step(found, columns),
+            Some(found) => {
+                let is_trusted = found.trust() == neuraxis_app::Trust::Trusted;
+                let why = is_trusted.then(|| why_unusable(setup, &environment));
+                let why = why.flatten().map(|why| unusable(&why, columns));
+                described(found, columns) + &why.unwrap_or_default() + &next_step(found, columns)
+            }
             None => broken(&self.nothing_here(&environment), columns, "  ") + "\n",
         };
         let files: String = instruction_files(&environment)
@@ -177,10 +182,10 @@ impl Add {
             let content = self.wanted(&found)?;
             list.trust(found.folder(), content)?;
             Output::new().line(&format!("trusted {}", file_of(found.folder())))?;
-            if let Some(fault) = found.price_list_fault() {
+            if let Some(why) = why_unusable(setup, &environment) {
                 progress::warn(&format!(
                     "commands in that folder end with an error until that is mended or `neuraxis trust remove` takes the trust \
-                     back: {fault}"
+                     back: {why}"
                 ));
             }
         }
@@ -247,6 +252,12 @@ fn allowed(rules: &FolderRules) -> Result<String, CommandError> {
 /// Looks what the file of a folder would change, whether it is trusted or not.
 fn found(setup: &Setup, environment: &Environment) -> Result<Option<FoundFile>, CommandError> {
     Ok(setup.config_without_trust(environment)?.found().cloned())
+}
+
+/// Returns why no command can be used in a folder whose file counts as it is trusted, if that is so.
+fn why_unusable(setup: &Setup, environment: &Environment) -> Option<String> {
+    let config = setup.config_as_trusted(environment);
+    config.err().map(|error| error.in_one_line())
 }
 
 fn file_of(folder: &Path) -> String {

@@ -89,6 +89,23 @@ fn whoever_trusts_a_list_of_prices_that_cannot_be_used_is_told_of_it() {
 }
 
 #[test]
+fn whoever_trusts_an_address_that_would_get_a_key_of_their_own_is_told_that_it_is_an_error() {
+    let own = "[models.reasoning]\nprovider = 'openai'\nmodel = 'm'\napi_key_env = 'MY_KEY'\n";
+    let machine = Machine::new()
+        .with_private("config/neuraxis/neuraxis.toml", own)
+        .with_untrusted("[models.reasoning]\nbase_url = 'http://127.0.0.1:9/v1'\n");
+    let shown = run(&machine, &["trust", "show"]).stdout_of(0);
+    assert!(shown.contains("is an error"), "{shown}");
+    let said = "would receive the key that models.reasoning.api_key_env names";
+    let added = run(&machine, &["trust", "add", "--yes"]);
+    assert!(added.stderr.contains(said), "{added:?}");
+    let complaint = run(&machine, &["runs", "list"]).complaint(2);
+    assert!(complaint.contains(said), "{complaint}");
+    let shown = run(&machine, &["trust", "show"]).stdout_of(0);
+    assert!(shown.contains(said), "{shown}");
+}
+
+#[test]
 fn what_a_file_would_change_can_be_read_in_letters_from_right_to_left() {
     let machine = Machine::new().with_untrusted("[prompts.x]\ntext = 'שלום'\n");
     let shown = run(&machine, &["trust", "show"]).stdout_of(0);

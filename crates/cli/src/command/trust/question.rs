@@ -156,6 +156,15 @@ pub(super) fn next_step(found: &FoundFile, columns: usize) -> String {
     ours(line, columns)
 }
 
+/// Says that no command can be used because of a file that counts.
+pub(super) fn unusable(why: &str, columns: usize) -> String {
+    let why = seen(why);
+    ours(
+        &format!("commands in this folder end with an error: {why}"),
+        columns,
+    )
+}
+
 fn entry(change: &Change, columns: usize) -> String {
     let (key, value) = (seen(&change.key), seen(&change.value));
     let meaning = seen(&change.meaning);
