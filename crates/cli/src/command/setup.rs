@@ -83,6 +83,13 @@ impl SetUp {
         progress.activity("looking for models");
         let found = candidates(&loaded.config, &environment).await;
         progress.hide();
+        if !found.is_empty() {
+            // Nobody is asked what cannot be written. It is closed again, since an answer takes its time.
+            let edited = Edited::open(setup, &environment)?;
+            if edited.has_model("reasoning") {
+                return Err(is_there(&edited));
+            }
+        }
         let chosen = match found.as_slice() {
             [] => {
                 let seen = discover(&loaded.config, &environment).await;
@@ -104,9 +111,7 @@ impl SetUp {
         let path = edited.path().display().to_string();
         let is_added = edited.add_model("reasoning", table(chosen, &model));
         if !is_added.map_err(CommandError::configuration)? {
-            let error = anyhow!("{path} has a section [models.reasoning] already");
-            return Err(CommandError::usage(error)
-                .hint("edit it there, or write another file: neuraxis setup --config FILE"));
+            return Err(is_there(&edited));
         }
         edited.save().map_err(CommandError::failed)?;
         let model = one_line(&model);
@@ -190,6 +195,14 @@ fn numbered<'a, T>(list: &'a [T], number: &str) -> Result<&'a T, CommandError> {
         let error = anyhow!("that is not a number from 1 to {}", list.len());
         CommandError::usage(error).hint("run `neuraxis setup` again")
     })
+}
+
+/// Says that there is a section already, which this command leaves as it is.
+fn is_there(edited: &Edited) -> CommandError {
+    let path = edited.path().display();
+    let error = anyhow!("{path} has a section [models.reasoning] already");
+    CommandError::usage(error)
+        .hint("edit it there, or write another file: neuraxis setup --config FILE")
 }
 
 fn nothing_found(passed_over: &[PassedOver]) -> CommandError {

@@ -83,6 +83,7 @@ fn setup_takes_the_key_that_is_set_and_the_next_command_uses_what_it_wrote() {
     assert_eq!(run(&["ask", "Hello?"]).stdout_of(0), "Set up.\n");
     let again = run(&["setup", "--yes"]).complaint(2);
     assert!(again.contains("already"), "{again}");
+    assert!(!again.contains("Using "), "nothing is chosen: {again}");
 }
 
 #[test]

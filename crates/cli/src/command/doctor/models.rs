@@ -224,7 +224,7 @@ impl Looking<'_> {
                 let few = few.collect::<Vec<_>>().join(", ");
                 let role = &self.endpoint.role;
                 let fix = format!(
-                    "try another with -m, and keep it with `neuraxis setup` or in [models.{role}]: {few}"
+                    "try another with -m, and keep it as `model` in [models.{role}], which `neuraxis setup` writes where there is none: {few}"
                 );
                 let detail = format!(
                     "{asked} is not offered; {} other models are",

@@ -109,6 +109,12 @@ impl Edited {
         Ok(true)
     }
 
+    /// Tells whether there is a section of a role's model.
+    pub(in crate::command) fn has_model(&self, role: &str) -> bool {
+        let models = self.document.get("models");
+        models.and_then(|models| models.get(role)).is_some()
+    }
+
     /// Removes the section of a server. False, if there is none of this name.
     pub(super) fn remove(&mut self, name: &str) -> anyhow::Result<bool> {
         Ok(self.servers()?.remove(name).is_some())
