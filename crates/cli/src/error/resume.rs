@@ -13,7 +13,7 @@ impl From<ResumeError> for CommandError {
         match error {
             ResumeError::Ended(run) => {
                 Self::usage(ResumeError::Ended(run)).hint(format!(
-                    "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run}` goes on from there"
+                    "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run} --message TEXT` goes on from there"
                 ))
             }
             ResumeError::Store(error) => error.into(),
