@@ -264,8 +264,7 @@ fn what_was_said_is_taken_back_asked_again_shown_and_written() {
     let turns = says.map(|text| Turn::Says(Box::leak(Box::new([text]))));
     let model = Scripted::start(turns);
     let machine = model.machine();
-    let lines =
-        "zeroth\nfirst\n/retry\n/undo\nsecond\n/history\n/cost\n/export talk.md\n/sessions\n";
+    let lines = "zeroth\nfirst\n/retry\n/undo\n/session\nsecond\n/history\n/cost\n/export talk.md\n/sessions\n";
     let done = chat(&machine, &["--session", "s"], lines);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(
@@ -279,6 +278,8 @@ fn what_was_said_is_taken_back_asked_again_shown_and_written() {
         "## You\n\nzeroth\n\n## Neuraxis\n\nZero.\n\n## You\n\nsecond\n\n## Neuraxis\n\nTwo.\n\n"
     );
     assert!(done.stdout.contains("model call"), "{done:?}");
+    let go_on = "; go on without what was taken back: `neuraxis runs fork ";
+    assert!(done.stdout.contains(go_on), "{done:?}");
     // What was said stays where it was said.
     let shown = machine.run_with_key(["sessions", "show", "s"]).stdout_of(0);
     assert!(shown.contains("first") && shown.contains("One."), "{shown}");

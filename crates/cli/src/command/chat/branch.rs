@@ -74,18 +74,24 @@ impl Conversation {
 
     /// Returns the command by which the conversation goes on once the chat is over; `None` if there is nothing to go on with.
     pub(super) async fn to_go_on(&self) -> Option<String> {
-        // What was taken back last is so until the chat ends: no session is there yet that goes on without it.
-        if let Some((run, turn)) = self.goes_on_from {
-            let at = match turn {
-                Turn(u32::MAX) => String::new(),
-                Turn(turn) => format!(" --at-turn {turn}"),
-            };
-            let options = self.unlike(run).await;
-            return Some(format!("runs fork {run}{at}{options} --message TEXT"));
+        if let Some(command) = self.to_fork().await {
+            return Some(command);
         }
         let sessions = self.app.orchestrator.sessions();
         sessions.get(&self.session).await.ok()?;
         Some(self.to_come_back().await)
+    }
+
+    /// Returns the command that goes on without what was taken back last, which is so until the next message is sent: no session
+    /// is there yet that goes on without it.
+    pub(super) async fn to_fork(&self) -> Option<String> {
+        let (run, turn) = self.goes_on_from?;
+        let at = match turn {
+            Turn(u32::MAX) => String::new(),
+            Turn(turn) => format!(" --at-turn {turn}"),
+        };
+        let options = self.unlike(run).await;
+        Some(format!("runs fork {run}{at}{options} --message TEXT"))
     }
 
     /// Says what can be done about a run of the session that has not ended: in another folder than its own, it does not go on.

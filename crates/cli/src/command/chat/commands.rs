@@ -270,14 +270,20 @@ impl Conversation {
             }
         }
         let session = &self.session;
-        let line = if self.attended.is_kept() {
-            let command = self.to_come_back().await;
-            format!(
-                "session {session}; come back with: `{} {command}`",
+        let is_kept = self.attended.is_kept();
+        let line = match self.to_fork().await {
+            _ if !is_kept => format!("session {session}, in memory: it ends with this program"),
+            Some(command) => format!(
+                "session {session}; go on without what was taken back: `{} {command}`",
                 neuraxis()
-            )
-        } else {
-            format!("session {session}, in memory: it ends with this program")
+            ),
+            None => {
+                let command = self.to_come_back().await;
+                format!(
+                    "session {session}; come back with: `{} {command}`",
+                    neuraxis()
+                )
+            }
         };
         Ok(self.output.sentence(&line)?)
     }
