@@ -3,21 +3,30 @@
 use super::topics::{self, Topic};
 use super::{PRICES, rules};
 
-/// Returns the text of a document with links that lead somewhere from where it is shown. Blocks of code stay as they are.
+/// Returns the text of a document with links that lead somewhere from where it is shown. Blocks of code stay as they are, but for
+/// the lines of Rust that rustdoc hides.
 pub(super) fn resolved(topic: &Topic) -> String {
     let folder = topic.file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut shown = String::with_capacity(topic.text.len());
-    let mut is_code = false;
+    let (mut is_code, mut is_rust) = (false, false);
     for line in topic.text.split_inclusive('\n') {
-        if line.trim_start().starts_with("```") {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
             is_code = !is_code;
+            is_rust = is_code && language.starts_with("rust");
         }
         match is_code {
+            true if is_rust && is_hidden(line) => {}
             true => shown.push_str(line),
             false => push_line(&mut shown, line, folder),
         }
     }
     shown
+}
+
+/// Tells whether rustdoc compiles a line of an example and does not show it.
+fn is_hidden(line: &str) -> bool {
+    let line = line.trim();
+    line == "#" || line.starts_with("# ")
 }
 
 fn push_line(shown: &mut String, line: &str, folder: &str) {
@@ -109,6 +118,20 @@ mod tests {
             push_line(&mut shown, line, folder);
             assert_eq!(shown, expected, "{line}");
         }
+    }
+
+    #[test]
+    fn lines_of_rust_that_rustdoc_hides_are_not_shown_and_comments_of_other_languages_are() {
+        let text = "```rust,no_run\n# use a::B;\n#\n#[tool]\nfn f() {}\n```\n\n```sh\n# a comment\n```\n# A title\n";
+        let topic = Topic {
+            name: "t",
+            about: "",
+            file: "t.md",
+            text,
+        };
+        let expected =
+            "```rust,no_run\n#[tool]\nfn f() {}\n```\n\n```sh\n# a comment\n```\n# A title\n";
+        assert_eq!(resolved(&topic), expected);
     }
 
     #[test]
