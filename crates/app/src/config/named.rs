@@ -64,7 +64,7 @@ pub(super) fn check_use<'a>(
         }
         let at = layers.origin_around(&key);
         notices.push(format!(
-            "{at:#}: no mode, channel or agent names the role {role}: its model is asked at most by whoever chooses it, as with -m, and where others fail"
+            "{at:#}: no mode, channel or agent names the role {role}: its model is asked at most by whoever chooses it, as with -m, and where no other role has a model or others fail"
         ));
     }
     Ok(notices)
