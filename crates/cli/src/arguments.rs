@@ -16,7 +16,7 @@ Examples:
   git diff | neuraxis \"Review this change\"
   neuraxis -f screenshot.png \"What is wrong here?\"
   neuraxis -c \"And in Osaka?\"
-  neuraxis chat -m coding --channel code_task
+  neuraxis chat --channel code_task
   neuraxis ask --channel system_health \"How is this machine?\"
 
 A question without a command goes to `ask`, with all of its options.

@@ -81,7 +81,7 @@ pub(crate) struct Ask {
     #[arg(value_name = "QUESTION")]
     words: Vec<String>,
 
-    /// Where the request comes from: chat, code_task, system_health, deep_research or one of your own
+    /// Where the request comes from: chat, code_task, system_health, deep_research (exploratory alone) or one of your own
     #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,
 

@@ -41,7 +41,7 @@ const EXAMPLES: &str = "\
 Examples:
   neuraxis chat
   neuraxis chat --session trip --channel code_task --mode exploratory
-  neuraxis chat -c -m coding
+  neuraxis chat -c
   printf 'What time is it?\\n/tools\\n' | neuraxis chat
 
 In the chat, /help lists the commands. A line that ends with \\ goes on in the next one, and so does code between lines of ```. Ctrl-C stops what is being answered; twice at the prompt, or Ctrl-D, leaves. Calls that need approval are shown, and you decide.";
@@ -59,8 +59,8 @@ pub(crate) struct Chat {
     #[command(flatten)]
     model: ModelArgument,
 
-    /// Where requests come from: chat, code_task, system_health, deep_research or one of your own. Left out: as the session's
-    /// last run, or chat
+    /// Where requests come from: chat, code_task, system_health, deep_research (exploratory alone) or one of your own. Left
+    /// out: as the session's last run, or chat
     #[arg(long, add = ArgValueCandidates::new(completion::channels))]
     channel: Option<String>,
 

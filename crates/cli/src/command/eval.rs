@@ -14,7 +14,7 @@ use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis eval add evals.toml 0199f3a1
+  neuraxis eval add evals.toml last
   neuraxis eval evals.toml
   neuraxis eval --repeat 5 --jobs 2 --out now.json evals.toml
   neuraxis eval --compare before.json --junit evals.xml evals.toml

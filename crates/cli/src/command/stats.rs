@@ -30,7 +30,7 @@ const EXAMPLES: &str = "\
 Examples:
   neuraxis stats
   neuraxis stats --since 7d
-  neuraxis stats --since 2026-11-01 --format json | jq '.models[] | {name, cost_micro_usd}'";
+  neuraxis stats --since 2026-11-01 --format json | jq '.models[] | {name, cost_micro_usd, cost_label}'";
 
 /// Show what runs used: by day, model, role, tool and agent
 ///

@@ -45,9 +45,9 @@ const SECRETS_LEFT_OUT: &str = "a key or another secret stood in what the case s
 const EXAMPLES: &str = "\
 Examples:
   neuraxis eval add evals.toml last
-  neuraxis eval add evals.toml 0199f3a1 --name \"books the flight\"
-  neuraxis eval add evals.toml 0199f3a1 --cassette flight.cassette
-  neuraxis eval add evals.toml 0199f3a1 --stored";
+  neuraxis eval add evals.toml 9b7a5c31 --name \"books the flight\"
+  neuraxis eval add evals.toml 9b7a5c31 --cassette flight.cassette
+  neuraxis eval add evals.toml 9b7a5c31 --stored";
 
 /// Turn a stored run into a case, at the end of a file
 ///

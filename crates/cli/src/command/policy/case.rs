@@ -21,12 +21,12 @@ Examples:
 
 A case in the file:
   [[case]]
-  name = \"nobody pushes\"
+  name = \"nobody pushes unasked\"
   mode = \"exploratory\"
   channel = \"code_task\"
   tool = \"run_command\"
   arguments = { command = \"git status && git push\" }
-  expect = \"deny\"";
+  expect = \"ask\"";
 
 /// Run the examples in the rules of a file, and its cases, against the policy
 ///

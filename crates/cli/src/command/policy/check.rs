@@ -14,7 +14,7 @@ use crate::setup::Setup;
 const EXAMPLES: &str = "\
 Examples:
   neuraxis policy check neuraxis.toml
-  neuraxis policy check team-policy.toml && cp team-policy.toml neuraxis.toml";
+  neuraxis policy check team-policy.toml && cp team-policy.toml neuraxis.toml && neuraxis trust add";
 
 /// Check a configuration file: does it make a policy, and are there the tools it names
 ///

@@ -19,7 +19,7 @@ use crate::setup::{Setup, with_store};
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis runs cassette 0199f3a1 trip.cassette
+  neuraxis runs cassette last trip.cassette
   neuraxis ask --replay trip.cassette \"What time is it in Tokyo?\"";
 
 /// Turn what the models said in a run into a recording

@@ -26,9 +26,9 @@ use crate::setup::{Loaded, Setup, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis runs fork 0199f3a1 --message \"And in Osaka?\"
-  neuraxis runs fork 0199f3a1 --at-turn 1 --mode exploratory
-  neuraxis runs fork 0199f3a1 --at-turn 0 --model coding --message \"Say it in French\"";
+  neuraxis runs fork last --message \"And in Osaka?\"
+  neuraxis runs fork 9b7a5c31 --at-turn 1 --mode exploratory
+  neuraxis runs fork last --at-turn 0 --message \"Say it in French\"";
 
 /// Continue a run differently from one of its turns, in a new session
 ///

@@ -24,9 +24,9 @@ const HEADING: &str = "       BYTES       LINES  TOOL              CALL";
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis runs output 0199f3a1
-  neuraxis runs output 0199f3a1 a0_1_0 | less
-  neuraxis runs output 0199f3a1 a0_1_0 > build.log";
+  neuraxis runs output last
+  neuraxis runs output last a0_1_0 | less
+  neuraxis runs output last a0_1_0 > build.log";
 
 /// Show the long outputs of a run's tool calls, of which the model read a part
 ///

@@ -25,7 +25,7 @@ const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis runs replay 0199f3a1
+  neuraxis runs replay last
   neuraxis runs replay trip.jsonl
   neuraxis ask --format events \"What time is it?\" > run.jsonl; neuraxis runs replay run.jsonl";
 

@@ -25,8 +25,8 @@ use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis runs resume 0199f3a1
-  neuraxis runs resume 0199f3a1 --cancel";
+  neuraxis runs resume last
+  neuraxis runs resume last --cancel";
 
 /// Take up a run that was left behind
 ///

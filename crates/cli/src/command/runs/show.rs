@@ -24,10 +24,10 @@ use crate::tree::{Branches, draw};
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis runs show 0199f3a1
+  neuraxis runs show 9b7a5c31
   neuraxis runs show last -v | less
-  neuraxis runs show 0199f3a1 --format json | jq '.steps[].description'
-  neuraxis runs show 0199f3a1 --format events | jq -r .type";
+  neuraxis runs show last --format json | jq '.steps[].description'
+  neuraxis runs show last --format events | jq -r .type";
 
 /// Show a run as a tree: its turns, model calls, tool calls and sub-agents
 #[derive(Debug, Args)]

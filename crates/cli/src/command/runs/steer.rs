@@ -18,7 +18,7 @@ use crate::output::Output;
 const EXAMPLES: &str = "\
 Examples:
   neuraxis runs steer last \"Leave out what is older than a year.\"
-  neuraxis runs steer 0199f3a1 \"In German, please.\"";
+  neuraxis runs steer 9b7a5c31 \"In German, please.\"";
 
 /// How often it is looked whether a run took a message, and how long each time: a process looks for one every five seconds at
 /// least.
