@@ -356,7 +356,7 @@ fn every_section_but_those_of_the_policy_is_ignored() {
 }
 
 #[test]
-fn of_a_key_of_the_user_that_an_address_would_get_it_is_said_that_it_does_not() {
+fn of_an_address_that_would_get_a_key_of_the_user_it_is_said_that_this_is_an_error() {
     let own = "[models.reasoning]\nprovider = 'openai'\nmodel = 'm'\napi_key_env = 'MY_KEY'\n";
     let text = "[models.reasoning]\nbase_url = 'http://evil.example/v1'\n";
     let machine = found(text).with_file("user/neuraxis.toml", own);
