@@ -10,6 +10,7 @@ mod command;
 mod content;
 mod difference;
 mod failure;
+mod git;
 mod glob;
 mod ignored;
 mod list;
@@ -41,6 +42,8 @@ use root::ProjectRoot;
 
 #[cfg(feature = "commands")]
 pub use command::COMMAND_ENVIRONMENT;
+#[cfg(all(feature = "commands", target_os = "linux"))]
+pub(crate) use git::named_by;
 pub use neuraxis_core::SECRET_FILES;
 pub use own::OwnFiles;
 #[cfg(all(feature = "commands", target_os = "linux"))]

@@ -42,6 +42,9 @@ pub(super) enum FileError {
     PartOfRepository {
         path: String,
     },
+    NamedByGit {
+        path: String,
+    },
     Own {
         path: String,
     },
@@ -136,6 +139,11 @@ impl fmt::Display for FileError {
                 "protected: {path} is never written, because with what is beside it git takes the folder for a \
                  repository and runs what that says; only people change it"
             ),
+            Self::NamedByGit { .. } => write!(
+                f,
+                "protected: {path} is never written, because the configuration of the repository names it, and git reads or \
+                 runs what it says; only people change it"
+            ),
             Self::Own { .. } => write!(
                 f,
                 "out_of_reach: {path} belongs to this program itself; go on without it"
@@ -229,6 +237,7 @@ impl FileError {
             | Self::SecretTarget { path }
             | Self::Protected { path }
             | Self::PartOfRepository { path }
+            | Self::NamedByGit { path }
             | Self::Own { path }
             | Self::NotWritable { path }
             | Self::NoFolder { path }

@@ -129,7 +129,7 @@ impl OwnFiles {
 
 /// Returns where a file is: both what goes by its name and, if that is a symlink, what it leads to. Of a secret the symlinks on
 /// the way, too: whoever turns one of them chooses which keys count.
-fn places(path: &Path, kind: Own) -> Vec<(PathBuf, Own)> {
+pub(super) fn places(path: &Path, kind: Own) -> Vec<(PathBuf, Own)> {
     let named = match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => resolved(folder).join(name),
         _ => path.to_owned(),
@@ -210,11 +210,7 @@ impl OwnInside {
     /// Tells what a path of the project is to this program; it is free of symlinks and `..`.
     pub(super) fn by_path(&self, path: &Path) -> Option<Own> {
         let inside = self.inside.iter();
-        let found = inside.filter(|(own, _)| {
-            // Elsewhere file systems take other spellings of a name for the same one.
-            path.starts_with(own) || (cfg!(not(target_os = "linux")) && is_spelled_to(path, own))
-        });
-        strictest(found)
+        strictest(inside.filter(|(own, _)| leads_to(path, own)))
     }
 
     /// Tells what a file is to this program, though it may go by another name, or have become what it is a moment ago.
@@ -260,6 +256,12 @@ impl OwnInside {
             .flat_map(|path| path.ancestors().skip(1));
         above.collect()
     }
+}
+
+/// Tells whether a path leads to a file or beneath it.
+pub(super) fn leads_to(path: &Path, file: &Path) -> bool {
+    // Elsewhere file systems take other spellings of a name for the same one.
+    path.starts_with(file) || (cfg!(not(target_os = "linux")) && is_spelled_to(path, file))
 }
 
 /// Tells whether a path leads to a file or beneath it on a file system that takes other spellings of a name for the same.

@@ -11,6 +11,8 @@ use cap_std::fs::{Dir, Permissions};
 use cap_tempfile::TempFile;
 
 use super::failure::{FileError, shown};
+use super::git;
+use super::own::leads_to;
 use super::root::{Located, LocatedFile, ProjectRoot, Secrecy};
 use super::secret::{is_protected, is_secret, is_spelling};
 
@@ -147,8 +149,26 @@ impl Target {
         if root.own().by_path(&self.path).is_some() {
             return Err(FileError::Own { path: path() });
         }
+        self.check_named_by_git(root)?;
         self.check_repository(root)?;
         Ok(self)
+    }
+
+    /// Checks that the file is none that the configuration of a repository names: its own, or one further up.
+    fn check_named_by_git(&self, root: &ProjectRoot) -> Result<(), FileError> {
+        let Some(top) = root.known_as().last() else {
+            return Ok(());
+        };
+        let folder = top.join(self.parent());
+        let mut named = folder
+            .ancestors()
+            .flat_map(|folder| git::named_by(top, folder));
+        match named.any(|named| leads_to(&self.path, &named)) {
+            true => Err(FileError::NamedByGit {
+                path: shown(&self.path),
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Checks that the file makes no folder above it a repository without `.git`, and is no part of one. Git enters those

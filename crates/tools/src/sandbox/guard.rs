@@ -4,6 +4,7 @@
 //! it is made before, empty, and else what appeared is taken away afterwards, when nothing of the command runs any more.
 
 use std::collections::BTreeSet;
+use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use neuraxis_core::Access;
 
 use super::closed;
 use super::order::Run;
+use crate::project::{is_protected, named_by};
 
 /// What is appended to the name of what appeared while a command ran and it must not make. Nothing is deleted: somebody else
 /// may have made it meanwhile.
@@ -33,6 +35,8 @@ pub(super) struct Guard {
     made: Vec<PathBuf>,
     /// What must not be there afterwards.
     absent: Vec<PathBuf>,
+    /// What is not there of that which the configuration of a repository names: git would run or read it.
+    named: BTreeSet<PathBuf>,
 }
 
 impl Guard {
@@ -41,6 +45,7 @@ impl Guard {
         let project = Dir::open_ambient_dir(".", ambient_authority())
             .map_err(|error| format!("the project cannot be opened: {error}"))?;
         let found = closed::protected()?;
+        let named = named(&found.protected)?;
         let parts = match run.access.contains(&Access::Git) {
             true => closed::absent(&found.protected),
             false => Vec::new(),
@@ -48,6 +53,12 @@ impl Guard {
         let (made, absent) = parts
             .into_iter()
             .partition(|part| make_empty(&project, part).is_ok());
+        let (there, mut named): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) = named
+            .into_iter()
+            .partition(|path| project.symlink_metadata(path).is_ok());
+        named.retain(|path| !is_protected(path));
+        let there = there.into_iter().map(PathBuf::into_os_string);
+        run.governing.extend(there);
         run.protected = found
             .protected
             .iter()
@@ -59,6 +70,7 @@ impl Guard {
             protected: found.protected.into_iter().chain(found.heads).collect(),
             made,
             absent,
+            named,
         })
     }
 
@@ -78,7 +90,9 @@ impl Guard {
         let now = closed::all_protected();
         let now = now.protected.iter().chain(&now.heads);
         let new = now.filter(|path| !self.protected.contains(*path));
-        told(new.map(|path| self.set_aside(path)))
+        let named = self.named.iter();
+        let named = named.filter(|path| self.project.symlink_metadata(path).is_ok());
+        told(new.chain(named).map(|path| self.set_aside(path)))
     }
 
     fn set_aside(&self, path: &Path) -> String {
@@ -111,6 +125,16 @@ impl Guard {
         let renamed = self.project.rename(path, &self.project, free.next()?);
         renamed.ok()
     }
+}
+
+/// Finds what the configuration of the repositories in the project, and of those that it lies in, names in it.
+fn named(protected: &[PathBuf]) -> Result<BTreeSet<PathBuf>, String> {
+    let top = env::current_dir().map_err(|error| format!("where is the project? {error}"))?;
+    let within = protected.iter().filter_map(|path| path.parent());
+    let within = within.map(|folder| top.join(folder));
+    let work_trees: BTreeSet<PathBuf> = within.chain(top.ancestors().map(Path::to_owned)).collect();
+    let named = work_trees.iter().flat_map(|folder| named_by(&top, folder));
+    Ok(named.collect())
 }
 
 /// What is told of what was set aside: the first names, and how many more there are.

@@ -198,6 +198,7 @@ async fn a_command_sees_neither_our_variables_nor_our_memory_and_cannot_signal_u
         "GIT_EDITOR",
         "GIT_OPTIONAL_LOCKS",
         "GIT_CONFIG_COUNT",
+        "HUSKY",
     ];
     for name in names["stdout"].as_str().unwrap().lines() {
         let handed_on =

@@ -382,6 +382,60 @@ async fn with_access_to_git_it_is_written_but_for_hooks_and_configuration() {
 }
 
 #[tokio::test]
+async fn what_the_configuration_of_a_repository_names_is_as_closed_as_its_hooks() {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    git(&project, &["config", "core.hooksPath", ".husky/_"]);
+    git(&project, &["config", "include.path", "../shared/git"]);
+    project.write(".husky/pre-commit", "npm test\n");
+    project.write(".husky/_/h", "# husky\n");
+    project.write("shared/git", "[alias]\n");
+    project.write("nested/.git/HEAD", "ref: refs/heads/main\n");
+    project.write("nested/.git/config", "[core]\n\thooksPath = dev/hooks\n");
+    project.write("nested/dev/hooks/pre-push", "true\n");
+    for access in [&[][..], &["git"]] {
+        for command in [
+            "echo x >> .husky/_/h",
+            "echo x > .husky/_/pre-push",
+            "echo x > .husky/pre-commit",
+            "rm .husky/pre-commit",
+            "mv .husky moved",
+            "echo x >> shared/git",
+            "mv shared moved",
+            "chmod +x nested/dev/hooks/pre-push",
+            "mv nested/dev moved",
+        ] {
+            fails(&project, access, command).await;
+        }
+    }
+    // Everyday work goes on.
+    let works = "cat .husky/pre-commit && git status --short && echo x > shared/other && mkdir nested/new && echo x > a.txt";
+    succeeds(&project, &[], works).await;
+    let commit = "git add . ':!nested' && git commit -qm second && git switch -qc other";
+    succeeds(&project, &["git"], commit).await;
+}
+
+#[tokio::test]
+async fn what_a_repository_names_and_is_not_there_keeps_no_command_from_running_and_is_made_by_none()
+ {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    git(&project, &["config", "core.hooksPath", ".githooks"]);
+    git(&project, &["config", "include.path", "../local"]);
+    succeeds(&project, &[], "git status --short && echo x > new").await;
+    let ran = run(&project, "mkdir .githooks && echo x > .githooks/pre-commit").await;
+    assert_eq!(ran.get("set_aside"), Some(&json!([".githooks"])), "{ran}");
+    let ran = run(&project, "echo '[x]' > local").await;
+    assert_eq!(ran.get("set_aside"), Some(&json!(["local"])), "{ran}");
+    assert!(!project.path(".githooks").exists() && !project.path("local").exists());
+    git(&project, &["status", "--short"]);
+}
+
+#[tokio::test]
 async fn nothing_that_a_repository_brings_along_is_run_by_git() {
     if !has(SandboxFeature::Files, "git") {
         return;

@@ -225,6 +225,36 @@ async fn no_file_makes_a_folder_a_repository_or_changes_one_without_git() {
 }
 
 #[tokio::test]
+async fn what_the_configuration_of_a_repository_names_is_not_written() {
+    let configuration =
+        "[core]\n\thooksPath = dev/hooks\n[include]\n\tpath = ../shared/git\n\tpath = ../absent\n";
+    let project = Project::with(&[
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        (".git/config", configuration),
+        ("dev/hooks/pre-commit", "true\n"),
+        ("dev/build", "true\n"),
+        ("shared/git", "[alias]\n"),
+        ("shared/.git/HEAD", "ref: refs/heads/main\n"),
+    ]);
+    let write = |path: &str| json!({ "path": path, "content": "x\n", "create_folders": true });
+    for path in [
+        "dev/hooks/pre-commit",
+        "dev/hooks/new/x",
+        "shared/git",
+        "absent",
+    ] {
+        let message = project.fail("write_file", write(path)).await;
+        assert!(message.starts_with("protected: "), "{path} gave {message}");
+    }
+    let patch = "--- a/dev/hooks/pre-commit\n+++ /dev/null\n@@ -1 +0,0 @@\n-true\n";
+    let message = project.fail("apply_patch", json!({ "patch": patch })).await;
+    assert!(message.starts_with("protected: "), "{message}");
+    for path in ["dev/build", "shared/other", "hooks/x", "dev/hooks.md"] {
+        project.call("write_file", write(path)).await;
+    }
+}
+
+#[tokio::test]
 async fn no_more_is_written_than_one_call_may() {
     let project = Project::new();
     let content = "x".repeat(WRITE_MAX_BYTES + 1);

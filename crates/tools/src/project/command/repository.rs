@@ -1,17 +1,11 @@
 //! Where the git repository of a folder is: commands write none outside of the project, whatever access they have. And what
 //! it has that git does not run for them.
 
-use std::fs::{self, File, Metadata};
-use std::io::Read;
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
 use super::running::Confinement;
-
-/// The most bytes that are read of a `.git` that is a file.
-const MAX_LINK_BYTES: u64 = 4096;
-
-/// The most bytes that are read of the configuration of a repository.
-const MAX_CONFIGURATION_BYTES: u64 = 256 << 10;
+use crate::project::git::{configuration, nearest, shared};
 
 /// Returns the repository of a folder of the project, if it is outside of the project: the project is a linked working tree, a
 /// submodule or a part of what the repository holds.
@@ -68,54 +62,6 @@ fn is_executable(file: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_executable(file: &Metadata) -> bool {
     file.is_file()
-}
-
-/// Returns the folder that a repository shares with its linked working trees, where its hooks and its configuration are.
-fn shared(repository: PathBuf) -> PathBuf {
-    let named = beginning(&repository.join("commondir"), MAX_LINK_BYTES);
-    match named.trim() {
-        "" => repository,
-        named => repository.join(named),
-    }
-}
-
-fn configuration(repository: &Path) -> String {
-    beginning(&repository.join("config"), MAX_CONFIGURATION_BYTES)
-}
-
-/// Returns the first bytes of a file; nothing of what is none.
-fn beginning(path: &Path, most: u64) -> String {
-    let mut bytes = Vec::new();
-    if fs::metadata(path).is_ok_and(|found| found.is_file())
-        && let Ok(file) = File::open(path)
-    {
-        // What was read counts.
-        let _ended = file.take(most).read_to_end(&mut bytes);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Returns the repository of a folder.
-fn nearest(folder: &Path) -> Option<PathBuf> {
-    folder.ancestors().find_map(repository_in)
-}
-
-fn repository_in(folder: &Path) -> Option<PathBuf> {
-    let place = folder.join(".git");
-    let found = fs::symlink_metadata(&place).ok()?;
-    if found.is_file() {
-        return linked(&place);
-    }
-    place.join("HEAD").is_file().then_some(place)
-}
-
-/// Returns the repository that a `.git` names which is a file.
-fn linked(link: &Path) -> Option<PathBuf> {
-    let mut text = String::new();
-    let file = File::open(link).ok()?;
-    file.take(MAX_LINK_BYTES).read_to_string(&mut text).ok()?;
-    let named = text.strip_prefix("gitdir:")?.trim();
-    link.parent()?.join(named).canonicalize().ok()
 }
 
 #[cfg(test)]
