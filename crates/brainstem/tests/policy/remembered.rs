@@ -275,6 +275,53 @@ fn a_person_is_offered_what_may_be_remembered() {
 }
 
 #[test]
+fn no_pattern_is_offered_that_would_let_whatever_its_words_name_run() {
+    let rules = "[rules.no]\nanswer = 'deny'\ntools = ['run_command']\ncommands = ['curl']";
+    let session = Session::new(&format!("{TRUSTING}{rules}"));
+    let run = named("run_command");
+    let call = |line: &str| format!(r#"{{"command":"{line}"}}"#);
+    for line in [
+        "pyenv exec python --version",
+        "nvm exec 18 node x.js",
+        "doppler run npm test",
+        "lerna exec ls",
+        "turbo run build",
+        "distrobox enter box",
+        "fly ssh console",
+        "buck2 run x",
+        "heroku ps:exec x",
+        "cargo watch -x test",
+        "cargo exec ls",
+        "cargo hack test",
+        "cargo nextest run",
+    ] {
+        let choices = session.choices(&run, &call(line));
+        assert_eq!(choices.len(), 1, "{line}: {choices:?}");
+    }
+    for (line, pattern) in [
+        ("mytool build x", "mytool build **"),
+        ("terragrunt plan x", "terragrunt plan **"),
+        ("cargo build --release", "cargo build **"),
+        ("cargo clippy -p x", "cargo clippy **"),
+        ("cargo run --bin x", "cargo run **"),
+        ("go vet x", "go vet **"),
+    ] {
+        let choices = session.choices(&run, &call(line));
+        assert!(choices.contains(&command(pattern)), "{line}: {choices:?}");
+    }
+    for line in [
+        "pyenv exec curl x",
+        "asdf exec curl x",
+        "volta run curl x",
+        "aws-vault exec me -- curl x",
+        "dotenv run -- sh -c 'curl x'",
+        "op run -- curl x",
+    ] {
+        assert_eq!(word(&session.judge(&run, &call(line))), "deny", "{line}");
+    }
+}
+
+#[test]
 fn files_beneath_a_folder_are_offered_where_all_paths_lead_there_and_at_the_root_the_single_one() {
     let session = Session::new("");
     let folder_of = |tool: &str, arguments: &str| {

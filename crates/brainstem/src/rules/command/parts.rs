@@ -272,6 +272,41 @@ fn reads_on(words: &[String]) -> Option<&'static str> {
     (!has_operand || reads_input).then_some(READS)
 }
 
+/// Subcommands behind which programs that nobody knows run, as a rule, what their next words name.
+const RUNS: [&str; 12] = [
+    "run", "exec", "shell", "sh", "bash", "enter", "watch", "ssh", "dlx", "x", "eval", "develop",
+];
+
+/// The subcommands of cargo that are its own or come along with it, but for those that install or publish. Any other is a
+/// program of its own.
+const OF_CARGO: [&str; 25] = [
+    "add",
+    "bench",
+    "build",
+    "check",
+    "clean",
+    "clippy",
+    "doc",
+    "fetch",
+    "fix",
+    "fmt",
+    "generate-lockfile",
+    "help",
+    "info",
+    "init",
+    "metadata",
+    "new",
+    "package",
+    "pkgid",
+    "remove",
+    "run",
+    "search",
+    "test",
+    "tree",
+    "update",
+    "version",
+];
+
 /// Returns the pattern that a person may be offered to remember about a part: its program and subcommand, with any words
 /// after them. There is none for a program whose words name what runs or what is written.
 pub(crate) fn rememberable(part: &Part) -> Option<String> {
@@ -284,8 +319,9 @@ pub(crate) fn rememberable(part: &Part) -> Option<String> {
             && word.chars().all(is_of_name)
     };
     let is_known = match program(first) {
-        None => true,
+        None => !second.split(['-', ':']).any(|word| RUNS.contains(&word)),
         Some(program) if program.is_git() => GIT_READS.contains(&second.as_str()),
+        Some(program) if program.is_cargo() => OF_CARGO.contains(&second.as_str()),
         Some(program) => program.kind == Kind::Options,
     };
     let offers = part.unclear.is_none() && !part.runs_others && is_known;

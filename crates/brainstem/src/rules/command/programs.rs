@@ -62,6 +62,10 @@ impl Program {
         self.names.contains(&"git")
     }
 
+    pub(super) fn is_cargo(&self) -> bool {
+        self.names.contains(&"cargo")
+    }
+
     fn is_compiler(&self) -> bool {
         self.names.contains(&"gcc")
     }
