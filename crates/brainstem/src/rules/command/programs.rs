@@ -254,7 +254,8 @@ const WHOLE_FLAGS: [&str; 2] = ["go", "terraform"];
 const RUNS: [&str; 5] = ["run", "r", "exec", "x", "shell"];
 
 /// Harmless options of programs, whose names begin those of others.
-const WHOLE: [(&str, &str); 7] = [
+const WHOLE: [(&str, &str); 8] = [
+    ("curl", "netrc"),
     ("git", "text"),
     ("hg", "debug"),
     ("install", "strip"),
@@ -354,5 +355,49 @@ mod tests {
         assert!(program("find").unwrap().has_option("-delete"));
         assert!(!program("find").unwrap().has_option("-depth"));
         assert!(program("make").unwrap().has_option("SHELL=/tmp/x"));
+    }
+
+    #[test]
+    fn what_fetches_and_what_shows_pages_is_known_to_write_and_to_run_by_these_options() {
+        let has = |name: &str, word: &str| program(name).unwrap().has_option(word);
+        for word in [
+            "-e",
+            "--execute=output_document=x",
+            "--exec",
+            "--use-askpass=./evil",
+            "--output-document=src/main.rs",
+            "-D",
+            "--dump-header",
+            "--trace-ascii=x",
+            "--stderr",
+            "--libcurl",
+            "--etag-save",
+            "--hsts",
+            "--alt-svc",
+            "--netrc-file",
+            "--engine",
+            "--unix-socket",
+            "--sh-exec",
+        ] {
+            assert!(has("wget", word), "{word}");
+        }
+        for word in [
+            "-sS",
+            "-fsSL",
+            "-I",
+            "-i",
+            "-L",
+            "--netrc",
+            "--silent",
+            "--fail",
+            "--location",
+            "--head",
+            "--max-time",
+            "https://x.example/-o",
+        ] {
+            assert!(!has("curl", word), "{word}");
+        }
+        assert!(has("less", "-kx") && has("less", "--lesskey-src=x") && has("man", "-Hsh"));
+        assert!(!has("man", "-k") && !has("man", "-f"));
     }
 }
