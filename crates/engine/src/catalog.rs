@@ -1,6 +1,6 @@
 //! The tools of an engine, each with its compiled schema.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -17,6 +17,7 @@ use neuraxis_core::{
     ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{Isolation, Persistence, Person, Tool, ToolContext, ToolError};
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::DropGuard;
@@ -215,6 +216,11 @@ impl ToolCatalog {
         let value: Value = arguments
             .decode()
             .map_err(|error| invalid(format!("not JSON: {error}")))?;
+        // Whoever judges the call and whoever runs it might each take another of the two.
+        if value.is_object() {
+            let checked = arguments.decode::<KeysOnce>();
+            checked.map_err(|error| invalid(error.to_string()))?;
+        }
         match faults(&entry.schema, &value, told) {
             None => Ok(&entry.tool),
             Some(faults) => Err(invalid(faults)),
@@ -352,6 +358,34 @@ fn isolated(
             let caught = AssertUnwindSafe(call).catch_unwind();
             Either::Right(caught.map(|called| called.map_err(|_| Crashed)))
         }
+    }
+}
+
+/// An object that has no key twice; what is within its values is not looked at.
+struct KeysOnce;
+
+impl<'de> Deserialize<'de> for KeysOnce {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for KeysOnce {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some((key, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
+            if let Some(key) = keys.replace(key) {
+                let key: String = key.chars().take(64).collect();
+                return Err(A::Error::custom(format_args!("it has {key:?} twice")));
+            }
+        }
+        Ok(self)
     }
 }
 

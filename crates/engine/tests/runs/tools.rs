@@ -21,6 +21,7 @@ async fn arguments_off_the_schema_are_not_run_and_the_model_is_told_where_and_wh
             r#"{"path":"#,
             "not JSON: EOF while parsing a value at line 1 column 8",
         ),
+        (r#"{"path":"a","path":"b"}"#, "it has \"path\" twice"),
         (r#"["a"]"#, "is not of type \"object\""),
         ("null", "is not of type \"object\""),
     ];
