@@ -136,6 +136,14 @@ impl ServerErrors {
 
 /// Says what to look at where no connection came about, by what the HTTP client says of it.
 fn next_step(cause: &str, between: Option<&Between>) -> Cow<'static, str> {
+    if cause.contains("CaUsedAsEndEntity") {
+        return "the server shows the certificate of an authority as its own: give it one that is none, as made with `-addext \
+                basicConstraints=critical,CA:FALSE` of openssl, and name that in ca_file"
+            .into();
+    }
+    if cause.contains("certificate not valid for name") {
+        return "base_url has to say a name that the certificate is for, or the server needs one for that name".into();
+    }
     if cause.contains("peer certificate") {
         return "check this machine's clock, whether the certificate has to be renewed, and whether this machine trusts who signed \
                 it (ca_file names further ones)"
@@ -180,6 +188,16 @@ mod tests {
                 "clock",
             ),
             ("invalid peer certificate: UnknownIssuer", None, "ca_file"),
+            (
+                "invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))",
+                None,
+                "CA:FALSE",
+            ),
+            (
+                "invalid peer certificate: certificate not valid for name \"a\"; certificate is only valid for \"b\"",
+                None,
+                "base_url has to say",
+            ),
             ("Too many open files (os error 24)", None, "LimitNOFILE"),
             (refused, None, "base_url is right"),
             (refused, Some(&proxy), "that the proxy runs"),

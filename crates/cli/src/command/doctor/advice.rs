@@ -13,7 +13,7 @@ pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
         LlmErrorKind::Connection if error.message.contains("peer certificate") => {
             format!(
                 "see what the error says of the certificate: where it is this machine's clock or trust, mend that, the latter for a \
-                 company's own authority by models.{role}.ca_file; otherwise whoever runs the server has to renew it"
+                 company's own authority by models.{role}.ca_file; otherwise whoever runs the server has to give it another"
             )
         }
         LlmErrorKind::Connection => unreachable(endpoint),
