@@ -360,9 +360,19 @@ impl Task {
         works: &'a [Work],
     ) -> Result<Outcomes, Error> {
         let mut outcomes: Outcomes = works.iter().map(|_| Ok(Done::Nothing)).collect();
+        // What is under way goes on where it began; nothing new begins where nobody would find it.
+        let placed = match works.iter().any(Work::begins) {
+            // Not as unavailable, which would be tried again for a while.
+            true => self.check_place().map_err(StoreError::Refused),
+            false => Ok(()),
+        };
         let (mut steps, mut others) = (Vec::new(), Vec::new());
         let (mut in_new_sessions, mut in_sessions) = (Vec::new(), Vec::new());
         for (place, work) in works.iter().enumerate() {
+            if let (true, Err(error)) = (work.begins(), &placed) {
+                put(&mut outcomes, vec![place], vec![Err(error.clone())]);
+                continue;
+            }
             match work {
                 Work::Commit(step) => steps.push((place, step.as_ref())),
                 Work::Begin(beginning) => {
@@ -433,6 +443,11 @@ impl Work {
             Self::Begin(beginning) => beginning.first.as_ref(),
             Self::Act(_) => None,
         }
+    }
+
+    /// Tells whether it makes a session or begins a run.
+    const fn begins(&self) -> bool {
+        matches!(self, Self::Begin(_) | Self::Act(Act::Create(_)))
     }
 
     /// The run whose state it may change; the nil id for none.

@@ -115,19 +115,20 @@ impl Task {
                 if self.may_lack_room {
                     write_much(link).await?;
                 }
-                self.check_place()?;
+                self.check_place().map_err(StoreError::Unavailable)?;
             }
         }
         Ok(Done::Nothing)
     }
 
-    /// Refuses a file of SQLite that no longer stands where it was opened: whoever opens the store finds nothing of what is written.
-    fn check_place(&self) -> Result<(), StoreError> {
+    /// Refuses a file of SQLite that no longer stands where it was opened, and says so: whoever opens the store finds nothing of
+    /// what is written.
+    pub(super) fn check_place(&self) -> Result<(), String> {
         match (self.file, self.database.file_at_place()) {
-            (Some(open), Some(there)) if open != there => Err(StoreError::Unavailable(format!(
+            (Some(open), Some(there)) if open != there => Err(format!(
                 "{}: the file was moved or replaced while it was open, and what is written goes into the former one: start anew",
                 self.database.place
-            ))),
+            )),
             _ => Ok(()),
         }
     }

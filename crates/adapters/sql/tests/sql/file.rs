@@ -3,11 +3,14 @@
 use std::os::unix::fs::PermissionsExt;
 
 use neuraxis_core::SessionMetrics;
-use neuraxis_ports::{RunLog as _, SessionFilter, SessionIndex as _, StoreError};
+use neuraxis_ports::{
+    RunLog as _, RunStart, Session, SessionFilter, SessionIndex as _, StoreError,
+};
 use neuraxis_sql::{OlderSchema, OpenError, SqlConfig, SqlStore};
+use neuraxis_testkit::{CountingIds, START};
 use sqlx::{Connection, SqliteConnection};
 
-use crate::support::{Busy, config_in, open, records};
+use crate::support::{Busy, config_in, id, open, records};
 
 #[tokio::test]
 async fn the_file_and_those_beside_it_are_for_nobody_else() {
@@ -238,10 +241,14 @@ async fn what_is_deleted_is_no_longer_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_moved_while_it_was_open_is_named_by_a_probe() {
+async fn a_file_that_was_moved_while_it_was_open_is_named_by_a_probe_and_begins_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&config_in(folder.path())).await;
     store.probe().await.unwrap();
+    let mut busy = Busy::new(&store, 1).await;
+    let free = Session::new(id("free"), START);
+    store.create_session(&free).await.unwrap();
+    let start = RunStart::new(free.id.clone(), CountingIds::nth_run(2));
     let [file, moved] = ["sessions.db", "old.db"].map(|name| folder.path().join(name));
     std::fs::rename(&file, &moved).unwrap();
     for is_replaced in [false, true] {
@@ -253,9 +260,20 @@ async fn a_file_that_was_moved_while_it_was_open_is_named_by_a_probe() {
             matches!(&probed, Err(StoreError::Unavailable(told)) if told.contains("moved or replaced")),
             "{probed:?}"
         );
+        let session = Session::new(id("new"), START);
+        let made = store.create_session(&session).await;
+        for refused in [made, store.begin(&start).await.map(drop)] {
+            assert!(
+                matches!(&refused, Err(StoreError::Refused(told)) if told.contains("moved or replaced")),
+                "{refused:?}"
+            );
+        }
+        // What is under way is kept in the file that it began in.
+        busy.warn(&store, "still here").await.unwrap();
     }
     std::fs::rename(&moved, &file).unwrap();
     store.probe().await.unwrap();
+    store.begin(&start).await.unwrap();
 }
 
 #[tokio::test]
