@@ -14,6 +14,8 @@ use crate::blocking::Cancelled;
 /// becomes one that does not.
 #[derive(Debug)]
 pub(super) enum FileError {
+    /// The folder of the project is no longer there, or another one is.
+    RootGone,
     OutsideRoot {
         path: String,
     },
@@ -108,6 +110,10 @@ impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = quoted(self.name());
         match self {
+            Self::RootGone => f.write_str(
+                "project_gone: the project folder was deleted or replaced while this program had it open, and is out of reach until \
+                 the program is started again (a server takes SIGHUP, too); say so to the user",
+            ),
             Self::OutsideRoot { .. } => write!(
                 f,
                 "outside_root: {path} leads outside the project folder; use a path inside it, relative to its top"

@@ -153,6 +153,9 @@ impl ProjectRoot {
 
     /// Makes a path relative to the top of the project. An absolute path that leads into the project counts as relative.
     pub(super) fn relative(&self, asked: &str) -> Result<PathBuf, FileError> {
+        if self.is_gone() {
+            return Err(FileError::RootGone);
+        }
         if asked.contains('\0') {
             return Err(FileError::InvalidPath {
                 path: asked.to_owned(),
@@ -176,6 +179,30 @@ impl ProjectRoot {
         } else {
             inside.to_owned()
         })
+    }
+
+    /// Tells whether the folder was deleted since it was opened: what may stand in its place is another one. A folder without links
+    /// at which its path still leads is one of a file system that counts none.
+    #[cfg(unix)]
+    fn is_gone(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+
+        use cap_std::fs::MetadataExt as _;
+
+        let Ok(open) = self.dir.dir_metadata() else {
+            return false;
+        };
+        let is_open = |path: &PathBuf| {
+            let there = path.metadata();
+            there.is_ok_and(|there| (there.dev(), there.ino()) == (open.dev(), open.ino()))
+        };
+        open.nlink() == 0 && !self.known_as.iter().any(is_open)
+    }
+
+    /// Nobody here can tell.
+    #[cfg(not(unix))]
+    const fn is_gone(&self) -> bool {
+        false
     }
 
     fn explain(&self, wanted: &Path, error: io::Error) -> FileError {

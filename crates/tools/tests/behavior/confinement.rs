@@ -68,6 +68,26 @@ async fn absolute_paths_are_refused_unless_they_lead_into_the_project() {
     );
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_project_that_was_deleted_is_not_taken_for_an_empty_one() {
+    let project = Project::with(&[("a.txt", "old")]);
+    fs::remove_dir_all(project.path("")).unwrap();
+    for is_replaced in [false, true] {
+        if is_replaced {
+            project.write("a.txt", "new");
+        }
+        let written = json!({ "path": "b.txt", "content": "x" });
+        let mut refused = refusals(&project, "a.txt").await.to_vec();
+        refused.push(project.fail("list_files", json!({})).await);
+        refused.push(project.fail("write_file", written).await);
+        for message in refused {
+            assert!(message.starts_with("project_gone: "), "{message}");
+        }
+    }
+    assert!(!project.path("b.txt").exists());
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_the_kernel_makes_up_is_not_read_even_where_it_is_in_the_project() {
