@@ -141,7 +141,9 @@ fn found() -> Result<&'static SandboxFeatures, NoSandbox> {
         Ok(Reply::Found { landlock, missing }) => Ok(SandboxFeatures { landlock, missing }),
         Ok(Reply::Refused(why)) => Err(NoSandbox::Missing(why)),
         Ok(Reply::Failed(why)) => failed(why),
-        Ok(Reply::Ended(_)) => failed("the sandbox's helper answered something else".to_owned()),
+        Ok(Reply::Ended(_) | Reply::NoShell) => {
+            failed("the sandbox's helper answered something else".to_owned())
+        }
         Err(error) => failed(format!("the sandbox's helper cannot be started: {error}")),
     });
     found.as_ref().map_err(Clone::clone)

@@ -212,6 +212,10 @@ impl Running {
             Ok(Reply::Ended(ended)) => Ok(ended),
             Ok(Reply::Refused(why)) => Err(refused(&why)),
             Ok(Reply::Failed(why)) => Err(failed(&io::Error::other(why))),
+            Ok(Reply::NoShell) => Err(ToolError::permanent(format!(
+                "no_shell: there is no {} here, by which commands are run; go on without commands",
+                inside::SHELL
+            ))),
             Ok(Reply::Found { .. }) | Err(_) => Err(ToolError::new(
                 "the command was lost: its supervisor was ended",
             )),

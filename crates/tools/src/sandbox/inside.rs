@@ -24,6 +24,9 @@ use super::mounts::{self, Processes};
 use super::order::{Identity, Order, Reply, Run};
 use super::{Ended, network, privileges, processes, repository, system_calls};
 
+/// What runs commands.
+pub(super) const SHELL: &str = "/bin/sh";
+
 /// Does its work and answers the supervisor.
 pub(super) fn main() -> ExitCode {
     let answered = set_parent_process_death_signal(Some(Signal::KILL))
@@ -55,6 +58,8 @@ fn work(order: Order) -> Result<Reply, String> {
     confinement.enter(&project, &temporary, Some(&run))?;
     Ok(match execute(&run.command, &run.access) {
         Ok(ended) => Reply::Ended(ended),
+        // Nothing else that is started, read or set here can be missing.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Reply::NoShell,
         Err(error) => Reply::Failed(error.to_string()),
     })
 }
@@ -217,7 +222,7 @@ fn reach<'a>(
 fn execute(command: &str, access: &BTreeSet<Access>) -> io::Result<Ended> {
     // What is started is no longer bound by this.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    let shell = Command::new("/bin/sh")
+    let shell = Command::new(SHELL)
         .args(["-c", command])
         .envs(repository::variables(access).map_err(io::Error::other)?)
         .stdin(Stdio::null())

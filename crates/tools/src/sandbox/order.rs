@@ -76,4 +76,6 @@ pub(super) enum Reply {
     Refused(String),
     /// The command could not be started.
     Failed(String),
+    /// There is nothing that could run a command.
+    NoShell,
 }
