@@ -252,6 +252,20 @@ async fn a_data_folder_that_cannot_be_made_is_named_with_what_to_do() {
     assert!(cause.contains(&file.display().to_string()), "{cause}");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn who_may_not_use_a_file_is_not_sent_to_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::os::unix::fs::symlink(folder.path(), data.join("sessions.db")).unwrap();
+    let surroundings = environment().with_data_dir(data);
+    let config = unnamed_store(&surroundings);
+    let error = OpenStore::open(&config, &surroundings).await.unwrap_err();
+    let expected = "default: store.url: the database cannot be opened";
+    assert_eq!(error.to_string(), expected);
+}
+
 /// Returns who serves in the given surroundings with nothing configured, and what the user is told.
 async fn found(variables: &[(&str, &str)], settings: &[(&str, &str)]) -> (String, String) {
     let (config, _folder) = config(settings);

@@ -136,10 +136,11 @@ pub enum BuildError {
     Engine(#[from] neuraxis_engine::BuildError),
 }
 
-/// Says what else can be used where a file cannot. What is wrong with a server, or with what is kept, is no reason to keep it elsewhere.
+/// Says what else can be used where a file cannot. What is wrong with a server, or with what is kept, is no reason to keep it elsewhere;
+/// nor is whose a file is.
 const fn other_file(error: &OpenError) -> &'static str {
     match error {
-        OpenError::File { .. } | OpenError::Unsafe(_) | OpenError::Foreign { .. } => {
+        OpenError::File { .. } | OpenError::Foreign { .. } => {
             "; set store.url to another file, or to memory: to keep nothing"
         }
         _ => "",

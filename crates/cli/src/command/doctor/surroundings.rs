@@ -290,6 +290,10 @@ fn fix_of_database(config: &Config, error: &OpenError) -> String {
             "make the folder and let yourself write there, or name another place in store.url"
                 .to_owned()
         }
+        OpenError::Unsafe(_) => {
+            "where it is another user's, run this as that user, or give it to yours (chown); otherwise do what the error says"
+                .to_owned()
+        }
         OpenError::Parameter { .. } => {
             "write it in store.url as the guide on storage says, or leave it out".to_owned()
         }
