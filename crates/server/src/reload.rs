@@ -78,6 +78,12 @@ impl Wiring {
         secrecy::keep_out(config, &self.environment);
         // Without a place for the token only who has a key could decide.
         let takes_decisions = self.environment.data_dir().is_some() || self.keys.are_needed();
+        if !takes_decisions {
+            // The engine says of each tool what this means, in the words of whoever writes programs.
+            tracing::warn!(
+                "nobody can approve calls here: that takes a folder for the server's data (HOME, XDG_DATA_HOME) or clients with keys"
+            );
+        }
         let (sink, plan) = (self.metrics.trace_sink(), config.server().plan.clone());
         // Only clients of this process could answer.
         let question_ms = match self.duty {
