@@ -281,7 +281,13 @@ impl From<BuildError> for CommandError {
             ),
             BuildError::DatabaseBusy { source, .. } => {
                 let hint = match source {
-                    OpenError::Full { .. } => "make room on the disk, and try again",
+                    OpenError::Full { place } if place.starts_with("postgres") => {
+                        "make room on the disk, and try again"
+                    }
+                    OpenError::Full { .. } => {
+                        "make room on the disk, of which 32 KiB are enough to read what is kept, and try again; with --set \
+                         store.url=memory: a question is answered, and nothing is kept"
+                    }
                     _ => "try again in a moment, once the other process has let go of it",
                 };
                 Self::failed(error).hint(hint)
@@ -439,6 +445,8 @@ impl From<io::Error> for CommandError {
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_app::Origin;
+
     use super::*;
 
     fn told(error: &CommandError, columns: Option<usize>) -> String {
@@ -456,6 +464,21 @@ mod tests {
         let whole = lines.iter().filter(|line| **line == command);
         assert_eq!(whole.count(), 1, "{told}");
         assert!(told.ends_with("  lets it go on\n"), "{told}");
+    }
+
+    #[test]
+    fn who_has_a_full_disk_is_told_what_goes_on_without_room() {
+        let hint = |place: &str| {
+            let source = OpenError::Full {
+                place: place.to_owned(),
+            };
+            let at = Origin::Default;
+            told(&BuildError::DatabaseBusy { at, source }.into(), None)
+        };
+        let file = hint("/home/me/.local/share/neuraxis/sessions.db");
+        assert!(file.contains("--set store.url=memory:"), "{file}");
+        let server = hint("postgres://db/nx");
+        assert!(!server.contains("memory:"), "{server}");
     }
 
     #[test]

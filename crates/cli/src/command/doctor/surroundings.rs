@@ -185,6 +185,9 @@ async fn store(config: &Config, environment: &Environment) -> Check {
                 }
                 BuildError::Database { source, .. } => fix_of_database(config, source),
                 BuildError::DatabaseBusy { source, .. } => match source {
+                    OpenError::Full { .. } if config.store().url().starts_with("sqlite:") => {
+                        "make room on the disk: 32 KiB are enough to read what is kept".to_owned()
+                    }
                     OpenError::Full { .. } => "make room on the disk".to_owned(),
                     _ => "try again once the other process has let go of it".to_owned(),
                 },
