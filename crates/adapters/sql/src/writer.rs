@@ -445,7 +445,7 @@ impl Work {
         }
     }
 
-    /// Tells whether it makes a session or begins a run.
+    /// Tells whether it makes a session, begins a run or takes one up.
     const fn begins(&self) -> bool {
         matches!(self, Self::Begin(_) | Self::Act(Act::Create(_)))
     }
