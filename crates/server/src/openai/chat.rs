@@ -148,7 +148,7 @@ pub(super) async fn complete(
 async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
-        return Ok(error::unanswered(held, ended));
+        return Ok(error::unanswered(&ended));
     }
     Ok(Json(Completion::new(held, model, &ended)).into_response())
 }

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run::{Ended, Held, RunRef, gave_up_on_the_form, is_out_of_budget};
+use super::run::{Ended, RunRef, gave_up_on_the_form, is_out_of_budget};
 use crate::problem::{Details, Problem};
 
 /// Tells OpenAI's own clients whether a request may be sent again, whatever the status: one whose run began may not, since its
@@ -50,6 +50,13 @@ struct ErrorFields {
 }
 
 impl ErrorBody {
+    /// Describes why a run came to no answer.
+    pub(super) fn of_ended(ended: &Ended) -> Self {
+        let result = &ended.result;
+        let run = RunRef::begun(result.session_id.clone(), result.run_id).ended(ended);
+        Self::of_run(result.reply.clone(), &error_code(ended), Some(run))
+    }
+
     /// Describes what went wrong with a run that began.
     pub(super) fn of_run(message: String, code: &str, run: Option<RunRef>) -> Self {
         let kind = match code {
@@ -98,15 +105,13 @@ fn chosen_by(field: &str) -> Option<&'static str> {
 }
 
 /// Answers that a run came to no answer.
-pub(super) fn unanswered(held: &Held, ended: Ended) -> Response {
-    let code = error_code(&ended);
-    let status = match code.as_str() {
+pub(super) fn unanswered(ended: &Ended) -> Response {
+    let body = ErrorBody::of_ended(ended);
+    let status = match body.error.code.as_str() {
         OUT_OF_BUDGET => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let run = RunRef::of(held).ended(&ended);
-    let body = Json(ErrorBody::of_run(ended.result.reply, &code, Some(run)));
-    (status, body).into_response()
+    (status, Json(body)).into_response()
 }
 
 /// Returns a word for why there is no answer.

@@ -174,7 +174,7 @@ async fn system_before(
 async fn completed(held: &Held, begun: ResponseOut) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
-        return Ok(error::unanswered(held, ended));
+        return Ok(error::unanswered(&ended));
     }
     let records = held.handle().records();
     let response = ResponseEvents::whole(begun, &records, &ended)

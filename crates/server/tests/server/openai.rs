@@ -476,6 +476,17 @@ async fn a_run_that_fails_is_an_error_that_no_client_repeats_by_itself() {
         (&last["type"], &last["response"]["error"]["code"]),
         (&json!("response.failed"), &json!("failed"))
     );
+    // Clients raise what is in the object, and others read the fields.
+    let error = &events[events.len() - 2];
+    assert_eq!(error["type"], "error", "{error}");
+    assert_eq!(error["error"]["type"], "server_error", "{error}");
+    for field in ["message", "code", "param", "neuraxis"] {
+        assert_eq!(error["error"][field], error[field], "{field}: {error}");
+    }
+    assert_eq!(
+        (&error["code"], &error["neuraxis"]["status"]),
+        (&json!("failed"), &json!("failed"))
+    );
 }
 
 #[tokio::test]

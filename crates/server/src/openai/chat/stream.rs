@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{CallOut, Ended, Formed, Held, RunRef, UsageOut, finish_reason, id_of};
 use crate::events::write_event;
-use crate::openai::error::{ErrorBody, error_code};
+use crate::openai::error::ErrorBody;
 use crate::openai::run::{ends_without_budget, has_form};
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
@@ -176,10 +176,7 @@ impl Writer for Chunks {
     fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written {
         let Ended { result, calls, .. } = ended;
         if !ended.is_answered() {
-            let run = self.run.clone().ended(ended);
-            let code = error_code(ended);
-            let body = ErrorBody::of_run(result.reply.clone(), &code, Some(run));
-            return self.fail(&body, piece);
+            return self.fail(&ErrorBody::of_ended(ended), piece);
         }
         let Formed { content, refusal } = self.untold(ended);
         if content.is_some() || refusal.is_some() {

@@ -432,17 +432,23 @@ impl Writer for ResponseEvents {
 
     fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written {
         let response = self.finish(ended, piece)?;
+        if !ended.is_answered() {
+            self.fail(&ErrorBody::of_ended(ended), piece)?;
+        }
         let kind = response.ending();
         self.event(kind, &json!({ "response": response }), piece)
     }
 
     fn fail(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written {
-        let error = serde_json::to_value(error)?;
-        let mut error = error.get("error").cloned().unwrap_or_default();
-        if let Value::Object(fields) = &mut error {
+        // OpenAI's reference has the fields of the error in the event, and its service an object in there: clients raise only
+        // what is in that.
+        let mut told = serde_json::to_value(error)?;
+        let fields = told.get("error").cloned().unwrap_or_default();
+        if let (Value::Object(told), Value::Object(mut fields)) = (&mut told, fields) {
             // Here it is the event's own.
             fields.remove("type");
+            told.extend(fields);
         }
-        self.event("error", &error, piece)
+        self.event("error", &told, piece)
     }
 }
