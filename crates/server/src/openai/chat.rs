@@ -312,7 +312,7 @@ impl Completion {
     fn new(held: &Held, model: String, ended: &Ended) -> Self {
         let Ended { result, calls, .. } = ended;
         let records = held.handle().records();
-        let Formed { content, refusal } = match run::has_form(&records) {
+        let Formed { content, refusal } = match run::has_form(&records) || ended.lacks_call {
             true => ended.formed(),
             false => Formed {
                 content: Some(retold::said(&records, ended))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis::core::{
     AgentId, BudgetKind, LlmErrorKind, Message, Record, RecordBody, RunId, RunUsage, ToolCall,
-    run_messages,
+    ToolChoice, ToolKind, ToolSpec, run_messages,
 };
 use neuraxis::engine::{PendingCall, RequestError, asked_beside};
 use neuraxis::{
@@ -40,6 +40,9 @@ pub(super) struct Ended {
     pub(super) calls: Vec<ToolCall>,
     /// What the user is asked beside them.
     asked: Option<String>,
+    /// Whether one of the client's tools was to be called, and a person is waited for or the user is asked instead. Many clients
+    /// ask for an answer of a form in this way, and repeat themselves where they are given a text.
+    pub(super) lacks_call: bool,
     /// What the reply says behind the answer, which no event tells: why a limit was reached, and what to do about it.
     pub(super) notice: Option<String>,
     /// What OpenAI's API calls the failure of a model with which it ended.
@@ -148,6 +151,21 @@ pub(super) fn has_form(records: &[Arc<Record>]) -> bool {
     started.is_some_and(|started| started.spec.root.answer_schema().is_some())
 }
 
+/// Tells whether a request wants one of the client's tools to be called.
+pub(super) fn has_to_call(records: &[Arc<Record>]) -> bool {
+    let started = records.first().and_then(|first| first.run_started());
+    started.is_some_and(|started| {
+        let root = &started.spec.root;
+        let of_client = |tool: &&ToolSpec| tool.kind == ToolKind::Client;
+        let mut of_client = root.tools.iter().filter(of_client);
+        match &root.tool_choice {
+            Some(ToolChoice::Required) => of_client.next().is_some(),
+            Some(ToolChoice::Named(name)) => of_client.any(|tool| tool.name == *name),
+            Some(ToolChoice::Auto | ToolChoice::None) | None => false,
+        }
+    })
+}
+
 /// Returns when a run began, in seconds since 1970.
 pub(super) fn created(records: &[Arc<Record>]) -> i64 {
     records.first().map_or(0, |first| first.at.as_second())
@@ -178,10 +196,13 @@ impl Ended {
             Some(FinishReason::ClientTools) => (handed_over(records), asked_beside(records)),
             _ => (Vec::new(), Vec::new()),
         };
+        let is_for_a_person = result.status == RunStatus::Waiting
+            || result.finish_reason == Some(FinishReason::Clarify);
         Self {
             result,
             calls,
             asked: (!asked.is_empty()).then(|| asked.join(BREAK)),
+            lacks_call: is_for_a_person && has_to_call(records),
             notice,
             model_failure,
         }
@@ -193,8 +214,8 @@ impl Ended {
         is_done && !is_out_of_budget(&self.result) && !gave_up_on_the_form(&self.result)
     }
 
-    /// Returns what a client is told that asked for an answer of a form. What the model said beside calls is no answer, and is
-    /// left out, but for what it asks the user there.
+    /// Returns what a client is told that asked for an answer of a form, or that lacks a call. What the model said beside calls is
+    /// no answer, and is left out, but for what it asks the user there.
     pub(super) fn formed(&self) -> Formed {
         if !self.calls.is_empty() {
             return Formed {
@@ -206,7 +227,8 @@ impl Ended {
         let why = self.result.finish_reason.as_ref();
         let is_cut_off =
             why.is_some_and(|why| *why == FinishReason::Length || why.ends_at_a_limit());
-        match self.result.answer_fault.is_none() || is_cut_off {
+        let is_answer = self.result.answer_fault.is_none() && !self.lacks_call;
+        match is_answer || is_cut_off {
             true => Formed {
                 content: reply,
                 refusal: None,
@@ -260,6 +282,14 @@ pub(super) fn ends_without_budget(event: &Event) -> bool {
         RecordBody::Final(end) => began_without_budget(Some(&end.finish_reason), &end.usage),
         _ => false,
     }
+}
+
+/// Tells whether an event ends a run with a question to the user, which is told as a refusal where a call was to come.
+pub(super) fn ends_with_a_question(event: &Event) -> bool {
+    let Event::Record(record) = event else {
+        return false;
+    };
+    matches!(&record.body, RecordBody::Final(end) if end.finish_reason == FinishReason::Clarify)
 }
 
 /// Returns what the reply of a run says behind what it ended with. What is asked beside calls is told with the events.

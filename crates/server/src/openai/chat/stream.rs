@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{CallOut, Ended, Formed, Held, RunRef, UsageOut, finish_reason, id_of};
 use crate::events::write_event;
 use crate::openai::error::ErrorBody;
-use crate::openai::run::{ends_without_budget, has_form};
+use crate::openai::run::{ends_with_a_question, ends_without_budget, has_form, has_to_call};
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
@@ -64,6 +64,8 @@ pub(super) struct Chunks {
     with_usage: bool,
     /// Whether only the whole answer is told.
     at_once: bool,
+    /// Whether the client wants one of its tools to be called.
+    has_to_call: bool,
     /// Whether something of the answer was told.
     has_said: bool,
     words: Words,
@@ -72,6 +74,7 @@ pub(super) struct Chunks {
 
 impl Chunks {
     pub(super) fn new(held: &Held, model: String, with_usage: bool) -> Self {
+        let records = held.handle().records();
         Self {
             id: id_of(held),
             created: held.created(),
@@ -79,7 +82,8 @@ impl Chunks {
             run: RunRef::of(held),
             tells_run: true,
             with_usage,
-            at_once: has_form(&held.handle().records()),
+            at_once: has_form(&records),
+            has_to_call: has_to_call(&records),
             has_said: false,
             words: Words::default(),
             thoughts: Thoughts::default(),
@@ -89,7 +93,7 @@ impl Chunks {
     /// Returns what was not told while it came: the whole answer of a form, what the run waits for, why nothing came, or why it
     /// came to a limit.
     fn untold(&self, ended: &Ended) -> Formed {
-        if self.at_once {
+        if self.at_once || ended.lacks_call {
             return ended.formed();
         }
         let is_told = self.has_said && ended.result.finish_reason.is_some();
@@ -151,7 +155,7 @@ impl Writer for Chunks {
     }
 
     fn hear(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
-        if ends_without_budget(event) {
+        if ends_without_budget(event) || (self.has_to_call && ends_with_a_question(event)) {
             return Ok(());
         }
         let mut delta = Delta::default();

@@ -14,7 +14,9 @@ use super::output::{Content, Item, ResponseOut, id_of};
 use crate::events::write_event;
 use crate::openai::error::ErrorBody;
 use crate::openai::retold;
-use crate::openai::run::{Ended, Formed, ends_without_budget, has_form};
+use crate::openai::run::{
+    Ended, Formed, ends_with_a_question, ends_without_budget, has_form, has_to_call,
+};
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
@@ -44,6 +46,8 @@ pub(super) struct ResponseEvents {
     told: usize,
     /// Whether only the whole answer is told.
     at_once: bool,
+    /// Whether the client wants one of its tools to be called.
+    has_to_call: bool,
     words: Words,
     thoughts: Thoughts,
 }
@@ -107,6 +111,7 @@ impl ResponseEvents {
             held: String::new(),
             told: 0,
             at_once: has_form(records),
+            has_to_call: has_to_call(records),
             words: Words::default(),
             thoughts: Thoughts::default(),
         }
@@ -132,7 +137,7 @@ impl ResponseEvents {
     }
 
     fn take_in(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
-        if ends_without_budget(event) {
+        if ends_without_budget(event) || (self.has_to_call && ends_with_a_question(event)) {
             return Ok(());
         }
         let by = Speaker::of(event);
@@ -347,7 +352,7 @@ impl ResponseEvents {
     /// Returns what was not told while it came: the whole answer of a form, what the run waits for, why nothing came, or why it
     /// came to a limit.
     fn untold(&self, ended: &Ended) -> Formed {
-        if self.at_once {
+        if self.at_once || ended.lacks_call {
             return ended.formed();
         }
         let has_said = self.done.iter().any(Done::is_answer);

@@ -344,6 +344,46 @@ async fn a_question_beside_calls_is_a_refusal_where_an_answer_of_a_form_was_aske
 }
 
 #[tokio::test]
+async fn what_comes_in_place_of_a_call_that_a_client_wants_is_a_refusal_streamed_or_not() {
+    let refund = || reply::calls([("refund", r#"{"order":17}"#)]);
+    let asks = reply::calls([("ask_user", r#"{"question":"Which town?"}"#)]);
+    let named = |name: &str| json!({"type": "function", "function": {"name": name}});
+    let waits = "Waiting for a person's approval of the call refund";
+    for (choice, reply, why, is_refusal) in [
+        (json!("required"), refund(), waits, true),
+        (named("weather"), refund(), waits, true),
+        (json!("required"), asks, "Which town?", true),
+        (named("refund"), refund(), waits, false),
+    ] {
+        let model = Arc::new(ScriptedModel::always(reply));
+        let builder = builder(&model, "channels.chat.tools = ['ask_user', 'refund']\n");
+        let refunds = Arc::new(ScriptedTool::echoing(spec("refund")));
+        let builder = builder.tool(ask_user().unwrap()).tool(refunds);
+        let builder = builder.approver(Arc::new(DecideLater));
+        let server = InProcess::serve(builder.build().unwrap()).await;
+        let client = server.client();
+        for (path, said) in [
+            ("/v1/chat/completions", "messages"),
+            ("/v1/responses", "input"),
+        ] {
+            let mut body = json!({"tools": [weather()], "tool_choice": choice});
+            body[said] = json!([user("Coat?")]);
+            let (status, whole) = post(&client, path, &body).await;
+            assert_eq!(status, 200, "{whole}");
+            body["stream"] = json!(true);
+            let streamed = stream(&client, path, &body).await.concat();
+            for told in [whole.to_string(), streamed] {
+                let refused = told.contains(&format!(r#""refusal":"{why}"#));
+                assert_eq!(refused, is_refusal, "{choice}: {told}");
+                let content = told.contains(&format!(r#""content":"{why}"#));
+                let is_text = content || told.contains("output_text");
+                assert_eq!(is_text, !is_refusal, "{choice}: {told}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_question_beside_calls_of_the_client_s_tools_is_told_with_them() {
     let question = ("ask_user", r#"{"question":"Which town?"}"#);
     for calls in [[question, ("weather", "{}")], [("weather", "{}"), question]] {
