@@ -1,6 +1,7 @@
 //! What a client asks, whichever dialect it speaks, and the request that becomes of it: whose conversation goes on, and with what.
 
 use std::collections::BTreeSet;
+use std::mem;
 
 use neuraxis::core::{Message, RunId, ToolCall, ToolCallId, ToolChoice, ToolSpec};
 use neuraxis::engine::UuidV7;
@@ -65,12 +66,13 @@ pub(super) struct Asked {
 impl Asked {
     /// Makes the engine's request of it. `said_in` is the field of the conversation.
     pub(super) async fn into_request(
-        self,
+        mut self,
         limited: &Limited,
         caller: &Caller,
         said_in: &'static str,
     ) -> Result<UserRequest, Problem> {
         let orchestrator = limited.orchestrator();
+        self.follow_its_calls(orchestrator, caller).await?;
         let session = self.session(orchestrator, caller).await?;
         let mut missing = missing_results(&self.messages);
         if let Some(session) = &session
@@ -122,6 +124,33 @@ impl Asked {
         Ok(request.bring(brought))
     }
 
+    /// Goes on from the response whose calls the last messages answer, where an earlier one is named and that one is the last of
+    /// its conversation: a client that runs calls in a loop names the same one at each step. It has to send the calls, since what
+    /// stands before them was said already.
+    async fn follow_its_calls(
+        &mut self,
+        orchestrator: &Orchestrator,
+        caller: &Caller,
+    ) -> Result<(), Problem> {
+        let (Some(named), Some(answered)) = (self.previous, answered_run(&self.messages)) else {
+            return Ok(());
+        };
+        if named == answered || !has_its_calls(&self.messages) {
+            return Ok(());
+        }
+        let Some(Since::Answer(last)) = since(orchestrator, caller, named).await? else {
+            return Ok(());
+        };
+        if last == answered
+            && let Some(Since::NoAnswer { ended, .. }) = since(orchestrator, caller, last).await?
+            && ended == Some(FinishReason::ClientTools)
+        {
+            self.previous = Some(last);
+            self.messages = since_the_last_answer(mem::take(&mut self.messages));
+        }
+        Ok(())
+    }
+
     /// As [`missing_results`], where the calls themselves are left out, since the session holds them.
     async fn missing_in(
         &self,
@@ -169,7 +198,10 @@ impl Asked {
             let why = match since(orchestrator, caller, run).await? {
                 Some(Since::NoAnswer { session, .. }) => return Ok(Some(session)),
                 Some(Since::Answer(last)) => {
-                    format!("its conversation went on: the last response there is {ID}{last}")
+                    format!(
+                        "its conversation went on: the last response there is {ID}{last}; name that one, or leave \
+                         previous_response_id out and send the conversation"
+                    )
                 }
                 None => "there is no such response".to_owned(),
             };

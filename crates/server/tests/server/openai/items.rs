@@ -158,6 +158,50 @@ async fn a_conversation_that_comes_whole_is_told_as_it_comes_where_its_session_h
 }
 
 #[tokio::test]
+async fn a_loop_that_names_the_same_response_at_each_step_goes_on_behind_its_last_calls() {
+    let looks = |tool| reply::calls([(tool, r#"{"city":"Oslo"}"#)]);
+    let model = ScriptedModel::new()
+        .then(reply::text("Noted."))
+        .then(looks("weather"))
+        .then(looks("news"))
+        .then(reply::text("Take a coat."));
+    let model = Arc::new(model);
+    let server = InProcess::serve(builder(&model, "").build().unwrap()).await;
+    let client = server.client();
+    let path = "/v1/responses";
+    let (_, first) = post(&client, path, &json!({"input": "I am Bo."})).await;
+    let mut body =
+        json!({"input": [user("Coat?")], "previous_response_id": first["id"], "tools": tools()});
+    for found in ["3 degrees", "sunny"] {
+        let (status, called) = post(&client, path, &body).await;
+        assert_eq!(status, 200, "{called}");
+        let call = &called["output"][0];
+        let output =
+            json!({"type": "function_call_output", "call_id": call["call_id"], "output": found});
+        let items = body["input"].as_array_mut().unwrap();
+        items.extend([call.clone(), output]);
+    }
+    let (status, last) = post(&client, path, &body).await;
+    assert_eq!(status, 200, "{last}");
+    let session = |response: &Value| response["metadata"]["session_id"].clone();
+    assert_eq!(session(&first), session(&last));
+    let said = [
+        "I am Bo.",
+        "Noted.",
+        "Coat?",
+        "",
+        "\"3 degrees\"",
+        "",
+        "\"sunny\"",
+    ];
+    assert_eq!(told(&model), said);
+    // It has an answer now.
+    let (status, refused) = post(&client, path, &body).await;
+    let told = (status, &refused["error"]["param"]);
+    assert_eq!(told, (400, &json!("previous_response_id")), "{refused}");
+}
+
+#[tokio::test]
 async fn all_that_comes_with_the_id_of_a_response_is_new_but_for_its_calls() {
     let (server, model) = calling().await;
     let client = server.client();
