@@ -38,6 +38,10 @@ use crate::said;
 
 pub(crate) use error::{ErrorBody, SHOULD_RETRY, in_their_shape};
 
+/// Says what is beneath `/v1` to whoever asks for something else there.
+pub(crate) const NOTHING_HERE: &str = "there is nothing at this address: beneath /v1 there are /v1/chat/completions, /v1/responses and \
+     /v1/models";
+
 /// The most characters of what is said about a body that cannot be read.
 const MAX_COMPLAINT_CHARS: usize = 300;
 

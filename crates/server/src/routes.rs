@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::http::Method;
+use axum::http::{Method, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 
 use crate::access::{self, Access};
@@ -28,7 +28,7 @@ pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> 
         .into_router()
         .merge(page::routes())
         .with_state(limited.clone())
-        .fallback(async || nothing_here())
+        .fallback(nothing_at)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(limited.clone(), caller::admit));
     // Before it is decided who asks: a browser asks without a key what a page may do.
@@ -45,6 +45,14 @@ pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> 
 /// Says that nothing is at the address that a client asked for.
 pub(crate) fn nothing_here() -> Problem {
     Problem::new(&NOT_FOUND, "there is nothing at this address")
+}
+
+/// Says the same, and beneath `/v1` what is there: clients that ask for another of OpenAI's routes have the right address.
+async fn nothing_at(uri: Uri) -> Problem {
+    match uri.path().starts_with("/v1/") {
+        true => Problem::new(&NOT_FOUND, openai::NOTHING_HERE),
+        false => nothing_here(),
+    }
 }
 
 async fn wrong_method(method: Method) -> Problem {

@@ -46,6 +46,9 @@ pub(super) struct ChatRequest {
     /// `none`, `auto`, `required`, a function by its name, or some of the tools as `allowed_tools`.
     #[serde(default)]
     tool_choice: Value,
+    /// None: tools are sent as `tools`.
+    #[serde(default)]
+    functions: Value,
     /// The form of the answer.
     response_format: Option<FormatIn>,
     /// The sampling temperature.
@@ -160,6 +163,11 @@ impl ChatRequest {
                 "n",
                 "one choice is made of a request: expected 1",
             ));
+        }
+        let functions = self.functions.as_array();
+        if functions.is_some_and(|functions| !functions.is_empty()) {
+            let why = "functions are taken as tools alone: send them as tools, and tool_choice in the place of function_call";
+            return Err(Problem::invalid("functions", why));
         }
         let most = at_least_one("max_completion_tokens", self.max_completion_tokens)?;
         let old_most = at_least_one("max_tokens", self.max_tokens)?;

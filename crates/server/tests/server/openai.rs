@@ -428,6 +428,10 @@ async fn what_is_wrong_with_a_response_or_an_address_is_told_so_too() {
     assert_refused("/v1/nothing", [(json!({}), 404, "not_found", Value::Null)]).await;
     let server = InProcess::of(ScriptedModel::new()).await;
     let client = server.client();
+    let (_, wrong) = post(&client, "/v1/embeddings", &json!({})).await;
+    let message = wrong["error"]["message"].as_str().unwrap();
+    let there = "/v1/chat/completions, /v1/responses and /v1/models";
+    assert!(message.ends_with(there), "{message}");
     let (status, wrong) = answer(client.get("/v1/chat/completions")).await;
     assert_eq!(
         (status, &wrong["error"]["code"]),

@@ -37,6 +37,7 @@ async fn values_out_of_range_and_texts_that_no_store_keeps_are_refused_by_their_
             refused(chat("temperature", json!(1e40)), "temperature"),
             refused(chat("max_tokens", json!(0)), "max_tokens"),
             refused(chat("max_tokens", json!(-1)), "max_tokens"),
+            refused(chat("functions", json!([{"name": "look"}])), "functions"),
             refused(
                 chat("max_completion_tokens", json!(0)),
                 "max_completion_tokens",
@@ -218,6 +219,7 @@ async fn what_only_looks_like_such_a_text_and_values_at_the_edge_are_taken() {
         json!({"messages": [user(r"a\u0000b")]}),
         json!({"messages": [user("hi")], "temperature": 0, "max_tokens": 1}),
         json!({"messages": [user("hi")], "temperature": 2, "max_completion_tokens": null}),
+        json!({"messages": [user("hi")], "functions": [], "function_call": "auto"}),
     ] {
         let (status, told) = super::post(&server.client(), "/v1/chat/completions", &body).await;
         assert_eq!(status, 200, "{told}");
