@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use neuraxis_core::{FINAL_ANSWER, FinishReason, Message, Part, Record, RunId, Transcript};
+use neuraxis_core::{
+    FINAL_ANSWER, FinishReason, Message, Part, Record, RecordBody, RunId, Transcript,
+};
 
 use crate::case::{Case, Said, Source};
 use crate::check::Check;
@@ -41,6 +43,8 @@ pub enum LeftOut {
     EarlierThoughts,
     /// What the loop or the deployment said among earlier messages.
     EarlierNotes,
+    /// What a user said while the run was at work.
+    Steered,
 }
 
 impl fmt::Display for LeftOut {
@@ -50,6 +54,7 @@ impl fmt::Display for LeftOut {
             Self::EarlierCalls => "calls of tools in earlier runs",
             Self::EarlierThoughts => "what models thought in earlier runs",
             Self::EarlierNotes => "notes among earlier messages",
+            Self::Steered => "what was said while it was at work",
         })
     }
 }
@@ -142,6 +147,7 @@ impl Case {
             (called, LeftOut::EarlierCalls),
             (thought, LeftOut::EarlierThoughts),
             (noted, LeftOut::EarlierNotes),
+            (was_steered(records), LeftOut::Steered),
         ]
         .into_iter()
         .filter_map(|(is_there, what)| is_there.then_some(what))
@@ -168,6 +174,19 @@ impl Case {
         let table = CaseTable::of(self).ok_or(NoCase::Unwritable)?;
         toml::to_string(&One { case: [table] }).map_err(|_| NoCase::Unwritable)
     }
+}
+
+/// Tells whether models heard anything that came while the run was at work.
+fn was_steered(records: &[Arc<Record>]) -> bool {
+    let is_said = |record: &&Arc<Record>| matches!(record.body, RecordBody::Steered(_));
+    let said = records.iter().filter(is_said).count();
+    let unheard = records.iter().rev().find_map(|record| match &record.body {
+        RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) if record.ends_the_run() => {
+            usize::try_from(outcome.unheard).ok()
+        }
+        _ => None,
+    });
+    said > unheard.unwrap_or_default()
 }
 
 /// Returns what was said in a message, where somebody said something.

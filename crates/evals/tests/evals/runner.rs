@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use neuraxis_core::{BudgetKind, LlmError, LlmErrorKind, Role, SessionId};
+use neuraxis_core::{BudgetKind, LlmError, LlmErrorKind, Role, SessionId, Transcript};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use neuraxis_evals::{
-    CallPattern, Case, CaseStatus, Check, EvalFile, Evals, Said, Source, Verdict,
+    CallPattern, Case, CaseStatus, Check, EvalFile, Evals, LeftOut, Said, Source, Verdict,
     is_session_of_eval,
 };
 use neuraxis_memory::MemoryStore;
@@ -444,4 +444,25 @@ async fn a_run_becomes_a_case_that_passes_when_it_goes_the_same_way() {
     let otherwise = ScriptedModel::new().then(reply::text("Dry."));
     let report = run(otherwise, case).await;
     assert_eq!(verdicts(&report)[0], Verdict::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_models_heard_while_a_run_was_at_work_is_left_out_of_its_case() {
+    let second = std::time::Duration::from_secs(1);
+    let slow = |text: &str| Script::from(reply::text(text)).after(second * 10);
+    let model = || ScriptedModel::new().then(slow("Wet.")).then(slow("Nat."));
+    for (is_heard, left_out) in [(true, &[LeftOut::Steered][..]), (false, &[])] {
+        let orchestrator = builder(model()).build().unwrap();
+        let request = UserRequest::new("s".parse().unwrap(), "Rain?");
+        let (handle, _) = orchestrator.stream(request).await.unwrap();
+        tokio::time::sleep(second).await;
+        handle.steer("And in Dutch.").unwrap();
+        if !is_heard {
+            tokio::time::sleep(second).await;
+            handle.cancel("enough").unwrap();
+        }
+        handle.result().await.unwrap();
+        let records = handle.records();
+        assert_eq!(Case::left_out(&Transcript::default(), &records), left_out);
+    }
 }
