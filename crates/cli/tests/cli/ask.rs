@@ -72,6 +72,28 @@ fn where_nobody_can_answer_an_ask_is_denied_with_a_warning() {
 }
 
 #[test]
+fn where_the_data_policy_lets_nothing_wait_nobody_is_told_to_add_wait() {
+    let settings = [
+        ["--set", "modes.moderate.tools.read_only=ask"],
+        ["--set", "channels.chat.data.reasoning=false"],
+    ];
+    for wait in [&["--wait"][..], &[]] {
+        let ask = [
+            &["ask"][..],
+            settings.as_flattened(),
+            wait,
+            &["What time is it?"],
+        ]
+        .concat();
+        let done = Machine::new().run(ask);
+        assert_eq!(done.code, Some(4), "{done:?}");
+        let why = "nobody could be asked for approval, and the data policy lets none wait";
+        assert!(done.stderr.contains(why), "{done:?}");
+        assert!(!done.stderr.contains("--wait"), "{done:?}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_ends_the_command_quietly() {
     // As of a program that a closed pipe ended: what it had to say was not heard.
     const UNHEARD: Option<i32> = Some(141);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{
-    AgentName, BudgetScope, CountLabel, PlanName, Record, is_last_answer, last_reply,
+    AgentName, BudgetScope, CountLabel, DataPolicy, PlanName, Record, is_last_answer, last_reply,
 };
 use neuraxis::engine::NoResult;
 use neuraxis::offline::OfflineModel;
@@ -63,10 +63,15 @@ pub(in crate::command) fn unless_turned_away(
     attended: &Attended,
     run: &RunHandle,
 ) -> Result<(), CommandError> {
-    match attended.turned_away(run) {
-        Some(causes) => Err(waiting::turned_away(attended.put_off, &causes)),
-        None => Ok(()),
-    }
+    let Some(causes) = attended.turned_away(run) else {
+        return Ok(());
+    };
+    let records = run.records();
+    let started = records.first().and_then(|first| first.run_started());
+    // A run of which something is not kept waits for nobody.
+    let may_wait = started.is_none_or(|it| it.spec.data_policy() == DataPolicy::ALL);
+    let put_off = may_wait.then_some(attended.put_off);
+    Err(waiting::turned_away(put_off, &causes))
 }
 
 /// Shows a run up to its end, asks whoever sits here, and says how it went.

@@ -16,14 +16,19 @@ pub(super) const WITH_OPTION: &str = "add --wait to decide later with `neuraxis 
 pub(super) const WITHOUT_OPTION: &str =
     "use `neuraxis ask --wait` to decide later with `neuraxis approvals`";
 
-/// Says that a call was denied because nobody could be asked about it, and how to get it allowed.
-pub(super) fn turned_away(put_off: &str, causes: &[AskCause]) -> CommandError {
-    let error = anyhow!("a call was denied because nobody could be asked for approval");
+/// Says that a call was denied because nobody could be asked about it, and how to get it allowed. No way to put it off is given
+/// where nothing may wait, since the data policy keeps out of the log what the run would go on with.
+pub(super) fn turned_away(put_off: Option<&str>, causes: &[AskCause]) -> CommandError {
+    let and_why = match put_off {
+        Some(_) => "",
+        None => ", and the data policy lets none wait",
+    };
+    let error = anyhow!("a call was denied because nobody could be asked for approval{and_why}");
     CommandError::denied(error).hint(how_to_allow(put_off, causes))
 }
 
 /// Says how to get a call allowed that was denied because nobody could be asked, and what made governance ask.
-fn how_to_allow(put_off: &str, causes: &[AskCause]) -> String {
+fn how_to_allow(put_off: Option<&str>, causes: &[AskCause]) -> String {
     let asks = |cause| causes.contains(&cause);
     let why = if asks(AskCause::UntrustedContent) {
         "no rule lifts that, since untrusted content is why: `after_untrusted` of its mode says what such calls get, and \
@@ -35,11 +40,13 @@ fn how_to_allow(put_off: &str, causes: &[AskCause]) -> String {
     } else if asks(AskCause::UnclearRule) {
         "no rule that allows it lifts that, since what the call does cannot be told for certain"
     } else {
+        let put_off = put_off.map_or_else(String::new, |how| format!("{how}, "));
         return format!(
-            "ask at a terminal to be shown it, {put_off}, or allow it with a rule (`neuraxis help policy`)"
+            "ask at a terminal to be shown it, {put_off}or allow it with a rule (`neuraxis help policy`)"
         );
     };
-    format!("ask at a terminal to be shown it, or {put_off}; {why} (`neuraxis help policy`)")
+    let put_off = put_off.map_or_else(String::new, |how| format!(", or {how}"));
+    format!("ask at a terminal to be shown it{put_off}; {why} (`neuraxis help policy`)")
 }
 
 /// How many calls are named.
@@ -104,8 +111,11 @@ mod tests {
             (&[AskCause::UnclearRule], false),
             (&[AskCause::Mode, AskCause::UntrustedContent], false),
         ] {
-            let hint = how_to_allow(WITH_OPTION, causes);
-            assert_eq!(hint.contains("allow it with a rule"), is_proposed, "{hint}");
+            for put_off in [Some(WITH_OPTION), None] {
+                let hint = how_to_allow(put_off, causes);
+                assert_eq!(hint.contains("allow it with a rule"), is_proposed, "{hint}");
+                assert_eq!(hint.contains("--wait"), put_off.is_some(), "{hint}");
+            }
         }
     }
 }
