@@ -32,6 +32,24 @@ fn leave_waiting(machine: &Machine) -> (String, String) {
     (run, complaint)
 }
 
+#[test]
+fn a_list_without_what_a_run_at_work_asks_does_not_say_that_nothing_waits() {
+    const ASKS: [&str; 2] = ["--set", "modes.moderate.tools.read_only=ask"];
+    let machine = Machine::new();
+    let run = |arguments: &[&str]| machine.run([arguments, &ASKS].concat());
+    run(&["ask", "--wait", "--session", "s", "What time is it?"]).complaint(5);
+    // As where another process has it, whose sub-agents go on meanwhile.
+    tamper(
+        &machine,
+        "UPDATE runs SET leased_until = 9000000000000, lease_ms = 9000000000000",
+    );
+    let id = machine.runs("s").swap_remove(0);
+    let list = run(&["approvals", "list"]).stdout_of(0);
+    assert!(list.contains("but what a run at work asks"), "{list}");
+    assert!(list.contains(&format!("approvals show {id}`")), "{list}");
+    run(&["approvals", "show", &id]).stdout_of(0);
+}
+
 /// Returns the name of the question that a run waits for the answer to.
 fn question(machine: &Machine, id: &str) -> String {
     let shown = run(machine, &["approvals", "show", id]).stdout_of(0);

@@ -4,13 +4,14 @@ use clap::Args;
 use neuraxis::SessionId;
 use neuraxis::core::RunId;
 use neuraxis::engine::{FoundApprovals, WaitingApproval};
-use neuraxis::ports::RequestContext;
+use neuraxis::ports::{RequestContext, RunFilter};
 use neuraxis_app::App;
 use serde_json::{Value, json};
 
 use super::waiting::in_text;
 use crate::command::lookup;
 use crate::error::CommandError;
+use crate::invocation::again;
 use crate::listing::{PAGE, at_least_one};
 use crate::output::{ListFormat, Output};
 use crate::progress;
@@ -53,7 +54,16 @@ impl List {
         loaded.say_what_is_missed();
         // What waits is in the store: no tool is looked at.
         let app = loaded.app().without_servers().build().await?;
-        let found = with_app(app, async |app| self.found(app).await).await?;
+        let (found, at_work) = with_app(app, async |app| {
+            let found = self.found(app).await?;
+            let is_all = found.waiting.is_empty() && self.session.is_none() && self.after.is_none();
+            let at_work = match is_all {
+                true => self.asking_at_work(app).await?,
+                false => None,
+            };
+            Ok::<_, CommandError>((found, at_work))
+        })
+        .await?;
         for (run, why) in &found.damaged {
             let what = format!("run {run} is damaged, so that nobody knows what it asks: {why}");
             progress::warn(&what);
@@ -61,9 +71,13 @@ impl List {
         let waiting = found.waiting;
         let mut output = Output::new();
         let text = match self.format {
-            ListFormat::Text if waiting.is_empty() => match self.after {
-                Some(_) => "nothing more waits for your approval\n".to_owned(),
-                None => "nothing waits for your approval\n".to_owned(),
+            ListFormat::Text if waiting.is_empty() => match (&self.after, at_work) {
+                (Some(_), _) => "nothing more waits for your approval\n".to_owned(),
+                (None, Some(run)) => again(&format!(
+                    "nothing waits for your approval but what a run at work asks: `neuraxis approvals show {run}` shows it\n"
+                ))
+                .into_owned(),
+                (None, None) => "nothing waits for your approval\n".to_owned(),
             },
             ListFormat::Text => {
                 let columns = output.width();
@@ -97,6 +111,30 @@ impl List {
             None => None,
         };
         Ok(approvals.page(after, self.limit).await?)
+    }
+
+    /// Returns the newest run that asks while a process has it, where one of the last does: that process lists what it asks.
+    async fn asking_at_work(&self, app: &App) -> Result<Option<RunId>, CommandError> {
+        let mut filter = RunFilter::default().limited_to(PAGE);
+        if let Some(owner) = &self.owner {
+            filter = filter.owned_by(owner);
+        }
+        let approvals = app.orchestrator.approvals();
+        let mut newest = app.orchestrator.sessions().each_run(filter);
+        for _ in 0..PAGE {
+            let Some(run) = newest.next().await? else {
+                break;
+            };
+            if run.leased_until.is_none() {
+                continue;
+            }
+            // One that cannot be read would not be shown either.
+            let asks = approvals.of_run(&run).await;
+            if asks.is_ok_and(|asks| !asks.is_empty()) {
+                return Ok(Some(run.run_id));
+            }
+        }
+        Ok(None)
     }
 }
 
