@@ -4,10 +4,11 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::brainstem::{Call, Judgment, Request};
 use neuraxis::core::{
-    AgentName, JsonText, PlanName, Role, SERVER_SEPARATOR, Taint, ToolName, ToolSpec,
+    AgentLimits, AgentName, Decision, JsonText, PlanName, Role, SERVER_SEPARATOR, Taint, ToolName,
+    ToolSpec,
 };
 use neuraxis::engine::RequestError;
-use neuraxis::{Channel, Mode};
+use neuraxis::{Channel, Mode, Policy};
 use neuraxis_app::{App, Config};
 use serde_json::{Value, json};
 
@@ -143,7 +144,9 @@ impl Explain {
         let model = serves.map(|(_, info)| info.model.to_string());
         Ok(match self.format {
             ObjectFormat::Text => {
-                table::decision(&decision, model.as_deref(), offer.as_ref(), judged.as_ref())
+                let agents = agent_limits(policy, &decision);
+                let (offer, judged) = (offer.as_ref(), judged.as_ref());
+                table::decision(&decision, model.as_deref(), offer, agents, judged)
             }
             ObjectFormat::Json => {
                 let call = judged.as_ref().map(|judged| judged.in_json(&arguments));
@@ -156,6 +159,13 @@ impl Explain {
             }
         })
     }
+}
+
+/// Returns how many agents the one that answers starts, and how deep; nothing where it may start none.
+fn agent_limits(policy: &Policy, decision: &Decision) -> Option<AgentLimits> {
+    let agents = policy.sub_agents(policy.agent_of(decision)?);
+    let may_start = agents.keys().any(|tool| decision.offers(tool));
+    may_start.then_some(decision.agent_limits)
 }
 
 /// Returns the taint of a conversation that holds what this tool brought.

@@ -4,18 +4,20 @@ use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use neuraxis::brainstem::Judgment;
-use neuraxis::core::{Decision, Remember, Verdict};
+use neuraxis::core::{AgentLimits, Decision, Remember, Verdict};
 use neuraxis::engine::ToolOffer;
 
 use super::explain::Judged;
 use crate::harmless::one_line;
 
-/// Shows a decision, the model that serves, and which tools its requests begin with if not with all. If a call was judged, what
-/// came of that stands first, and why: that is what was asked, and reasons for the rest would only hide it.
+/// Shows a decision, the model that serves, which tools its requests begin with if not with all, and how many agents it starts if
+/// any. If a call was judged, what came of that stands first, and why: that is what was asked, and reasons for the
+/// rest would only hide it.
 pub(super) fn decision(
     decision: &Decision,
     model: Option<&str>,
     offer: Option<&ToolOffer>,
+    agents: Option<AgentLimits>,
     call: Option<&Judged<'_>>,
 ) -> String {
     let mut table = Table(call.map(of_call).unwrap_or_default());
@@ -55,7 +57,7 @@ pub(super) fn decision(
     if !decision.sub_agent_tools.is_empty() {
         table.row("sub-agents", listed(&decision.sub_agent_tools));
     }
-    limits(&mut table, decision);
+    limits(&mut table, decision, agents);
     ways(&mut table, decision);
     table.row(
         "policy",
@@ -97,7 +99,7 @@ fn why(text: &mut String, reasons: &[String]) {
     }
 }
 
-fn limits(table: &mut Table, decision: &Decision) {
+fn limits(table: &mut Table, decision: &Decision, agents: Option<AgentLimits>) {
     let limits = &decision.limits;
     let mut parts = Vec::new();
     let mut add = |value: Option<String>, unit: &str| {
@@ -115,6 +117,8 @@ fn limits(table: &mut Table, decision: &Decision) {
     add(limits.max_cost.map(|cost| dollars(cost.0)), "US dollars");
     add(limits.deadline.map(spoken), "in all");
     add(Some(spoken(limits.tool_timeout)), "a call");
+    add(agents.map(|most| most.total.to_string()), "agents");
+    add(agents.map(|most| most.depth.to_string()), "deep");
     table.row("limits", parts.join(", "));
     let mut replies = Vec::new();
     replies.extend(
