@@ -43,7 +43,7 @@ pub(crate) use earlier::Earlier;
 pub(crate) use lasting::causes;
 pub(crate) use person::{Line, forget_what_was_typed, line_of, name as user_name};
 pub(crate) use show::{
-    Asked, Whole, folder_elsewhere, is_folder_of, said, scope, text as question_text,
+    Asked, Whole, asker, folder_elsewhere, is_folder_of, said, scope, text as question_text,
 };
 
 /// How many questions may stand in line; who asks beyond waits at the end of it.

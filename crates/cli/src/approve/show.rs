@@ -425,6 +425,11 @@ pub(crate) fn is_folder_of(named: &str, project: &Path) -> bool {
     *named == *real
 }
 
+/// Says which sub-agent asks, by the records of its run, unless it is the one that the user talks to.
+pub(crate) fn asker(records: &[Arc<Record>], agent: AgentId) -> Option<String> {
+    descent(&lineage(records, agent))
+}
+
 /// Says which sub-agent asks, unless it is the one that the user talks to.
 fn descent(lineage: &[String]) -> Option<String> {
     let depth = lineage.len();

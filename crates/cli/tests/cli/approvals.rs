@@ -1,5 +1,7 @@
 //! Runs that wait for a person, answered from another process.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::machine::{Done, Machine};
@@ -48,6 +50,25 @@ fn a_list_without_what_a_run_at_work_asks_does_not_say_that_nothing_waits() {
     assert!(list.contains("but what a run at work asks"), "{list}");
     assert!(list.contains(&format!("approvals show {id}`")), "{list}");
     run(&["approvals", "show", &id]).stdout_of(0);
+}
+
+#[test]
+fn the_sub_agent_that_asks_is_named_where_what_waits_is_listed() {
+    const AGENTS: &str =
+        "[agents.lead]\nagents = ['tech']\n[agents.tech]\ntools = ['write_file']\n";
+    let model = Scripted::start([
+        Turn::Calls(&[("tech", r#"{"task":"Write it."}"#)]),
+        Turn::Calls(&[("write_file", r#"{"path":"a.txt","content":"a"}"#)]),
+    ]);
+    let machine = model.machine();
+    let text = fs::read_to_string(machine.path("neuraxis.toml")).unwrap() + AGENTS;
+    let machine = machine.with_file("neuraxis.toml", text);
+    let lead = ["--agent", "lead", "--channel", "code_task"];
+    let ask = [&["ask", "--wait"][..], &lead, &["Write a file."]].concat();
+    machine.run_with_key(ask).complaint(5);
+    let list = machine.run_with_key(["approvals", "list"]).stdout_of(0);
+    let asker = "  asked by a sub-agent at depth 1: tech\n";
+    assert!(list.contains(asker), "{list}");
 }
 
 /// Returns the name of the question that a run waits for the answer to.

@@ -54,40 +54,25 @@ impl List {
         loaded.say_what_is_missed();
         // What waits is in the store: no tool is looked at.
         let app = loaded.app().without_servers().build().await?;
-        let (found, at_work) = with_app(app, async |app| {
+        let mut output = Output::new();
+        let columns = output.width();
+        let (found, text) = with_app(app, async |app| {
             let found = self.found(app).await?;
-            let is_all = found.waiting.is_empty() && self.session.is_none() && self.after.is_none();
-            let at_work = match is_all {
-                true => self.asking_at_work(app).await?,
-                false => None,
+            let text = match self.format {
+                ListFormat::Text if found.waiting.is_empty() => self.nothing(app).await?,
+                ListFormat::Text => in_text(app, &found.waiting, columns).await,
+                ListFormat::Json => {
+                    let list: Value = found.waiting.iter().map(in_json).collect();
+                    format!("{list:#}\n")
+                }
             };
-            Ok::<_, CommandError>((found, at_work))
+            Ok::<_, CommandError>((found, text))
         })
         .await?;
         for (run, why) in &found.damaged {
             let what = format!("run {run} is damaged, so that nobody knows what it asks: {why}");
             progress::warn(&what);
         }
-        let waiting = found.waiting;
-        let mut output = Output::new();
-        let text = match self.format {
-            ListFormat::Text if waiting.is_empty() => match (&self.after, at_work) {
-                (Some(_), _) => "nothing more waits for your approval\n".to_owned(),
-                (None, Some(run)) => again(&format!(
-                    "nothing waits for your approval but what a run at work asks: `neuraxis approvals show {run}` shows it\n"
-                ))
-                .into_owned(),
-                (None, None) => "nothing waits for your approval\n".to_owned(),
-            },
-            ListFormat::Text => {
-                let columns = output.width();
-                waiting.iter().map(|it| in_text(it, columns)).collect()
-            }
-            ListFormat::Json => {
-                let list: Value = waiting.iter().map(in_json).collect();
-                format!("{list:#}\n")
-            }
-        };
         output.text(&text)?;
         if let Some(last) = found.next {
             progress::notice(&format!("there are more: add --after {last}"));
@@ -111,6 +96,25 @@ impl List {
             None => None,
         };
         Ok(approvals.page(after, self.limit).await?)
+    }
+
+    /// Says that nothing waits.
+    async fn nothing(&self, app: &App) -> Result<String, CommandError> {
+        if self.after.is_some() {
+            return Ok("nothing more waits for your approval\n".to_owned());
+        }
+        // Of a session all is listed, whichever process has its run.
+        let at_work = match self.session {
+            Some(_) => None,
+            None => self.asking_at_work(app).await?,
+        };
+        let Some(run) = at_work else {
+            return Ok("nothing waits for your approval\n".to_owned());
+        };
+        let said = format!(
+            "nothing waits for your approval but what a run at work asks: `neuraxis approvals show {run}` shows it\n"
+        );
+        Ok(again(&said).into_owned())
     }
 
     /// Returns the newest run that asks while a process has it, where one of the last does: that process lists what it asks.

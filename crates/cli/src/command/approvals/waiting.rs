@@ -4,11 +4,12 @@ use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::ArgValueCompleter;
+use neuraxis::core::AgentId;
 use neuraxis::engine::{SystemClock, WaitingApproval};
 use neuraxis::ports::Clock;
 use neuraxis_app::App;
 
-use crate::approve::said;
+use crate::approve::{asker, said};
 use crate::command::lookup;
 use crate::completion;
 use crate::error::CommandError;
@@ -110,8 +111,28 @@ pub(super) fn expiry(waiting: &WaitingApproval) -> String {
     }
 }
 
-/// Tells of a call in a few lines of so many columns.
-pub(in crate::command) fn in_text(waiting: &WaitingApproval, columns: usize) -> String {
+/// Tells of each call in a few lines of so many columns.
+pub(in crate::command) async fn in_text(
+    app: &App,
+    waiting: &[WaitingApproval],
+    columns: usize,
+) -> String {
+    let mut text = String::new();
+    for waiting in waiting {
+        // Only of a sub-agent the call itself does not say which one that is.
+        let asked_by = match waiting.agent == AgentId::ROOT {
+            true => None,
+            false => {
+                let records = app.orchestrator.sessions().records(waiting.run_id).await;
+                asker(&records.unwrap_or_default(), waiting.agent)
+            }
+        };
+        text.push_str(&one_in_text(waiting, asked_by, columns));
+    }
+    text
+}
+
+fn one_in_text(waiting: &WaitingApproval, asker: Option<String>, columns: usize) -> String {
     let line = |line: String| broken(&line, columns, "    ");
     let asked = &waiting.request;
     let (session, since) = (&waiting.session_id, moment(waiting.requested_at));
@@ -125,10 +146,11 @@ pub(in crate::command) fn in_text(waiting: &WaitingApproval, columns: usize) -> 
         false => format!("  {line}"),
     };
     format!(
-        "run {}\n  question {}\n{}\n{}\n{}\n{}\n{}{}",
+        "run {}\n  question {}\n{}\n{}{}\n{}\n{}\n{}{}",
         waiting.run_id,
         waiting.question(),
         line(format!("  session {session}{whose}, since {since}")),
+        asker.map_or_else(String::new, |asker| line(format!("  {asker}")) + "\n"),
         line(format!("  call {}", said(asked.tool_call_id.as_str()))),
         line(format!(
             "  {} {}",

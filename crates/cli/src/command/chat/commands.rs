@@ -212,7 +212,7 @@ impl Conversation {
             "nothing waits for you in this session\n".to_owned()
         } else {
             let columns = self.output.width();
-            let list: String = waiting.iter().map(|it| in_text(it, columns)).collect();
+            let list = in_text(&self.app, &waiting, columns).await;
             list + "/resume goes on, and asks you about each\n"
         };
         let remembered = approvals.remembered(&self.session).await;
