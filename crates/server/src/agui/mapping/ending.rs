@@ -61,6 +61,11 @@ impl Mapping {
         let outcome = Outcome::Interrupt {
             interrupts: interrupts.collect(),
         };
+        let ids = questions
+            .iter()
+            .map(|(agent, asked)| (*agent, asked.question(self.run)));
+        let ids: Vec<_> = ids.collect();
+        self.close(Some(&ids));
         self.finish(outcome, RunStatus::Waiting, None);
     }
 
@@ -76,13 +81,7 @@ impl Mapping {
     }
 
     fn finish(&mut self, outcome: Outcome, status: RunStatus, reason: Option<&FinishReason>) {
-        match &outcome {
-            Outcome::Interrupt { interrupts } => {
-                let ids: Vec<String> = interrupts.iter().map(|it| it.id.clone()).collect();
-                self.close(Some(&ids));
-            }
-            _ => self.close(None),
-        }
+        self.close(None);
         let result = RunResult {
             neuraxis_run_id: self.run.to_string(),
             session_id: self.named.thread_id.clone(),
@@ -99,8 +98,8 @@ impl Mapping {
         self.tell(AgentId::ROOT, body);
     }
 
-    /// Ends what is open: nothing may be when a run is told to end.
-    fn close(&mut self, interrupts: Option<&[String]>) {
+    /// Ends what is open: nothing may be when a run is told to end. Of interrupts it is told which agent asks.
+    fn close(&mut self, interrupts: Option<&[(AgentId, String)]>) {
         self.silence(None);
         self.end_subagents(interrupts);
         self.end_step();

@@ -92,6 +92,15 @@ impl Subagents {
         subagent.told.take()
     }
 
+    /// Tells whether an agent is another one, or was started by it or by one below it.
+    fn works_for(&self, agent: AgentId, above: AgentId) -> bool {
+        let parent = |agent: &AgentId| {
+            let parent = self.0.get(agent)?.parent;
+            (parent < *agent).then_some(parent)
+        };
+        std::iter::successors(Some(agent), parent).any(|agent| agent == above)
+    }
+
     /// Returns the agents that are not over and that are chosen, the last started first.
     fn at_work(&self, chosen: impl Fn(&Subagent) -> bool) -> Vec<AgentId> {
         let each = self.0.iter().rev();
@@ -136,8 +145,8 @@ impl Mapping {
         }
     }
 
-    /// Tells that agents end with the run, or with it wait for the questions.
-    pub(super) fn end_subagents(&mut self, interrupts: Option<&[String]>) {
+    /// Tells that agents end with the run, or with it wait, each for the questions of its own and of those below it.
+    pub(super) fn end_subagents(&mut self, interrupts: Option<&[(AgentId, String)]>) {
         for agent in self.subagents.at_work(|_| true) {
             let Some(interrupts) = interrupts else {
                 self.subagent_ended(agent, Some("it ended with the run".to_owned()));
@@ -145,8 +154,10 @@ impl Mapping {
             };
             self.silence(Some(agent));
             if let Some(subagent_run_id) = self.subagents.end(agent) {
+                let asked = interrupts.iter();
+                let its = asked.filter(|(asker, _)| self.subagents.works_for(*asker, agent));
                 let outcome = SubagentOutcome::Suspended {
-                    interrupt_ids: interrupts.to_vec(),
+                    interrupt_ids: its.map(|(_, id)| id.clone()).collect(),
                 };
                 let body = Body::SubagentFinished {
                     subagent_run_id,

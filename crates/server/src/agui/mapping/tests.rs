@@ -13,7 +13,7 @@ use neuraxis_testkit::{CountingIds, RunLog, reply};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use self::happening::{event, happening, live, replied};
+use self::happening::{Happening, event, happening, live, replied};
 use super::Mapping;
 use crate::agui::input::Named;
 
@@ -206,4 +206,35 @@ fn a_draft_that_is_still_to_be_checked_is_told_nowhere_and_the_answer_once() {
         let thought = told.iter().any(|it| it["type"] == "REASONING_START");
         assert!(!thought, "{told:?}");
     }
+}
+
+#[test]
+fn a_suspended_agent_names_the_interrupts_of_its_own_and_of_those_below_it() {
+    let mut log = log();
+    let mut mapping = mapping(&log);
+    mapping.begin();
+    let starts = |agent, call, starts| Happening::Calls {
+        agent,
+        call,
+        starts: Some(starts),
+    };
+    for happening in [
+        starts(0, 0, 1),
+        starts(0, 1, 2),
+        starts(2, 0, 3),
+        Happening::Asks(1, 1),
+        Happening::Asks(3, 1),
+    ] {
+        mapping.hear(&event(&mut log, &happening));
+    }
+    mapping.wait();
+    let told = told(&mut mapping);
+    order::check(&told).unwrap();
+    let asked = told.last().unwrap()["outcome"]["interrupts"].as_array();
+    let asked: Vec<&Value> = asked.unwrap().iter().map(|it| &it["id"]).collect();
+    let suspended = told.iter().filter(|it| it["type"] == "SUBAGENT_FINISHED");
+    let named: Vec<&Value> = suspended.map(|it| &it["outcome"]["interruptIds"]).collect();
+    // The last that was started is told first.
+    let expected = [[asked[1]], [asked[1]], [asked[0]]].map(|it| json!(it));
+    assert_eq!(named, expected.each_ref());
 }
