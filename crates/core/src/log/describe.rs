@@ -12,7 +12,8 @@ use crate::record::{ContextTrimmed, Escalated, LimitKind, MaxTurnsReached, RoleD
 #[must_use]
 pub const fn limit(limit: LimitKind) -> &'static str {
     match limit {
-        LimitKind::DeadlineReserve | LimitKind::Deadline => "the time for the answer is up",
+        LimitKind::DeadlineReserve => "the time is up but for one last answer",
+        LimitKind::Deadline => "the time for the answer is up",
         LimitKind::ToolCalls => "the limit of tool calls is reached",
         LimitKind::Tokens => "the limit of tokens is reached",
         LimitKind::Cost => "the limit of costs is reached",
