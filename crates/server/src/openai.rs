@@ -61,14 +61,14 @@ const OF_RUNS: Problems = &[
 /// Returns the routes of this API.
 pub(crate) fn routes() -> Described<Limited> {
     let chat = described("openai_chat", "Chat Completions: answers a conversation.")
-        .description("platform.openai.com/docs/api-reference/chat")
+        .description(CHAT_ABOUT)
         .body::<chat::ChatRequest>(CHAT)
         .answers::<chat::Completion>("The answer.")
         .answers_their_events("The answer, or its pieces as they come.")
         .problems(OF_POLICY)
         .problems(OF_RUNS);
     let respond = described("openai_respond", "Responses: answers an input.")
-        .description("platform.openai.com/docs/api-reference/responses")
+        .description(RESPONSE_ABOUT)
         .body::<responses::ResponseRequest>(RESPONSE)
         .answers::<responses::ResponseOut>("The response.")
         .answers_their_events("The response, or its events as they come.")
@@ -96,6 +96,14 @@ pub(crate) fn routes() -> Described<Limited> {
         .get("/v1/models", models::list, models)
         .get("/v1/models/{id}", models::show, model)
 }
+
+/// What is said of a chat.
+const CHAT_ABOUT: &str = "platform.openai.com/docs/api-reference/chat. A run that failed is 500, and 429 with the code \
+    `insufficient_quota` where nothing is left of a budget, both with `X-Should-Retry: false`.";
+
+/// What is said of a response.
+const RESPONSE_ABOUT: &str = "platform.openai.com/docs/api-reference/responses. A run that failed is 500, and 429 with the \
+    code `insufficient_quota` where nothing is left of a budget, both with `X-Should-Retry: false`.";
 
 /// An example of a chat.
 const CHAT: &str =

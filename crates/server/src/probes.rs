@@ -33,6 +33,7 @@ pub(crate) fn alive() -> Operation {
         Tag::Server,
         "Tells whether the process can answer.",
     )
+    .needs_no_key()
     .answers::<Health>("It can.")
     .example(r#"{ "status": "ok" }"#)
 }
@@ -44,6 +45,7 @@ pub(crate) fn ready() -> Operation {
         Tag::Server,
         "Tells whether the server takes turns.",
     )
+    .needs_no_key()
     .answers::<Health>("It does.")
     .example(r#"{ "status": "ok" }"#)
     .problems(&[&SHUTTING_DOWN, &STORE_UNAVAILABLE])

@@ -18,15 +18,10 @@ use crate::problem::{
 pub(crate) type Problems = &'static [&'static Kind];
 
 /// What any request may be refused for.
-const OF_ALL: Problems = &[
-    &INVALID_HOST,
-    &FOREIGN_HOST,
-    &FOREIGN_ORIGIN,
-    &KEY_NEEDED,
-    &SCOPE_NEEDED,
-    &TOO_MANY_REQUESTS,
-    &INTERNAL,
-];
+const OF_ALL: Problems = &[&INVALID_HOST, &FOREIGN_HOST, &FOREIGN_ORIGIN, &INTERNAL];
+
+/// What a request may be refused for where it needs a key.
+const OF_KEYS: Problems = &[&KEY_NEEDED, &SCOPE_NEEDED, &TOO_MANY_REQUESTS];
 
 /// What may be wrong with a body.
 const OF_BODIES: Problems = &[
@@ -180,7 +175,7 @@ pub(crate) fn operation(id: &'static str, tag: Tag, summary: &'static str) -> Op
             headers: Vec::new(),
             links: Vec::new(),
         },
-        problems: OF_ALL.to_vec(),
+        problems: [OF_ALL, OF_KEYS].concat(),
         form: ProblemForm::Document,
         others: Vec::new(),
         is_decision: false,
@@ -330,6 +325,13 @@ impl Operation {
     /// Can answer with these problems.
     pub(crate) fn problems(mut self, problems: Problems) -> Self {
         self.problems.extend(problems);
+        self
+    }
+
+    /// Answers anybody, also where there are keys.
+    pub(crate) fn needs_no_key(mut self) -> Self {
+        self.problems
+            .retain(|kind| OF_KEYS.iter().all(|of_keys| of_keys.name != kind.name));
         self
     }
 

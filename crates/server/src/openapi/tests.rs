@@ -122,6 +122,19 @@ async fn operations_have_names_of_their_own_and_each_part_of_a_path_is_described
 }
 
 #[tokio::test]
+async fn what_anybody_may_ask_is_refused_for_no_key() {
+    let document = read().await;
+    for (path, needs_key) in [("/healthz", false), ("/readyz", false), ("/metrics", true)] {
+        let responses = &document["paths"][path]["get"]["responses"];
+        for status in ["401", "429"] {
+            assert_eq!(responses[status].is_object(), needs_key, "{path}: {status}");
+        }
+        let refused = responses["403"].to_string();
+        assert_eq!(refused.contains("scope-needed"), needs_key, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_schema_is_the_same_whether_its_type_is_sent_or_read() {
     // Each type that is both stands in the document once, as it is sent.
     let mut schemas = schemas::Schemas::new();
