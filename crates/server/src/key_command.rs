@@ -22,7 +22,7 @@ The key is printed on standard output, once: only its hash is kept.
 
 Examples:
   neuraxis-server keys create --owner ada
-  neuraxis-server keys create --owner ci --scope turns --expires 30d --max-mode conservative --requests-per-minute 60
+  neuraxis-server keys create --owner ci --expires 30d --requests-per-minute 60
   neuraxis-server keys create --owner ops --scope admin --name 'on call'";
 
 /// What is done with the keys of clients.
@@ -58,8 +58,8 @@ pub struct CreateKey {
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
 
-    /// What it lets its holder do: turns, read, approve, metrics (the figures at /metrics alone), or admin, which is all of that, for
-    /// all owners but turns and messages in their sessions
+    /// What it lets its holder do: turns, read, approve (with read, so that what waits is seen), metrics (the figures at /metrics
+    /// alone), or admin, which is all of that, for all owners but turns and messages in their sessions
     #[arg(
         long,
         value_name = "SCOPES",

@@ -59,8 +59,8 @@ const AFTER_HELP: &str = "\
 Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
 At a terminal it also prints the address of the page with the token by which one decides there: keep it to yourself.
 Logs go to standard error; NEURAXIS_LOG (or RUST_LOG) says how much, such as debug or neuraxis_engine=debug.
-SIGTERM lets turns at work end for 5 seconds and leaves the others for the next server to go on with; SIGINT cancels
-them. Where sessions are in memory alone, both cancel. SIGHUP reads the configuration again, for new turns.
+SIGTERM lets turns at work end for 5 seconds and leaves the others for the next server to go on with; \
+SIGINT cancels them. Where sessions are in memory alone, both cancel. SIGHUP reads the configuration again, for new turns.
 GET /healthz answers 200 as long as the process lives, GET /readyz while it takes turns.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.";
