@@ -182,7 +182,7 @@ impl Runs {
             return Ok(found);
         }
         let (session, run) = (&seen.session, seen.run_id);
-        match self.release(session, run).await {
+        match self.abandon_unbegun(session, run).await {
             Ok(()) => Ok(KeyedRun::Changed),
             Err(error) => unresumed(seen, error),
         }

@@ -63,10 +63,16 @@ async fn without_expired(app: &App, run: RunId) -> Result<Option<RunHandle>, Com
 }
 
 /// Frees the session of a run that never began. Where a process holds it that may have died, its lease is waited for.
-pub(in crate::command) async fn release(app: &App, run: &RunSummary) -> Result<(), CommandError> {
+pub(in crate::command) async fn abandon_unbegun(
+    app: &App,
+    run: &RunSummary,
+) -> Result<(), CommandError> {
     let mut progress = LeaseProgress::default();
     let pause = async |held: &HeldRun| progress.pause(held).await;
-    app.orchestrator.runs().release_when_free(run, pause).await
+    app.orchestrator
+        .runs()
+        .abandon_unbegun_when_free(run, pause)
+        .await
 }
 
 /// Ends a run, whoever holds it: a process that lives ends it itself, and one that died is waited for.

@@ -142,12 +142,13 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// As [`release`](Self::release); [`ResumeError::Alive`] if the holder turns out to live; what `pause` fails with.
+    /// As [`abandon_unbegun`](Self::abandon_unbegun); [`ResumeError::Alive`] if the holder turns out to live; what `pause` fails
+    /// with.
     ///
     /// # Cancel safety
     ///
-    /// As [`release`](Self::release). Whoever wants to stop waiting fails in `pause`.
-    pub async fn release_when_free<E: From<ResumeError>>(
+    /// As [`abandon_unbegun`](Self::abandon_unbegun). Whoever wants to stop waiting fails in `pause`.
+    pub async fn abandon_unbegun_when_free<E: From<ResumeError>>(
         &self,
         run: &RunSummary,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
@@ -155,11 +156,11 @@ impl Runs {
         let store = self.parts.store.as_ref();
         let mut wait = LeaseWait::default();
         loop {
-            match self.release(&run.session, run.run_id).await {
+            match self.abandon_unbegun(&run.session, run.run_id).await {
                 Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
                     wait.until_free(store, run.run_id, &mut pause).await?;
                 }
-                released => return Ok(released?),
+                abandoned => return Ok(abandoned?),
             }
         }
     }

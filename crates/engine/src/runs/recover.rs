@@ -153,7 +153,7 @@ impl Runs {
     /// Takes a left run up; one that never began frees its session, and one of an eval ends.
     async fn recover_run(&self, run: &RunSummary) -> Result<Option<RunHandle>, ResumeError> {
         if run.records == 0 {
-            self.release(&run.session, run.run_id).await?;
+            self.abandon_unbegun(&run.session, run.run_id).await?;
             return Ok(None);
         }
         // It waits for nobody, and one that was imported is left to a person.
@@ -219,7 +219,11 @@ impl Runs {
     /// # Cancel safety
     ///
     /// Dropped in the middle, the session may stay reserved.
-    pub async fn release(&self, session: &SessionId, run: RunId) -> Result<(), ResumeError> {
+    pub async fn abandon_unbegun(
+        &self,
+        session: &SessionId,
+        run: RunId,
+    ) -> Result<(), ResumeError> {
         // Whoever asks names both, and need not be right about which belongs to which.
         if !self.may_see(session).await? {
             let session = session.clone();

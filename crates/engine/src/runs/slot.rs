@@ -237,13 +237,8 @@ impl RunSlot {
         active.moved.notify_waiters();
     }
 
-    /// Gives the lease of a run back that never began, at once: the session is free when the caller hears of it.
-    pub(crate) async fn give_back(&self) {
-        // What fails is tried again as this is dropped, which finds out what is on record.
-        let _ = self.abandon().await;
-    }
-
-    /// As [`give_back`](Self::give_back), for callers that do nothing else.
+    /// Gives the lease of a run back that never began, at once: the session is free when the caller hears of it. What fails is
+    /// tried again as this is dropped, which finds out what is on record.
     ///
     /// # Errors
     ///
@@ -258,7 +253,7 @@ impl RunSlot {
     /// Gives the lease back if nothing is on record of the run.
     pub(crate) async fn give_back_unless_recorded(&self) {
         if !self.is_recorded.load(Ordering::Relaxed) {
-            self.give_back().await;
+            let _ = self.abandon().await;
         }
     }
 

@@ -213,7 +213,7 @@ impl Runs {
         let history = match found.await {
             Ok(history) => history,
             Err(error) => {
-                slot.give_back().await;
+                let _ = slot.abandon().await;
                 return Err(error);
             }
         };

@@ -535,13 +535,17 @@ async fn a_session_reserved_by_a_process_that_died_before_its_run_began_can_be_r
     let Err(RequestError::Busy { run, .. }) = orchestrator.handle(request("second")).await else {
         panic!("the session is free")
     };
-    orchestrator.runs().release(&session(), run).await.unwrap();
+    orchestrator
+        .runs()
+        .abandon_unbegun(&session(), run)
+        .await
+        .unwrap();
     assert_eq!(
         orchestrator.handle(request("third")).await.unwrap().reply,
         "ok"
     );
     let begun = neuraxis_testkit::CountingIds::nth_run(1);
-    let refused = orchestrator.runs().release(&session(), begun).await;
+    let refused = orchestrator.runs().abandon_unbegun(&session(), begun).await;
     assert!(
         matches!(refused, Err(neuraxis_engine::ResumeError::AtWork(_))),
         "{refused:?}"

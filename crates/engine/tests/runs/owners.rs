@@ -406,7 +406,7 @@ async fn a_run_of_somebody_else_is_neither_shown_nor_ended() {
     assert!(matches!(&calls, Err(ResumeError::Store(error)) if no_such_run(error)));
     for refused in [
         runs.close(run, "because").await,
-        runs.release(&id("hers"), run).await,
+        runs.abandon_unbegun(&id("hers"), run).await,
     ] {
         assert!(
             matches!(&refused, Err(ResumeError::OtherOwner { session }) if *session == id("hers")),

@@ -134,7 +134,7 @@ fn died_in(world: &Arc<World>) -> Option<RunId> {
         let orchestrator = world.orchestrator();
         orchestrator
             .runs()
-            .release(&world.session, run)
+            .abandon_unbegun(&world.session, run)
             .await
             .unwrap();
         None

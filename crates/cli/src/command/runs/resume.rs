@@ -83,7 +83,7 @@ impl Resume {
         let run = run.inspect_err(|_| loaded.say_what_is_missed())?;
         let id = run.run_id;
         if run.records == 0 {
-            lease_progress::release(app, &run).await?;
+            lease_progress::abandon_unbegun(app, &run).await?;
             let session = run.session;
             let line = format!("run {id} had not begun: session {session} is free again");
             return Ok(Output::new().sentence(&line)?);
