@@ -1,9 +1,10 @@
 //! The turn loop as a pure state machine.
 //!
 //! [`RunTree`] holds one run whole: its agents, their conversations, what is under way. It performs nothing. An input is
-//! handled in a file of its own (`run/model_replied.rs`, `run/tool_finished.rs`, …), once for the one agent it concerns;
-//! the handler returns what follows as a [`Next`], and `RunTree::follow`, below, does that until nothing follows but an
-//! answer from outside. No handler calls another: the whole way is on this page.
+//! handled once, for the one agent it concerns, in the file of what it tells: `run/model_replied.rs`, `run/tool_finished.rs`,
+//! …; what people send in `run/interventions.rs`, what a hook advises in `run/consult.rs`. The handler returns what follows
+//! as a [`Next`], and `RunTree::follow`, below, does that until nothing follows but an answer from outside. No handler calls
+//! another, but `make_room`, where a summary is asked for, `call_model`: all the rest of the way is on this page.
 
 mod agent;
 mod answer;
@@ -22,9 +23,9 @@ mod model_failed;
 mod model_replied;
 mod queries;
 mod repeats;
+mod request_size;
 mod restore;
 mod resumed;
-mod room;
 mod schedule;
 mod self_check;
 mod shares;
@@ -57,7 +58,7 @@ use turn::{AgentTurn, Counters, StepBuilder, place};
 pub use context::FittedRequest;
 pub use last_answer::{MAX_TURNS_PROMPT, has_answered, is_last_answer, last_reply};
 pub use queries::{CallStage, OpenCall};
-pub use room::RequestSize;
+pub use request_size::RequestSize;
 pub(crate) use self_check::checked;
 
 /// What one `start` or `advance` led to.

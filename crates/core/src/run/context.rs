@@ -15,7 +15,7 @@ use units::{Unit, removable, too_large};
 use super::Next;
 use super::agent::{Agent, OfferedTools, PlannedCall};
 use super::last_answer::Limit;
-use super::room::{FULL, definition_bytes};
+use super::request_size::{FULL, definition_bytes};
 use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;

@@ -6,7 +6,7 @@ use super::percent;
 use crate::effect::{CallModel, ModelRequest, Purpose};
 use crate::run::RunTree;
 use crate::run::agent::Agent;
-use crate::run::room::{FULL, definition_bytes};
+use crate::run::request_size::{FULL, definition_bytes};
 use crate::spec::AgentSpec;
 
 /// What a model is sent of a call in one attempt, because it has so much context and no more.
