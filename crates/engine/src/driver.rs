@@ -4,7 +4,6 @@ mod active_time;
 mod alarm;
 mod answer;
 mod ask;
-mod asking;
 mod begin;
 mod dry_run;
 mod fitting;
@@ -20,6 +19,7 @@ mod next_input;
 mod serving;
 mod silent_calls;
 mod tool_call;
+mod tool_questions;
 mod under_way;
 mod vet;
 
@@ -50,7 +50,7 @@ use interrupts::Interrupts;
 use journal::Journal;
 use loading::Loading;
 pub(crate) use model_call::stands;
-use silent_calls::Asked;
+use silent_calls::AttemptUnderWay;
 use under_way::UnderWay;
 
 /// How many inputs from outside may wait for a run to take them, those places among them that are kept for its end.
@@ -99,7 +99,7 @@ pub(crate) struct Driver {
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
     /// The attempts of model calls among them.
-    asked: Vec<Arc<Asked>>,
+    asked: Vec<Arc<AttemptUnderWay>>,
     /// The calls that wait for their models to be loaded.
     loading: Loading,
     /// The sentences that say why its calls may run, so that none is written twice.

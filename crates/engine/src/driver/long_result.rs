@@ -20,7 +20,7 @@ const SLOW_BYTES: usize = 256 * 1024;
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
 /// What it takes to make the result of one call fit.
-pub(super) struct Fitting {
+pub(super) struct ResultCut {
     journal: Arc<Journal>,
     call: ToolCallId,
     tool: Arc<str>,
@@ -73,7 +73,7 @@ impl Driver {
     }
 }
 
-impl Fitting {
+impl ResultCut {
     pub(super) fn of(driver: &Driver, run: &RunTool, spec: &ToolSpec) -> Self {
         let offered = driver.tree.tools(run.agent);
         let is_governed = driver.scope.decision.is_some();

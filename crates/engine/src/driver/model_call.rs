@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::driver::loading::Wait;
 use crate::driver::model_hooks::{AttemptHooks, show_what_counts};
 use crate::driver::serving::{Fallback, Probe, Served};
-use crate::driver::silent_calls::Asked;
+use crate::driver::silent_calls::AttemptUnderWay;
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
@@ -71,7 +71,7 @@ impl Driver {
             probe,
         } = served;
         let ctx = self.context_of(&call);
-        let asked = Arc::new(Asked::new(ctx.clone(), served_by.clone()));
+        let asked = Arc::new(AttemptUnderWay::new(ctx.clone(), served_by.clone()));
         self.asked.push(Arc::clone(&asked));
         let hooks = self.attempt_hooks(&call, client.as_ref());
         let may_stream = hooks.as_deref().is_none_or(AttemptHooks::let_text_stream);
@@ -350,7 +350,7 @@ async fn attempted(
     request: &ModelRequest,
     ctx: &CallContext,
     live: Option<&(Arc<Feed>, Arc<CallBuffer>)>,
-    asked: &Asked,
+    asked: &AttemptUnderWay,
 ) -> (Result<Reply, LlmError>, Option<Duration>) {
     let attempted = match live {
         // Boxed, so that calls nobody reads along with keep no room for it.
@@ -372,7 +372,7 @@ async fn streamed(
     ctx: &CallContext,
     feed: &Feed,
     buffer: &CallBuffer,
-    asked: &Asked,
+    asked: &AttemptUnderWay,
 ) -> (Result<Reply, LlmError>, Option<Duration>) {
     let (started, attempt) = (Instant::now(), ctx.attempt);
     let mut first_delta = None;

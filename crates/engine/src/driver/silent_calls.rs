@@ -19,7 +19,7 @@ const MIN_SILENCE: Duration = Duration::from_secs(3);
 
 /// An attempt of a model call that is under way.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct AttemptUnderWay {
     pub(super) ctx: CallContext,
     served_by: Role,
     /// Since when its model is asked, and whether that stands in for another.
@@ -27,7 +27,7 @@ pub(super) struct Asked {
     has_spoken: AtomicBool,
 }
 
-impl Asked {
+impl AttemptUnderWay {
     pub(super) const fn new(ctx: CallContext, served_by: Role) -> Self {
         Self {
             ctx,
@@ -72,9 +72,9 @@ impl Driver {
 
     /// Returns the calls that the limit stops whose models had most of the run's time and said nothing. Where others, such as
     /// tools, took it, a model is not to blame.
-    fn stopped_in_silence(&self) -> Vec<Arc<Asked>> {
+    fn stopped_in_silence(&self) -> Vec<Arc<AttemptUnderWay>> {
         let least = MIN_SILENCE.max(self.active.elapsed() / 2);
-        let is_silent = |asked: &&Arc<Asked>| asked.silence() >= Some(least);
+        let is_silent = |asked: &&Arc<AttemptUnderWay>| asked.silence() >= Some(least);
         let mut silent: Vec<_> = self.asked.iter().filter(is_silent).cloned().collect();
         if silent.is_empty() {
             return silent;
@@ -90,7 +90,7 @@ impl Driver {
         silent
     }
 
-    fn timed_out(&self, asked: &Asked) -> Input {
+    fn timed_out(&self, asked: &AttemptUnderWay) -> Input {
         let engine = &self.engine;
         let (role, clock) = (&asked.served_by, engine.clock.as_ref());
         let duration = asked.silence().unwrap_or_default();

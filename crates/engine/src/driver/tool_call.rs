@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::ToolCatalog;
 use crate::driver::Driver;
-use crate::driver::asking::{Asked, Asking};
 use crate::driver::hooks::after;
-use crate::driver::long_result::Fitting;
+use crate::driver::long_result::ResultCut;
+use crate::driver::tool_questions::{Answerer, Asking};
 use crate::driver::under_way::Work;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::tool_search;
@@ -77,7 +77,7 @@ impl Driver {
         let given_up = cancellation.clone();
         let permits = Arc::clone(&self.engine.tool_permits);
         let hooked = self.hooked(&run, tool.as_ref(), &ctx).map(Box::new);
-        let fitting = Fitting::of(self, &run, tool.spec());
+        let cut = ResultCut::of(self, &run, tool.spec());
         let journal = Arc::clone(&self.journal);
         let (arguments, timeout) = (run.arguments.clone(), run.timeout);
         // Boxed by itself: it is most of what a call takes, and would be kept twice where it is waited for.
@@ -116,7 +116,7 @@ impl Driver {
                 }
                 None => outcome,
             };
-            let outcome = fitting.fit(outcome).await?;
+            let outcome = cut.fit(outcome).await?;
             Ok(finished(&run, outcome, took))
         });
         // Many tools answer at once: what needs no waiting needs no place among what is waited for.
@@ -140,15 +140,15 @@ impl Driver {
         let request = &self.scope.request;
         let of_engine = self.engine.questions_open_for;
         let of_engine = of_engine.filter(|_| request.approver().is_none());
-        let asked = match request.questions_open_for().or(of_engine) {
-            Some(open_for) => Asked::Followers(open_for),
+        let answerer = match request.questions_open_for().or(of_engine) {
+            Some(open_for) => Answerer::Followers(open_for),
             None => {
                 let approver = request.approver().unwrap_or(&self.engine.approver);
-                Asked::Approver(Arc::clone(approver))
+                Answerer::Approver(Arc::clone(approver))
             }
         };
         let cancellation = cancellation.clone();
-        Arc::new(Asking::new(&self.engine, reports, asked, cancellation))
+        Arc::new(Asking::new(&self.engine, reports, answerer, cancellation))
     }
 
     /// Describes a call to the hooks that look at its result, if there are any.

@@ -19,7 +19,7 @@ use crate::engine::Engine;
 pub(super) struct Asking {
     engine: Arc<Engine>,
     reports: Arc<Reports>,
-    asked: Asked,
+    answerer: Answerer,
     /// Cancelled once the call is over, however it ends.
     cancellation: CancellationToken,
     place: Mutex<Place>,
@@ -27,7 +27,7 @@ pub(super) struct Asking {
 
 /// Who is asked.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum Answerer {
     /// Whoever follows the run, for so long.
     Followers(Duration),
     /// An approver, for as long as that takes.
@@ -45,13 +45,13 @@ impl Asking {
     pub(super) fn new(
         engine: &Arc<Engine>,
         reports: &Arc<Reports>,
-        asked: Asked,
+        answerer: Answerer,
         cancellation: CancellationToken,
     ) -> Self {
         Self {
             engine: Arc::clone(engine),
             reports: Arc::clone(reports),
-            asked,
+            answerer,
             cancellation,
             place: Mutex::default(),
         }
@@ -166,9 +166,9 @@ impl Approver for Asking {
         if self.place().is_over {
             return QuestionReply::Declined;
         }
-        match &self.asked {
-            Asked::Followers(open_for) => self.ask_followers(question, *open_for).await,
-            Asked::Approver(approver) => self.ask_approver(question, approver.as_ref()).await,
+        match &self.answerer {
+            Answerer::Followers(open_for) => self.ask_followers(question, *open_for).await,
+            Answerer::Approver(approver) => self.ask_approver(question, approver.as_ref()).await,
         }
     }
 }
