@@ -15,7 +15,7 @@ use crate::budget::{self, Budget, Spent};
 
 use crate::names;
 use crate::policy::{PlanRules, Policy, opening};
-use crate::request::{Request, RequestError};
+use crate::request::{Refusal, Request};
 use crate::rules::{AgentRules, ChannelRules, ModeRules};
 use complexity::{Score, complexity};
 use limits::Source;
@@ -28,9 +28,9 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// A [`RequestError`] when mode, channel, agent or plan do not exist, the channel may not be used in the mode, or no role
+    /// A [`Refusal`] when mode, channel, agent or plan do not exist, the channel may not be used in the mode, or no role
     /// that may serve has a model.
-    pub fn evaluate_request(&self, request: &Request<'_>) -> Result<Decision, RequestError> {
+    pub fn evaluate_request(&self, request: &Request<'_>) -> Result<Decision, Refusal> {
         let (mode, channel) = (self.mode(request.mode)?, self.channel(request.channel)?);
         let agent_name = request.agent.unwrap_or(&channel.agent);
         let agent = self.agent_rules(agent_name)?;
@@ -95,10 +95,10 @@ impl Policy {
         Ok(decision)
     }
 
-    fn mode(&self, given: &Mode) -> Result<&ModeRules, RequestError> {
+    fn mode(&self, given: &Mode) -> Result<&ModeRules, Refusal> {
         self.modes.get(given).ok_or_else(|| {
             let nearest = names::nearest(given.as_str(), self.modes().map(Mode::as_str));
-            RequestError::UnknownMode {
+            Refusal::UnknownMode {
                 given: names::shown(given.as_str()),
                 nearest: nearest.map(|name| Mode::new(name.to_owned())),
                 known: self.modes().cloned().collect(),
@@ -106,10 +106,10 @@ impl Policy {
         })
     }
 
-    fn channel(&self, given: &Channel) -> Result<&ChannelRules, RequestError> {
+    fn channel(&self, given: &Channel) -> Result<&ChannelRules, Refusal> {
         self.channels.get(given).ok_or_else(|| {
             let nearest = names::nearest(given.as_str(), self.channels().map(Channel::as_str));
-            RequestError::UnknownChannel {
+            Refusal::UnknownChannel {
                 given: names::shown(given.as_str()),
                 nearest: nearest.map(|name| Channel::new(name.to_owned())),
                 known: self.channels().cloned().collect(),
@@ -117,20 +117,18 @@ impl Policy {
         })
     }
 
-    fn agent_rules(&self, given: &AgentName) -> Result<&AgentRules, RequestError> {
-        self.agents
-            .get(given)
-            .ok_or_else(|| RequestError::UnknownAgent {
-                given: names::shown(given.as_str()),
-                nearest: self.nearest_agent(given.as_str()).cloned(),
-                known: self.agents().cloned().collect(),
-            })
+    fn agent_rules(&self, given: &AgentName) -> Result<&AgentRules, Refusal> {
+        self.agents.get(given).ok_or_else(|| Refusal::UnknownAgent {
+            given: names::shown(given.as_str()),
+            nearest: self.nearest_agent(given.as_str()).cloned(),
+            known: self.agents().cloned().collect(),
+        })
     }
 
-    fn plan(&self, given: &PlanName) -> Result<&PlanRules, RequestError> {
+    fn plan(&self, given: &PlanName) -> Result<&PlanRules, Refusal> {
         self.plans.get(given).ok_or_else(|| {
             let nearest = names::nearest(given.as_str(), self.plans().map(PlanName::as_str));
-            RequestError::UnknownPlan {
+            Refusal::UnknownPlan {
                 given: names::shown(given.as_str()),
                 nearest: nearest.map(|name| PlanName::new(name.to_owned())),
                 known: self.plans().cloned().collect(),
@@ -186,9 +184,9 @@ fn limits_of_plan<'a>(
     spent
 }
 
-fn check_mode_allowed(channel: &ChannelRules, request: &Request<'_>) -> Result<(), RequestError> {
+fn check_mode_allowed(channel: &ChannelRules, request: &Request<'_>) -> Result<(), Refusal> {
     match &channel.allowed_modes {
-        Some(allowed) if !allowed.contains(request.mode) => Err(RequestError::ModeNotAllowed {
+        Some(allowed) if !allowed.contains(request.mode) => Err(Refusal::ModeNotAllowed {
             channel: request.channel.clone(),
             mode: request.mode.clone(),
             allowed: allowed.clone(),

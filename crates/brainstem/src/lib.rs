@@ -99,7 +99,7 @@ pub use outlook::Outlook;
 pub use policy::Policy;
 pub use price_list::PriceList;
 pub use remembered::GrantError;
-pub use request::{Call, Request, RequestError};
+pub use request::{Call, Refusal, Request};
 pub use rule_allowing::rule_allowing;
 pub use rules::{RuleCall, RuleFunction};
 pub use trust::{note_taint, reaches_out};

@@ -186,7 +186,7 @@ impl<'a> Call<'a> {
 /// Why a request cannot be decided about. Given names are cut and escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RequestError {
+pub enum Refusal {
     /// No mode has this name.
     #[error("unknown mode \"{given}\"{}", choices(nearest.as_ref(), known))]
     UnknownMode {

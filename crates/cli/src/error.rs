@@ -312,7 +312,7 @@ impl From<BuildError> for CommandError {
 
 impl From<RequestError> for CommandError {
     fn from(error: RequestError) -> Self {
-        use neuraxis::brainstem::RequestError as Refusal;
+        use neuraxis::brainstem::Refusal;
 
         let hint = match &error {
             RequestError::EmptyMessage => {
@@ -354,8 +354,8 @@ impl From<RequestError> for CommandError {
 }
 
 /// Says what to do about a name that the policy does not have.
-fn hint_about_policy(refusal: &neuraxis::brainstem::RequestError) -> &'static str {
-    use neuraxis::brainstem::RequestError as Refusal;
+fn hint_about_policy(refusal: &neuraxis::brainstem::Refusal) -> &'static str {
+    use neuraxis::brainstem::Refusal;
 
     match refusal {
         Refusal::UnknownPlan { known, .. } if known.is_empty() => {

@@ -2,7 +2,7 @@
 //!
 //! Not the causes, which may name hosts and files: those are for a log.
 
-use neuraxis_brainstem::RequestError as Refusal;
+use neuraxis_brainstem::Refusal;
 use neuraxis_ports::StoreError;
 use serde::{Serialize, Serializer};
 

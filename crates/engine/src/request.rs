@@ -245,7 +245,7 @@ pub enum RequestError {
     },
     /// Policy does not allow such a request.
     #[error(transparent)]
-    Policy(#[from] neuraxis_brainstem::RequestError),
+    Policy(#[from] neuraxis_brainstem::Refusal),
     /// The agent has no model of its own, and so does not run alone.
     #[error(
         "agent {0} has no model of its own: give it one with `model`, or let an orchestrator run it"

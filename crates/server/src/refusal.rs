@@ -1,7 +1,7 @@
 //! From the engine's refusals to problems.
 
 use neuraxis::SessionId;
-use neuraxis::brainstem::RequestError as PolicyRefusal;
+use neuraxis::brainstem::Refusal;
 use neuraxis::core::with_causes;
 use neuraxis::engine::{BroughtError, DecideError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
@@ -199,33 +199,31 @@ fn brought(why: &BroughtError, text: String) -> Problem {
     }
 }
 
-fn refused(refusal: PolicyRefusal) -> Problem {
+fn refused(refusal: Refusal) -> Problem {
     let text = refusal.to_string();
     match refusal {
-        PolicyRefusal::UnknownMode { known, .. } => Problem::new(&UNKNOWN_MODE, text)
+        Refusal::UnknownMode { known, .. } => Problem::new(&UNKNOWN_MODE, text)
             .with("field", "mode")
             .with("known", names(&known)),
-        PolicyRefusal::UnknownChannel { known, .. } => Problem::new(&UNKNOWN_CHANNEL, text)
+        Refusal::UnknownChannel { known, .. } => Problem::new(&UNKNOWN_CHANNEL, text)
             .with("field", "channel")
             .with("known", names(&known)),
-        PolicyRefusal::UnknownAgent { known, .. } => Problem::new(&INVALID_FIELD, text)
+        Refusal::UnknownAgent { known, .. } => Problem::new(&INVALID_FIELD, text)
             .with("field", "agent")
             .with("known", names(&known)),
-        PolicyRefusal::ModeNotAllowed { allowed, .. } => Problem::new(&MODE_NOT_ALLOWED, text)
+        Refusal::ModeNotAllowed { allowed, .. } => Problem::new(&MODE_NOT_ALLOWED, text)
             .with("field", "mode")
             .with("allowed", names(&allowed)),
         // No client names a plan: it is that of its key, or the server's, and the others are nothing to it.
-        PolicyRefusal::UnknownPlan { given, .. } => {
+        Refusal::UnknownPlan { given, .. } => {
             let detail = format!(
                 "the plan {given:?} that these requests have is not there any more: whoever runs the server has to put it back, or \
                  to give out a key with another"
             );
             Problem::new(&REFUSED, detail)
         }
-        PolicyRefusal::RoleNotAllowed { .. } => {
-            Problem::new(&INVALID_FIELD, text).with("field", "model")
-        }
-        PolicyRefusal::NoRole { .. } => Problem::new(&NO_MODEL, text),
+        Refusal::RoleNotAllowed { .. } => Problem::new(&INVALID_FIELD, text).with("field", "model"),
+        Refusal::NoRole { .. } => Problem::new(&NO_MODEL, text),
         _ => Problem::new(&REFUSED, text),
     }
 }

@@ -7,7 +7,7 @@ use neuraxis_core::{AgentName, Complexity, Role};
 use crate::decide::complexity::Score;
 use crate::names::Listed;
 use crate::policy::Policy;
-use crate::request::{Request, RequestError};
+use crate::request::{Refusal, Request};
 use crate::rules::{AgentRules, ChannelRules, ModeRules, RoleRule};
 
 /// The role that serves, all that may serve with that one first, and why.
@@ -27,12 +27,12 @@ impl Policy {
         (name, agent): (&AgentName, &AgentRules),
         complexity: &Score<impl FnOnce() -> Complexity>,
         request: &Request<'_>,
-    ) -> Result<RoleChoice, RequestError> {
+    ) -> Result<RoleChoice, Refusal> {
         let rule = channel.roles(request.mode).unwrap_or(&mode.roles);
         let mut allowed = self.serving_roles(rule, request.roles);
         allowed.retain(|role| self.is_open_to(role, name));
         let Some(first) = allowed.first() else {
-            return Err(RequestError::NoRole {
+            return Err(Refusal::NoRole {
                 channel: request.channel.clone(),
                 mode: request.mode.clone(),
                 allowed: self.serving_roles(rule, None),
@@ -56,7 +56,7 @@ impl Policy {
             }
             (Some(asked), _) => {
                 let asked = asked.clone();
-                return Err(RequestError::RoleNotAllowed { asked, allowed });
+                return Err(Refusal::RoleNotAllowed { asked, allowed });
             }
             (None, of_agent) => {
                 let (preferred, missed) = match of_agent {

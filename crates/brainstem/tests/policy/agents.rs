@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuraxis_brainstem::{
     AgentConfig, AgentDefinition, Call, CompactionConfig, GatherConfig, OpeningConfig, Policy,
-    PolicyConfig, Request, RequestError, SummarizeConfig, narrow_sub_agent,
+    PolicyConfig, Refusal, Request, SummarizeConfig, narrow_sub_agent,
 };
 use neuraxis_core::{
     AgentName, Arguments, Channel, Citations, Compaction, DataPolicy, Decision, JsonText, Keep,
@@ -259,7 +259,7 @@ fn a_request_for_an_agent_that_there_is_not_is_refused_with_the_nearest_one() {
     let agent = AgentName::new("deep_reserch");
     let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello").with_agent(&agent);
     let error = policy.evaluate_request(&request).unwrap_err();
-    assert!(matches!(error, RequestError::UnknownAgent { .. }));
+    assert!(matches!(error, Refusal::UnknownAgent { .. }));
     assert_eq!(
         error.to_string(),
         "unknown agent \"deep_reserch\" (did you mean deep_research?); known: deep_research, main_thread, researcher"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_brainstem::{Policy, Request, RequestError};
+use neuraxis_brainstem::{Policy, Refusal, Request};
 use neuraxis_core::{
     BudgetScope, Channel, DataPolicy, Decision, Mode, PlanName, Remember, Role, TakesOver,
 };
@@ -154,7 +154,7 @@ fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_an
     );
 
     let refused = named(&Role::new("oracle")).unwrap_err();
-    let RequestError::RoleNotAllowed { asked, allowed } = &refused else {
+    let Refusal::RoleNotAllowed { asked, allowed } = &refused else {
         panic!("{refused}")
     };
     assert_eq!((asked.as_str(), allowed.len()), ("oracle", 3));

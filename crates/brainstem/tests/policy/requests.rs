@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_brainstem::{Policy, PolicyConfig, Request, RequestError};
+use neuraxis_brainstem::{Policy, PolicyConfig, Refusal, Request};
 use neuraxis_core::{
     Channel, Limits, Mode, Opening, Parallel, PlanName, Role, ToolClass, ToolName,
 };
@@ -358,7 +358,7 @@ fn an_unknown_mode_channel_or_plan_is_named_with_all_there_are() {
 fn a_hostile_name_is_cut_and_escaped() {
     let mode = Mode::new(format!("\u{1b}[31m\u{202e}{}", "x".repeat(1_000_000)));
     let request = Request::new(&mode, &Channel::CHAT, "Hello");
-    let RequestError::UnknownMode { given, .. } =
+    let Refusal::UnknownMode { given, .. } =
         Policy::built_in().evaluate_request(&request).unwrap_err()
     else {
         panic!("the mode does not exist");

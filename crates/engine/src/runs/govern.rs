@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::{Request, RequestError as Refusal, Spent, works_on_files};
+use neuraxis_brainstem::{Refusal, Request, Spent, works_on_files};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
     AgentName, BudgetScope, Decision, Limits, PlanName, Record, Role, RunId, RunSpec, SessionId,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::RequestError as Refusal;
+use neuraxis_brainstem::Refusal;
 use neuraxis_core::{
     Channel, JsonText, LlmErrorKind, Mode, Purpose, RecordBody, Role, RunStatus, ToolClass,
     ToolOutput, ToolSignal,

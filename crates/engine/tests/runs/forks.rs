@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::RequestError as Refusal;
+use neuraxis_brainstem::Refusal;
 use neuraxis_core::{
     FinishReason, ForkPoint, ModelRequest, RecordBody, Role, RunId, RunStatus, Seq, SessionId,
     ToolKind, ToolSpec, Transcript, Turn,

@@ -1,7 +1,7 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
 use anyhow::{Context, anyhow};
-use neuraxis::brainstem::RequestError as Refusal;
+use neuraxis::brainstem::Refusal;
 use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq, Turn};
 use neuraxis::engine::{Brought, Earlier, RequestError, Taker};
 use neuraxis::ports::RunSummary;
@@ -470,8 +470,6 @@ pub(super) fn unless_interrupted(done: Result<(), CommandError>) -> Result<(), C
 
 /// Says in the words of the chat what to do about a request that policy refuses.
 fn refused(error: RequestError) -> CommandError {
-    use neuraxis::brainstem::RequestError as Refusal;
-
     let RequestError::Policy(refusal) = &error else {
         return error.into();
     };
