@@ -71,7 +71,7 @@ impl Runs {
         if !self.parts.known.may_have(&request.session_id)
             && let Ok((session, spec)) = self.first_run(&request).await
             && let Some(handle) = self
-                .launch_in_new(session, spec, &request, keyed.clone())
+                .launch_with_session(session, spec, &request, keyed.clone())
                 .await?
         {
             return Ok(handle);
@@ -84,7 +84,10 @@ impl Runs {
             let spec = self.asked_spec(&request, decision).await?;
             let keyed = keyed.clone();
             let launched = match new_session {
-                Some(session) => self.launch_in_new(session, spec, &request, keyed).await?,
+                Some(session) => {
+                    self.launch_with_session(session, spec, &request, keyed)
+                        .await?
+                }
                 None if look < LOOKS => self.launch_after_last(spec, &request, keyed).await?,
                 None => Some(self.launch(spec, &request, keyed).await?),
             };
@@ -129,19 +132,40 @@ impl Runs {
     /// Leases a new run of a session that is there, and starts it.
     pub(crate) async fn launch(
         &self,
-        spec: Arc<RunSpec>,
+        mut spec: Arc<RunSpec>,
         request: &UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<RunHandle, RequestError> {
         let mut start = RunStart::new(request.session_id.clone(), spec.run_id);
         start.request = keyed;
         let slot = self.claim(&spec)?.lease_for(start).await?;
-        self.launch_in(slot, spec, request).await
+        let engine = &self.parts.engine;
+        let found = async {
+            let standing = self.parts.store.standing(&request.session_id).await?;
+            let history = self.go_on(standing, Arc::make_mut(&mut spec), request);
+            let history = history.await?;
+            // And once more: the store was asked again since.
+            engine.check_open()?;
+            Ok::<_, RequestError>(history)
+        };
+        let history = match found.await {
+            Ok(history) => history,
+            Err(error) => {
+                let _ = slot.abandon().await;
+                return Err(error);
+            }
+        };
+        let trace = engine.trace_of(spec.run_id, request.trace.clone());
+        Arc::make_mut(&mut spec).trace = trace;
+        let scope = scope_of(&spec, request);
+        engine.announce(spec.run_id, &history);
+        let run = ReadyRun::new(engine, spec, history);
+        Ok(self.set_to_work(slot, scope, run).await?)
     }
 
     /// Makes a session with a run and the records of its first step at once: nothing came before, so that nothing has to be
     /// read. `None` if the session is there.
-    async fn launch_in_new(
+    async fn launch_with_session(
         &self,
         session: Session,
         mut spec: Arc<RunSpec>,
@@ -192,37 +216,6 @@ impl Runs {
         self.parts.engine.check_open()?;
         // An id just made is nobody else's.
         Claim::take(&self.parts, spec.run_id).ok_or(RequestError::ShuttingDown)
-    }
-
-    /// Starts a new run in the slot that is leased for it.
-    async fn launch_in(
-        &self,
-        slot: RunSlot,
-        mut spec: Arc<RunSpec>,
-        request: &UserRequest,
-    ) -> Result<RunHandle, RequestError> {
-        let engine = &self.parts.engine;
-        let found = async {
-            let standing = self.parts.store.standing(&request.session_id).await?;
-            let history = self.go_on(standing, Arc::make_mut(&mut spec), request);
-            let history = history.await?;
-            // And once more: the store was asked again since.
-            engine.check_open()?;
-            Ok::<_, RequestError>(history)
-        };
-        let history = match found.await {
-            Ok(history) => history,
-            Err(error) => {
-                let _ = slot.abandon().await;
-                return Err(error);
-            }
-        };
-        let trace = engine.trace_of(spec.run_id, request.trace.clone());
-        Arc::make_mut(&mut spec).trace = trace;
-        let scope = scope_of(&spec, request);
-        engine.announce(spec.run_id, &history);
-        let run = ReadyRun::new(engine, spec, history);
-        Ok(self.set_to_work(slot, scope, run).await?)
     }
 
     /// Lets a new run go on from where its session stands, and returns the messages that it goes on from.
