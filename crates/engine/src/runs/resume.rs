@@ -177,10 +177,9 @@ impl From<StoreError> for ResumeError {
     }
 }
 
-/// What is known of a run that can go on, before it is leased.
+/// What is known of a run that can go on, beside its records and before it is leased.
 struct Resumable {
     session: SessionId,
-    records: Vec<Arc<Record>>,
     /// What it goes on from.
     history: Transcript,
     /// What governance decided about it.
@@ -261,7 +260,6 @@ impl Runs {
         if self.parts.engine.is_shutting_down() {
             return Err(ResumeError::ShuttingDown);
         }
-        let store = &self.parts.store;
         self.parts.active.until_put_aside(run_id).await;
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
         let (summary, context) = self.may_take_up(run_id, taker).await?;
@@ -270,75 +268,83 @@ impl Runs {
                 self.parts.engine.approval_key.sign(run_id, decided);
             }
         }
-        let records = match store.records(run_id, Seq(0)).await {
-            Err(StoreError::Damaged(why)) => {
-                let why = Unresumable::Damaged(why);
-                let next = self.close_unresumable(claim, Vec::new(), why).await;
+        let (records, found) = match self.parts.store.records(run_id, Seq(0)).await {
+            Err(StoreError::Damaged(why)) => (Vec::new(), Err(Unresumable::Damaged(why))),
+            records => {
+                let records = records?;
+                let found = self.resumable(&summary, context, &records, &answers, taker);
+                let found = found.await?;
+                (records, found)
+            }
+        };
+        let run = match found {
+            Ok(run) => run,
+            Err(why) => {
+                let next = self.close_unresumable(claim, records, why).await;
                 return next.map(Prepared::GoesOn);
             }
-            records => records?,
         };
+        if self.parts.dispatcher.is_some() {
+            drop(claim);
+            let told = self.tell_elsewhere(run_id, run.session, records, &answers);
+            return told.await.map(Prepared::GoesOn);
+        }
+        let leased = self.lease_restored(claim, run, records, &answers).await?;
+        Ok(Prepared::Ready(Box::new(leased)))
+    }
+
+    /// Finds out by its records whether a run can go on, or why nobody ever can go on with it.
+    async fn resumable(
+        &self,
+        summary: &RunSummary,
+        context: RequestContext,
+        records: &[Arc<Record>],
+        answers: &[Answer],
+        taker: Taker,
+    ) -> Result<Result<Resumable, Unresumable>, ResumeError> {
+        let (run_id, released) = (summary.run_id, summary.released);
         if records.last().is_some_and(|last| last.ends_the_run()) {
             return Err(ResumeError::Ended(run_id));
         }
         if records.is_empty() {
             return Err(RestoreError::NoStart.into());
         }
-        self.check_folder(run_id, &records, taker)?;
-        let view = RunView::of(&records);
+        self.check_folder(run_id, records, taker)?;
+        let view = RunView::of(records);
         let session = view.session().ok_or(RestoreError::NoStart)?;
         let (Some(decision), Some(spec)) = (view.decision(), view.spec()) else {
-            let why = Unresumable::Undecided;
-            let next = self.close_unresumable(claim, records, why).await;
-            return next.map(Prepared::GoesOn);
+            return Ok(Err(Unresumable::Undecided));
         };
-        let in_force = self.in_force_today(session, spec, decision, &records);
+        let in_force = self.in_force_today(session, spec, decision, records);
         let in_force = in_force.await?;
-        let history = store.history_before(run_id).await?;
+        let history = self.parts.store.history_before(run_id).await?;
         // Checked before the run is leased: whoever brings a wrong answer must not take it from who has it.
-        let (limits, released) = (in_force.limits.as_deref(), summary.released);
-        let read = RestoredRun::read(&history, &records, (&answers, &[]), limits, released);
+        let limits = in_force.limits.as_deref();
+        let read = RestoredRun::read(&history, records, (answers, &[]), limits, released);
         let may_be_posted_to = matches!(read, Err(ResumeError::NothingToDo));
         match read {
-            Err(ResumeError::Restore(why)) => {
-                let why = Unresumable::Log(why);
-                let next = self.close_unresumable(claim, records, why).await;
-                return next.map(Prepared::GoesOn);
-            }
+            Err(ResumeError::Restore(why)) => return Ok(Err(Unresumable::Log(why))),
             Err(error) if !may_be_posted_to => return Err(error),
             // One that was given back each time was stopped in order, and one that was lost while this process lives did
             // not end it: nothing is wrong with them.
             Ok(run)
                 if run.tree.taken_up_in_vain() >= MAX_TIMES_IN_VAIN
-                    && !summary.released
+                    && !released
                     && !self.parts.lost.contains(run_id) =>
             {
-                let why = Unresumable::InVain(run.tree.taken_up_in_vain());
-                let next = self.close_unresumable(claim, records, why).await;
-                return next.map(Prepared::GoesOn);
+                return Ok(Err(Unresumable::InVain(run.tree.taken_up_in_vain())));
             }
             _ => {}
         }
-        let resumable = Resumable {
+        Ok(Ok(Resumable {
             session: session.clone(),
             decision: Arc::clone(decision),
-            records,
             history,
             in_force,
             may_be_posted_to,
-            released: summary.released,
+            released,
             context,
-        };
-        if self.parts.dispatcher.is_some() {
-            let Resumable {
-                session, records, ..
-            } = resumable;
-            drop(claim);
-            let told = self.tell_elsewhere(run_id, session, records, &answers);
-            return told.await.map(Prepared::GoesOn);
-        }
-        let leased = self.lease_restored(claim, resumable, &answers).await?;
-        Ok(Prepared::Ready(Box::new(leased)))
+        }))
     }
 
     /// Makes sure that somebody may take a run up, and returns how it stands and what it is given.
@@ -378,12 +384,13 @@ impl Runs {
         &self,
         claim: Claim,
         run: Resumable,
+        records: Vec<Arc<Record>>,
         answers: &[Answer],
     ) -> Result<PreparedRun, ResumeError> {
         let slot = claim.lease(&run.session).await?;
         slot.note_recorded();
         let was_released = run.released;
-        match self.restore_leased(&slot, run, answers).await {
+        match self.restore_leased(&slot, run, records, answers).await {
             Ok((scope, ready)) => Ok(PreparedRun { slot, scope, ready }),
             Err(error) => {
                 // It is as it was, so that nobody has to wait for the end of a lease.
@@ -401,6 +408,7 @@ impl Runs {
         &self,
         slot: &RunSlot,
         run: Resumable,
+        mut records: Vec<Arc<Record>>,
         answers: &[Answer],
     ) -> Result<(RunScope, ReadyRun), ResumeError> {
         let run_id = slot.run();
@@ -410,7 +418,6 @@ impl Runs {
             return Err(ResumeError::NothingToDo);
         }
         // Whoever had it before may have gone on meanwhile, and no longer can.
-        let mut records = run.records;
         let last = records.last().map_or(Seq(0), |record| record.seq);
         records.extend(self.parts.store.records(run_id, last).await?);
         // Of several answers to a question the first counts, and what was posted was told that it is kept.
