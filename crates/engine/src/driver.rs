@@ -153,8 +153,8 @@ impl Driver {
         }
     }
 
-    /// Goes on by one step: begins what the last one asks for, waits for what happens next, and tells the machine. The one
-    /// way in which any run goes on, whoever drives it.
+    /// Goes on by one step: begins what the last one asks for, waits for what happens next, and tells the machine if that is for
+    /// it. The one way in which any run goes on, whoever drives it.
     pub(crate) async fn go_on(&mut self, step: &mut Step) -> Standing {
         if !self.carry_out(step).await {
             return Standing::Over;
@@ -163,7 +163,8 @@ impl Driver {
             return Standing::StandsStill;
         }
         let refused = match self.next_input(step.wake_at).await {
-            Ok(input) => self.advance(input, step),
+            Ok(Some(input)) => self.advance(input, step),
+            Ok(None) => None,
             Err(error) => {
                 self.lose(error);
                 return Standing::Over;

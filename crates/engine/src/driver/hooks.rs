@@ -78,8 +78,9 @@ impl Driver {
         self.engine.tool_hooks_of(self.tree.agent_spec(agent))
     }
 
-    /// Lets hooks look at what a client brings before it counts; nothing else needs that, and is returned as it is.
-    pub(super) fn look_at_result(&mut self, input: Input) -> Input {
+    /// Lets hooks look at what a client brings before it counts: `None` until they have. Nothing else needs that, and is returned
+    /// as it is.
+    pub(super) fn look_at_result(&mut self, input: Input) -> Option<Input> {
         match input {
             Input::ToolFinished(finished) if self.engine.has_tool_hooks() => {
                 match self.brought(finished.effect_id) {
@@ -92,13 +93,12 @@ impl Driver {
                             };
                             Work::Answer(Box::new(Input::ToolFinished(finished)))
                         }));
-                        // Nothing happened yet.
-                        Input::TimePassed
+                        None
                     }
-                    None => Input::ToolFinished(finished),
+                    None => Some(Input::ToolFinished(finished)),
                 }
             }
-            other => other,
+            other => Some(other),
         }
     }
 

@@ -167,7 +167,7 @@ impl Driver {
             first_delta: None,
         };
         let answer = self.attempt_over(call, attempt);
-        self.ready.push_back(answer);
+        self.ready.extend(answer);
     }
 
     /// Takes note of a reply, and returns what it cost. A call that a hook cut short says nothing of its model.
@@ -202,12 +202,13 @@ impl Driver {
         (feed, buffer)
     }
 
-    /// Turns what an attempt came to into an input, and begins the next attempt where one may help.
+    /// Turns what an attempt came to into an input, and begins the next attempt where one may help; `None` while a server goes on
+    /// loading its model.
     pub(super) fn attempt_over(
         &mut self,
         mut call: Box<CallModel>,
         attempt: ModelAttempt,
-    ) -> Input {
+    ) -> Option<Input> {
         let ModelAttempt {
             result,
             served_by,
@@ -225,7 +226,7 @@ impl Driver {
         };
         if matches!(wait, Wait::GoesOn) {
             self.pause_for_loading(call, fallback);
-            return Input::TimePassed;
+            return None;
         }
         self.loading.is_over(effect_id);
         let (engine, health) = (&self.engine, &self.engine.health);
@@ -233,7 +234,7 @@ impl Driver {
         let error = match result {
             Ok(reply) => {
                 let cost = self.note_reply(&served_by, &reply);
-                return Input::ModelReplied(ModelReplied {
+                return Some(Input::ModelReplied(ModelReplied {
                     effect_id,
                     attempt: number,
                     cost: cost.map(|cost| cost.amount),
@@ -243,7 +244,7 @@ impl Driver {
                     downgraded,
                     duration,
                     first_delta,
-                });
+                }));
             }
             Err(error) => error,
         };
@@ -269,7 +270,7 @@ impl Driver {
             Following::Pause(fallback) => self.pause_for_loading(call, fallback),
             Following::Nothing => {}
         }
-        Input::ModelFailed(ModelFailed {
+        Some(Input::ModelFailed(ModelFailed {
             effect_id,
             attempt: number,
             error,
@@ -281,7 +282,7 @@ impl Driver {
             cost_label: label_of(cost),
             model,
             duration,
-        })
+        }))
     }
 
     /// Returns by whom the next attempt of a call that failed is made, and when, where one may help. A call that was cancelled

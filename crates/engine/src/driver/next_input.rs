@@ -27,11 +27,11 @@ enum Happened {
 }
 
 impl Driver {
-    /// Waits for what happens next. Fails once the run is lost to this process.
+    /// Waits for what happens next; `None` if that is nothing for the machine. Fails once the run is lost to this process.
     pub(super) async fn next_input(
         &mut self,
         wake_at: Option<Duration>,
-    ) -> Result<Input, StoreError> {
+    ) -> Result<Option<Input>, StoreError> {
         if self.journal.is_inbox_due() {
             self.read_inbox().await;
         }
@@ -50,7 +50,7 @@ impl Driver {
             Happened::Input(input) | Happened::Over(Work::Answer(input)) if is_expiry(&input) => {
                 self.read_inbox().await;
                 self.ready.push_back(*input);
-                return Ok(Input::TimePassed);
+                return Ok(None);
             }
             Happened::Input(mut input) => {
                 self.engine
@@ -61,12 +61,12 @@ impl Driver {
             Happened::ShutDown => {
                 let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
                 let cancelled = Cancelled::new(id, "the engine is shutting down");
-                return Ok(Input::Cancelled(cancelled));
+                return Ok(Some(Input::Cancelled(cancelled)));
             }
             Happened::Over(work) => return self.work_over(work),
             Happened::Posted => {
                 self.read_inbox().await;
-                return Ok(Input::TimePassed);
+                return Ok(None);
             }
             Happened::Due => {}
         }
@@ -78,7 +78,7 @@ impl Driver {
             let input = self.limit_is_due();
             return Ok(self.look_at_result(input));
         }
-        Ok(Input::TimePassed)
+        Ok(None)
     }
 
     /// Waits for whatever happens first.
@@ -123,7 +123,7 @@ impl Driver {
         .await
     }
 
-    fn work_over(&mut self, work: Work) -> Result<Input, StoreError> {
+    fn work_over(&mut self, work: Work) -> Result<Option<Input>, StoreError> {
         Ok(match work {
             Work::Model(over) => {
                 let (call, attempt) = *over;
@@ -132,20 +132,19 @@ impl Driver {
             }
             Work::Paused(paused) => {
                 self.pause_over(*paused);
-                Input::TimePassed
+                None
             }
             Work::Answer(input) => {
                 if let Input::ToolFinished(finished) = input.as_ref() {
                     self.no_longer_running(finished.effect_id);
                 }
-                *input
+                Some(*input)
             }
             Work::Advised(calls) => {
                 self.judge(*calls);
-                Input::TimePassed
+                None
             }
-            // Nothing happened yet: time passing changes nothing while a run waits.
-            Work::Later => Input::TimePassed,
+            Work::Later => None,
             Work::Lost(error) => return Err(error),
         })
     }

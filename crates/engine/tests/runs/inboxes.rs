@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use neuraxis_core::{
-    Cancelled, ClientResult, InboxEntry, InboxInput, InputId, JsonText, Record, RecordBody, RunId,
-    RunStatus, Seq, ToolCallId, ToolOutcome, ToolOutput,
+    Cancelled, ClientResult, FinishReason, InboxEntry, InboxInput, InputId, JsonText, Record,
+    RecordBody, RunId, RunStatus, Seq, ToolCallId, ToolOutcome, ToolOutput,
 };
 use neuraxis_engine::{NoResult, Orchestrator, ResumeError, RunEnded, RunHandle, UuidV7};
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError, TraceSink};
@@ -267,6 +267,24 @@ async fn a_run_that_commits_all_the_time_hears_of_what_is_posted_as_soon_as_one_
     let result = handle.result().await.unwrap();
     assert_eq!(result.status, RunStatus::Interrupted);
     assert!(began.elapsed() < seconds(10), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_hangs_until_the_time_is_up_is_blamed_where_something_is_posted_just_then() {
+    let orchestrator = builder(ScriptedModel::always(Script::hanging()))
+        .policy(policy(
+            "health.failures = 1\nmodes.exploratory.deadline = '5s'",
+        ))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(4_500)).await;
+    orchestrator.runs().hear(handle.run_id());
+    // The run finds both at once.
+    tokio::time::advance(seconds(1)).await;
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::Deadline));
+    assert_eq!(orchestrator.degraded_roles().len(), 1);
 }
 
 /// A run that waits for its client, whose store answers late where it is asked to.
