@@ -40,7 +40,7 @@ use crate::problem::{
     SHUTTING_DOWN, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS,
 };
 use crate::refusal::refused_in;
-use crate::slots::RunSlot;
+use crate::slots::BeginningSlot;
 use crate::{body, turns};
 
 pub(crate) use self::followers::Followers;
@@ -139,7 +139,7 @@ pub(crate) async fn run(
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
-    slot: RunSlot,
+    slot: BeginningSlot,
     followers: Followers,
 ) -> Result<(RunHandle, Events, EndIfLeft), Problem> {
     let begun = detached(async move {

@@ -16,7 +16,7 @@ use crate::events::Streams;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::problem::{MODE_NOT_ALLOWED, Problem};
-use crate::slots::{HeldSlot, OwnerSlot, RunSlot, Slots};
+use crate::slots::{BeginningSlot, HeldSlot, OwnerSlot, Slots};
 use crate::token::DecisionToken;
 
 /// What the clients of a server may use.
@@ -218,7 +218,7 @@ impl Limited {
     }
 
     /// Takes a slot for a run of a caller.
-    pub(crate) fn slot(&self, caller: &Caller) -> Result<RunSlot, Problem> {
+    pub(crate) fn slot(&self, caller: &Caller) -> Result<BeginningSlot, Problem> {
         self.slots.take(self.owner_limit(caller))
     }
 

@@ -45,7 +45,7 @@ struct Beginnings {
 
 /// A slot for one run, from before it begins.
 #[derive(Debug)]
-pub(crate) struct RunSlot {
+pub(crate) struct BeginningSlot {
     pub(crate) beginning: Beginning,
     pub(crate) held: HeldSlot,
 }
@@ -89,7 +89,7 @@ impl Slots {
     }
 
     /// Takes a slot, also of the owner where there is a limit for that one.
-    pub(crate) fn take(&self, owner: Option<(&str, NonZeroU32)>) -> Result<RunSlot, Problem> {
+    pub(crate) fn take(&self, owner: Option<(&str, NonZeroU32)>) -> Result<BeginningSlot, Problem> {
         let again = |detail: &str| self.again(&TOO_MANY_RUNS, detail);
         let of_owner = owner.map(|(owner, most)| self.of_owner(owner, most));
         let of_owner = of_owner.transpose()?;
@@ -98,7 +98,7 @@ impl Slots {
             .ok_or_else(|| again("more turns come than the store of this server keeps up with"))?;
         let of_all = Place::take(&self.all)
             .ok_or_else(|| again("as many turns are at work as this server takes"))?;
-        Ok(RunSlot {
+        Ok(BeginningSlot {
             beginning,
             held: HeldSlot {
                 _of_all: of_all,
@@ -265,14 +265,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_that_lags_is_given_no_more_until_it_has_caught_up() {
         let slots = Slots::new(number(100));
-        let begun: Vec<RunSlot> = (0..LATE).map(|_| slots.take(None).unwrap()).collect();
+        let begun: Vec<BeginningSlot> = (0..LATE).map(|_| slots.take(None).unwrap()).collect();
         assert!(slots.take(None).is_ok(), "they have only begun");
         tokio::time::advance(LAG).await;
         let refused = slots.take(None).unwrap_err();
         assert!(refused.is(&TOO_MANY_RUNS), "{refused:?}");
         assert_eq!(slots.all.available_permits(), 100 - LATE);
         let mut begun = begun.into_iter();
-        let RunSlot { beginning, held } = begun.next().unwrap();
+        let BeginningSlot { beginning, held } = begun.next().unwrap();
         drop(beginning);
         assert!(slots.take(None).is_ok(), "fewer are late");
         drop(held);

@@ -26,7 +26,7 @@ use crate::events::{self, Streams};
 use crate::limits::Limited;
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
 use crate::refusal::{RETRY_AFTER, internal};
-use crate::slots::RunSlot;
+use crate::slots::BeginningSlot;
 use crate::turn::Turn;
 
 /// The header that makes a request safe to be repeated.
@@ -86,7 +86,7 @@ pub(crate) async fn take(
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
-    slot: Option<RunSlot>,
+    slot: Option<BeginningSlot>,
 ) -> Result<(RunHandle, Events), Problem> {
     Ok(detached(start(orchestrator, request, slot)).await??)
 }
@@ -95,9 +95,9 @@ async fn begin(
 pub(crate) async fn start(
     orchestrator: Orchestrator,
     mut request: UserRequest,
-    slot: Option<RunSlot>,
+    slot: Option<BeginningSlot>,
 ) -> Result<(RunHandle, Events), RequestError> {
-    let beginning = slot.map(|RunSlot { beginning, held }| {
+    let beginning = slot.map(|BeginningSlot { beginning, held }| {
         // What the run is driven with is dropped when it is over, however it ended, and gives the slot back.
         request.context = std::mem::take(&mut request.context).with(held);
         beginning

@@ -24,7 +24,7 @@ use crate::limits::Limited;
 use crate::problem::{Problem, SESSION_EXISTS};
 use crate::refusal::internal;
 use crate::said::{self, MAX_WHOLE, Said};
-use crate::slots::RunSlot;
+use crate::slots::BeginningSlot;
 
 /// What a client says to branch off.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -155,7 +155,7 @@ pub(crate) async fn fork(
     turn.agent.clone_from(&options.agent);
     let turn = caller.apply(&limited, turn)?;
     (options.plan, options.trace) = (turn.plan, turn.trace);
-    let RunSlot { beginning, held } = limited.slot(&caller)?;
+    let BeginningSlot { beginning, held } = limited.slot(&caller)?;
     let begun = detached(async move {
         let handle = orchestrator.runs().fork(id, at, options).await?;
         drop(beginning);
