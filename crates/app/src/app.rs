@@ -24,8 +24,8 @@ use crate::commands::{self, RUN_COMMAND};
 use crate::config::{Config, DriverKind, Origin, StoreConfig};
 use crate::environment::Environment;
 use crate::mcp::McpServers;
+use crate::recordings::{CassetteUse, Recordings};
 use crate::store::OpenStore;
-use crate::tape::{Tape, Tapes};
 use crate::telemetry::Telemetry;
 pub use error::BuildError;
 pub use tools::{is_project_tool, may_be_tool, tool_names, tool_specs};
@@ -96,7 +96,7 @@ pub struct App {
     /// Those of them that are about MCP servers.
     pub server_notices: Vec<String>,
     /// What is recorded and replayed. To be finished when all runs are over.
-    pub tapes: Tapes,
+    pub recordings: Recordings,
     opened: OpenStore,
     servers: McpServers,
     telemetry: Telemetry,
@@ -110,7 +110,7 @@ pub struct App {
 pub struct AppBuilder<'a> {
     config: &'a Config,
     environment: &'a Environment,
-    tape: Tape,
+    cassette: CassetteUse,
     store: Option<OpenStore>,
     telemetry: Option<Telemetry>,
     own: OwnFiles,
@@ -145,7 +145,7 @@ impl App {
         AppBuilder {
             config,
             environment,
-            tape: Tape::Off,
+            cassette: CassetteUse::Off,
             store: None,
             telemetry: None,
             own: OwnFiles::default(),
@@ -209,7 +209,7 @@ impl App {
 impl fmt::Debug for AppBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AppBuilder")
-            .field("tape", &self.tape)
+            .field("cassette", &self.cassette)
             .field("store", &self.store)
             .finish_non_exhaustive()
     }
@@ -218,8 +218,8 @@ impl fmt::Debug for AppBuilder<'_> {
 impl<'a> AppBuilder<'a> {
     /// Records what the models say, or lets a recording answer in their place.
     #[must_use]
-    pub fn tape(mut self, tape: Tape) -> Self {
-        self.tape = tape;
+    pub fn cassette(mut self, cassette: CassetteUse) -> Self {
+        self.cassette = cassette;
         self
     }
 
@@ -285,12 +285,12 @@ impl<'a> AppBuilder<'a> {
     pub async fn build(self) -> Result<App, BuildError> {
         let (config, environment) = (self.config, self.environment);
         let is_configured = self.store.is_none();
-        let is_replay = matches!(self.tape, Tape::Replay(_));
+        let is_replay = matches!(self.cassette, CassetteUse::Replay(_));
         let opened = match self.store {
             Some(store) => store,
             None => OpenStore::open(config, environment).await?,
         };
-        let recording = recording_of(&self.tape, environment);
+        let recording = recording_of(&self.cassette, environment);
         // They come up while models are looked for.
         let servers = match self.servers {
             Servers::Started => McpServers::start(config, environment),
@@ -318,11 +318,11 @@ impl<'a> AppBuilder<'a> {
             clients,
             addresses,
             mut notices,
-            tapes,
-        } = match self.tape {
-            Tape::Replay(recorded) => replayed(config, environment, &recorded)?,
-            Tape::Record(file) => discovered(config, environment, Some(file)).await?,
-            Tape::Off => discovered(config, environment, None).await?,
+            recordings,
+        } = match self.cassette {
+            CassetteUse::Replay(recorded) => replayed(config, environment, &recorded)?,
+            CassetteUse::Record(file) => discovered(config, environment, Some(file)).await?,
+            CassetteUse::Off => discovered(config, environment, None).await?,
         };
         notices.extend_from_slice(config.notices());
         notices.extend(commands::notice(config));
@@ -353,7 +353,7 @@ impl<'a> AppBuilder<'a> {
             orchestrator,
             notices,
             server_notices,
-            tapes,
+            recordings,
             opened,
             servers,
             telemetry,
@@ -366,12 +366,12 @@ impl<'a> AppBuilder<'a> {
     }
 }
 
-/// Returns the file of a tape. File tools see it neither while it is recorded nor in a replay, so that they find the same.
-fn recording_of(tape: &Tape, environment: &Environment) -> Option<PathBuf> {
-    let file = match tape {
-        Tape::Record(file) => file,
-        Tape::Replay(recorded) => &recorded.file,
-        Tape::Off => return None,
+/// Returns the file of a cassette. File tools see it neither while it is recorded nor in a replay, so that they find the same.
+fn recording_of(cassette: &CassetteUse, environment: &Environment) -> Option<PathBuf> {
+    let file = match cassette {
+        CassetteUse::Record(file) => file,
+        CassetteUse::Replay(recorded) => &recorded.file,
+        CassetteUse::Off => return None,
     };
     Some(environment.working_dir().join(file))
 }

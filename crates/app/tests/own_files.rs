@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use neuraxis_app::{App, Config, Environment, Sources, Tape};
+use neuraxis_app::{App, CassetteUse, Config, Environment, Sources};
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{AgentId, EffectId, JsonText, RunId, ToolCallId, Turn};
 use neuraxis_ports::{ToolContext, ToolError, TurnContext};
@@ -272,8 +272,8 @@ async fn a_recording_changes_nothing_that_models_are_told_and_no_file_tool_gets_
         .with_flag("--set", "store.url", "memory:")
         .with_flag("--set", "models.reasoning.provider", "offline");
     let config = Config::load(&environment, &sources).unwrap();
-    let build = async |tape: Tape| {
-        let app = App::builder(&config, &environment).tape(tape);
+    let build = async |cassette: CassetteUse| {
+        let app = App::builder(&config, &environment).cassette(cassette);
         app.build().await.unwrap()
     };
     let told = |app: &App| -> Vec<String> {
@@ -281,8 +281,8 @@ async fn a_recording_changes_nothing_that_models_are_told_and_no_file_tool_gets_
         let told = tools.specs().map(|spec| spec.description.to_string());
         told.collect()
     };
-    let without = told(&build(Tape::Off).await);
-    let recording = build(Tape::Record(folder.path().join("it.cassette"))).await;
+    let without = told(&build(CassetteUse::Off).await);
+    let recording = build(CassetteUse::Record(folder.path().join("it.cassette"))).await;
     assert_eq!(told(&recording), without);
     is_refused(&recording, "read_file", json!({ "path": "it.cassette" })).await;
     let write = json!({ "path": "it.cassette", "content": "x" });
@@ -304,8 +304,8 @@ async fn a_command_puts_no_other_folder_in_the_place_of_the_one_with_the_recordi
         .with_flag("--set", "store.url", "memory:")
         .with_flag("--set", "models.reasoning.provider", "offline");
     let config = Config::load(&environment, &sources).unwrap();
-    let recording = Tape::Record(at("recorded/first/it.cassette"));
-    let app = App::builder(&config, &environment).tape(recording);
+    let recording = CassetteUse::Record(at("recorded/first/it.cassette"));
+    let app = App::builder(&config, &environment).cassette(recording);
     let app = app.build().await.unwrap();
     let number = |name: &str| fs::metadata(at(name)).unwrap().ino();
     for moved in ["recorded", "recorded/first"] {
@@ -358,9 +358,9 @@ async fn what_the_program_remembers_of_its_user_is_out_of_reach_too() {
         .with_flag("--set", "store.url", "memory:")
         .with_flag("--set", "models.reasoning.provider", "offline");
     let config = Config::load(&environment, &sources).unwrap();
-    let tape = Tape::Record("under-way.cassette".into());
+    let cassette = CassetteUse::Record("under-way.cassette".into());
     let app = App::builder(&config, &environment)
-        .tape(tape)
+        .cassette(cassette)
         .build()
         .await
         .unwrap();

@@ -271,12 +271,14 @@ impl From<TrustError> for CommandError {
 impl From<BuildError> for CommandError {
     fn from(error: BuildError) -> Self {
         match &error {
-            BuildError::Tape(CassetteError::Exists { file }) => {
+            BuildError::Cassette(CassetteError::Exists { file }) => {
                 let removing = if file.is_file() { "remove it, or " } else { "" };
                 Self::usage(error).hint(format!("{removing}record to another file"))
             }
-            BuildError::Tape(CassetteError::Io { .. }) => Self::usage(error).hint("check the path"),
-            BuildError::Tape(_) | BuildError::EmptyTape { .. } => Self::usage(error).hint(
+            BuildError::Cassette(CassetteError::Io { .. }) => {
+                Self::usage(error).hint("check the path")
+            }
+            BuildError::Cassette(_) | BuildError::EmptyCassette { .. } => Self::usage(error).hint(
                 "record it anew with --record FILE; `neuraxis runs cassette RUN FILE` makes one of a run",
             ),
             BuildError::DatabaseBusy { source, .. } => {

@@ -124,10 +124,10 @@ pub enum BuildError {
     Telemetry(#[from] TelemetryError),
     /// The recording cannot be made or replayed.
     #[error(transparent)]
-    Tape(#[from] CassetteError),
+    Cassette(#[from] CassetteError),
     /// The recording is one of nothing.
     #[error("{} holds no recordings", file.display())]
-    EmptyTape {
+    EmptyCassette {
         /// The file.
         file: PathBuf,
     },

@@ -14,8 +14,8 @@ use crate::config::Config;
 use crate::discover::{discover, secrets_of};
 use crate::environment::Environment;
 use crate::providers::Provider;
+use crate::recordings::Recordings;
 use crate::secrecy::discreet;
-use crate::tape::Tapes;
 
 /// The models that answer, by the roles that they serve.
 pub(super) struct Models {
@@ -23,7 +23,7 @@ pub(super) struct Models {
     /// Where they answer, without what may be a secret.
     pub(super) addresses: BTreeMap<Role, String>,
     pub(super) notices: Vec<String>,
-    pub(super) tapes: Tapes,
+    pub(super) recordings: Recordings,
 }
 
 /// Lets models answer, and records them if so wished.
@@ -34,7 +34,7 @@ pub(super) async fn discovered(
 ) -> Result<Models, BuildError> {
     let discovery = discover(config, environment).await;
     let mut notices = Vec::from_iter(discovery.notices());
-    let mut tapes = Tapes::replaying(discovery.cassettes);
+    let mut recordings = Recordings::replaying(discovery.cassettes);
     let mut addresses = BTreeMap::new();
     let endpoints = discovery.endpoints.into_iter();
     let endpoints: Vec<_> = endpoints
@@ -57,18 +57,18 @@ pub(super) async fn discovered(
     let secrets = secrets_of(config, environment);
     if let Some(file) = file {
         let file = environment.working_dir().join(file);
-        tapes.record(file, SystemClock.now(), secrets.clone())?;
+        recordings.record(file, SystemClock.now(), secrets.clone())?;
     }
     let models = endpoints.into_iter();
     let models = models.map(|(role, client)| {
-        let client = tapes.before(&role, discreet(client, &secrets));
+        let client = recordings.before(&role, discreet(client, &secrets));
         (role, client)
     });
     Ok(Models {
         clients: models.collect(),
         addresses,
         notices,
-        tapes,
+        recordings,
     })
 }
 
@@ -86,7 +86,7 @@ pub(super) fn replayed(
     });
     let clients: Vec<_> = models.collect();
     if clients.is_empty() {
-        return Err(BuildError::EmptyTape {
+        return Err(BuildError::EmptyCassette {
             file: recorded.file.clone(),
         });
     }
@@ -95,6 +95,6 @@ pub(super) fn replayed(
         clients,
         addresses: BTreeMap::new(),
         notices: vec![format!("replaying {file}: no model is asked")],
-        tapes: Tapes::replaying(vec![cassette]),
+        recordings: Recordings::replaying(vec![cassette]),
     })
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod attach;
 mod attended;
+mod cassette;
 mod follow;
 mod message;
 mod outcome;
@@ -10,7 +11,6 @@ mod page;
 mod reporter;
 mod schema;
 mod tail;
-mod tape;
 mod view;
 mod waiting;
 
@@ -39,8 +39,8 @@ use crate::progress::{self, Progress};
 use crate::setup::{Loaded, Setup, with_app};
 use attach::AttachArguments;
 pub(in crate::command) use attach::attached;
+pub(in crate::command) use cassette::CassetteArguments;
 use message::Question;
-pub(in crate::command) use tape::TapeArguments;
 
 pub(in crate::command) use attended::{Attended, require_kept_runs};
 pub(in crate::command) use follow::{cancel, served_by_rules, show, unless_turned_away, watch};
@@ -131,7 +131,7 @@ pub(crate) struct Ask {
     attach: AttachArguments,
 
     #[command(flatten)]
-    tape: TapeArguments,
+    cassette: CassetteArguments,
 }
 
 /// What is asked, and of whom.
@@ -173,10 +173,10 @@ impl Ask {
             question.text = filled.inspect_err(|_| loaded.say_what_is_ignored())?;
         }
         let (loaded, role) = self.model.apply(setup, loaded).await?;
-        let tape = self.tape.tape();
+        let cassette = self.cassette.chosen();
         let attended = Attended::new(&loaded.config, self.when_away())?;
-        let app = attended.app(&loaded, tape).await?;
-        let tapes = app.tapes.clone();
+        let app = attended.app(&loaded, cassette).await?;
+        let recordings = app.recordings.clone();
         let instructions = project::instructions(
             &loaded,
             match self.format {
@@ -194,7 +194,7 @@ impl Ask {
             self.answer((app, &loaded), attended, asked).await
         });
         let answered = answered.await;
-        let finished = tapes.finish();
+        let finished = recordings.finish();
         answered?;
         for notice in finished.map_err(CommandError::failed)? {
             progress::warn(&notice);

@@ -16,7 +16,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::core::{AgentName, PlanName};
 use neuraxis::{Channel, Mode};
-use neuraxis_app::Tape;
+use neuraxis_app::CassetteUse;
 
 use super::ask::Attended;
 use super::choice::{ModelArgument, SessionChoice};
@@ -92,7 +92,7 @@ impl Chat {
         let instructions = project::instructions(&loaded, Asking::Person);
         let attended = Attended::new(&loaded.config, WhenAway::Deny)?.in_conversation();
         let session = lookup::new_session()?;
-        let app = attended.app(&loaded, Tape::Off).await?;
+        let app = attended.app(&loaded, CassetteUse::Off).await?;
         let mut conversation = Conversation::new((app, attended), (setup.clone(), loaded), session);
         conversation.role = role;
         conversation.model.clone_from(&self.model.model);

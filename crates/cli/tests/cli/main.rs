@@ -56,6 +56,7 @@ mod prompts;
 mod provider;
 mod providers;
 mod real_model;
+mod recordings;
 mod research;
 mod runs;
 #[cfg(target_os = "linux")]
@@ -66,7 +67,6 @@ mod screen;
 mod scripted;
 mod sessions;
 mod stats;
-mod tape;
 #[cfg(unix)]
 mod terminal;
 mod told;

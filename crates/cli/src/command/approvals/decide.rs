@@ -12,7 +12,7 @@ use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::{ApprovalDecision, GrantScope, JsonText, Record, RecordBody, Seq, ToolClass};
 use neuraxis::engine::{DecideError, Decided, ResumeError, SystemClock, WaitingApproval};
 use neuraxis::ports::Clock;
-use neuraxis_app::{App, Tape};
+use neuraxis_app::{App, CassetteUse};
 
 use super::super::ask::{self, Attended, Format, View};
 use super::show;
@@ -119,7 +119,7 @@ async fn decide(
     let loaded = setup.load()?;
     // What the run asks next waits as this call did, unless somebody sits here.
     let mut attended = Attended::new(&loaded.config, WhenAway::Wait)?;
-    let app = attended.app(&loaded, Tape::Off).await?;
+    let app = attended.app(&loaded, CassetteUse::Off).await?;
     let root = loaded.config.project_root();
     let decided = with_app(app, async |app| {
         let meant = meant(app, which, (root, &verb)).await?;

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use neuraxis::RunHandle;
 use neuraxis::core::{ApprovalDecision, AskCause, RecordBody};
 use neuraxis::ports::Approver;
-use neuraxis_app::{App, AppBuilder, Config, Tape};
+use neuraxis_app::{App, AppBuilder, CassetteUse, Config};
 
 use super::waiting;
 use crate::approve::{self, Postponing, Prompter, WhenAway};
@@ -59,9 +59,12 @@ impl Attended {
     pub(in crate::command) async fn app(
         &self,
         loaded: &Loaded,
-        tape: Tape,
+        cassette: CassetteUse,
     ) -> Result<App, CommandError> {
-        let app = self.asked_by(loaded.app().tape(tape)).build().await?;
+        let app = self
+            .asked_by(loaded.app().cassette(cassette))
+            .build()
+            .await?;
         hear_of_other_commands(&app);
         Ok(app)
     }

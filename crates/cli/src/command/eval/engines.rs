@@ -7,7 +7,7 @@ use neuraxis::cassette::{CassetteConfig, CassetteError, ToolResults};
 use neuraxis::evals::{Case, CaseFault, EvalFile, Evals, Source, judge};
 use neuraxis::offline::OfflineModel;
 use neuraxis_app::{
-    App, BuildError, Config, OpenStore, Tape, Telemetry, may_be_tool, nowhere_to_keep,
+    App, BuildError, CassetteUse, Config, OpenStore, Telemetry, may_be_tool, nowhere_to_keep,
 };
 
 use crate::error::CommandError;
@@ -32,9 +32,9 @@ impl Engines {
     pub(super) async fn open(
         loaded: &Loaded,
         file: &EvalFile,
-        tape: Tape,
+        cassette: CassetteUse,
     ) -> Result<Self, CommandError> {
-        let is_replay = matches!(tape, Tape::Replay(_));
+        let is_replay = matches!(cassette, CassetteUse::Replay(_));
         // One way out for the traces of all engines. Nothing is sent yet.
         let telemetry = Telemetry::start(&loaded.config, &loaded.environment);
         let telemetry = telemetry.map_err(BuildError::from)?;
@@ -48,7 +48,7 @@ impl Engines {
         if let Some(notice) = nowhere_to_keep(&loaded.config, &loaded.environment) {
             progress::notice(&notice);
         }
-        if let Err(error) = engines.build(loaded, file, tape).await {
+        if let Err(error) = engines.build(loaded, file, cassette).await {
             // What is wrong with the recordings follows from it.
             let _ = engines.end().await;
             return Err(error);
@@ -61,18 +61,18 @@ impl Engines {
         &mut self,
         loaded: &Loaded,
         file: &EvalFile,
-        tape: Tape,
+        cassette: CassetteUse,
     ) -> Result<(), CommandError> {
         let asks = |case: &Case| case.source == Source::Models || case.needs_a_judge();
         // A recording that cannot answer is not passed over because nobody asks it.
         if self.is_replay || file.cases.iter().any(asks) {
-            let app = app(loaded, tape, &self.store, &self.telemetry).await?;
+            let app = app(loaded, cassette, &self.store, &self.telemetry).await?;
             for notice in &app.notices {
                 progress::notice(notice);
             }
             self.models = Some(app);
         } else {
-            if let Tape::Record(recording) = &tape {
+            if let CassetteUse::Record(recording) = &cassette {
                 let recording = recording.display();
                 progress::warn(&format!("no case asks a model: {recording} is not made"));
             }
@@ -81,8 +81,8 @@ impl Engines {
         for file in file.cassettes() {
             let mut config = CassetteConfig::new(&file);
             config.tool_results = ToolResults::Ignore;
-            let tape = Tape::Replay(config);
-            let app = app(loaded, tape, &self.store, &self.telemetry).await?;
+            let cassette = CassetteUse::Replay(config);
+            let app = app(loaded, cassette, &self.store, &self.telemetry).await?;
             self.cassettes.push((file, app));
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Engines {
             app.stop_servers().await;
         }
         let models = self.models.as_ref();
-        let finished = models.map_or(Ok(Vec::new()), |app| app.tapes.finish());
+        let finished = models.map_or(Ok(Vec::new()), |app| app.recordings.finish());
         for notice in self.telemetry.close().await {
             progress::warn(&notice);
         }
@@ -149,12 +149,12 @@ impl Engines {
 
 async fn app(
     loaded: &Loaded,
-    tape: Tape,
+    cassette: CassetteUse,
     store: &OpenStore,
     telemetry: &Telemetry,
 ) -> Result<App, CommandError> {
     let judge = judge().map_err(CommandError::failed)?;
-    let app = loaded.app().tape(tape).store(store.clone());
+    let app = loaded.app().cassette(cassette).store(store.clone());
     let app = app.telemetry(telemetry.clone());
     Ok(app.extend(|builder| builder.agent(judge)).build().await?)
 }

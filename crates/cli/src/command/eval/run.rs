@@ -15,7 +15,7 @@ use neuraxis_app::{Config, secrets_of};
 use super::engines::Engines;
 use super::results::{Results, earlier};
 use super::table::{self, Kept};
-use crate::command::ask::TapeArguments;
+use crate::command::ask::CassetteArguments;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::{ObjectFormat, Output};
@@ -68,7 +68,7 @@ pub(super) struct Run {
     compare: Option<PathBuf>,
 
     #[command(flatten)]
-    tape: TapeArguments,
+    cassette: CassetteArguments,
 }
 
 impl Run {
@@ -91,7 +91,7 @@ impl Run {
         let redactor = secrets.clone();
         let files = (self.out.as_deref(), self.junit.as_deref());
         let mut results = Results::begin(secrets, &self.others(&path, &named), files)?;
-        let engines = Engines::open(&loaded, &file, self.tape.tape()).await?;
+        let engines = Engines::open(&loaded, &file, self.cassette.chosen()).await?;
         if let Err(fault) = engines.check(&loaded.config, &file) {
             // That a recording was not played is no wonder then.
             let _ = engines.close().await;
@@ -154,7 +154,7 @@ impl Run {
     /// Returns the files that are read, or recorded to, with what they are.
     fn others<'a>(&'a self, cases: &'a Path, named: &'a [PathBuf]) -> Vec<(&'a Path, &'a str)> {
         let mut others = vec![(cases, "the file of the cases")];
-        let recording = self.tape.file().map(|file| (file, "the recording"));
+        let recording = self.cassette.file().map(|file| (file, "the recording"));
         let earlier = self.compare.as_deref();
         let earlier = earlier.map(|file| (file, "those that they are compared with"));
         others.extend(recording.into_iter().chain(earlier));

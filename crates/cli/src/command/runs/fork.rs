@@ -11,7 +11,7 @@ use neuraxis::core::{PlanName, Record, Turn, last_turn};
 use neuraxis::engine::ForkOptions;
 use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Mode, Role, SessionId};
-use neuraxis_app::{App, Config, Tape};
+use neuraxis_app::{App, CassetteUse, Config};
 
 use crate::approve::WhenAway;
 use crate::command::ask::{Attended, Format, View, watch};
@@ -78,7 +78,7 @@ impl Fork {
             None => None,
         };
         let mut attended = Attended::new(&loaded.config, WhenAway::Deny)?;
-        let app = attended.app(&loaded, Tape::Off).await?;
+        let app = attended.app(&loaded, CassetteUse::Off).await?;
         with_app(app, async |app| {
             self.branch_off((app, &loaded), role, &mut attended).await
         })

@@ -8,7 +8,7 @@ use clap_complete::ArgValueCompleter;
 use neuraxis::core::{CallStage, RunStatus, Verdict};
 use neuraxis::engine::{OpenCall, Taker};
 use neuraxis::ports::RunSummary;
-use neuraxis_app::{App, Tape};
+use neuraxis_app::{App, CassetteUse};
 
 use crate::approve::{WhenAway, said};
 use crate::call::headline;
@@ -66,7 +66,7 @@ impl Resume {
             false => WhenAway::Wait,
         };
         let mut attended = Attended::new(&loaded.config, away)?;
-        let app = attended.app(&loaded, Tape::Off).await?;
+        let app = attended.app(&loaded, CassetteUse::Off).await?;
         with_app(app, async |app| {
             self.resume((app, &loaded), &mut attended).await
         })

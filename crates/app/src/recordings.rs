@@ -16,7 +16,7 @@ use neuraxis_ports::LlmClient;
 /// What is done with what models say.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub enum Tape {
+pub enum CassetteUse {
     /// Nothing.
     #[default]
     Off,
@@ -28,12 +28,12 @@ pub enum Tape {
 
 /// The recordings of an engine: what is being recorded, and what is being replayed.
 #[derive(Debug, Clone, Default)]
-pub struct Tapes {
+pub struct Recordings {
     recording: Option<(PathBuf, Arc<Recording>)>,
     cassettes: Vec<Cassette>,
 }
 
-impl Tapes {
+impl Recordings {
     pub(crate) const fn replaying(cassettes: Vec<Cassette>) -> Self {
         Self {
             recording: None,

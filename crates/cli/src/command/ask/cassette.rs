@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use neuraxis::cassette::{self, CassetteConfig};
-use neuraxis_app::Tape;
+use neuraxis_app::CassetteUse;
 
 /// Whether models are recorded, or replaced by a recording.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Record and replay")]
-pub(in crate::command) struct TapeArguments {
+pub(in crate::command) struct CassetteArguments {
     /// Record what the models are asked and say to this file, which must not exist yet; secrets are left out
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
@@ -49,18 +49,18 @@ enum ToolResults {
     Ignore,
 }
 
-impl TapeArguments {
+impl CassetteArguments {
     /// Returns the file of the recording, if there is or is to be one.
     pub(in crate::command) fn file(&self) -> Option<&Path> {
         self.record.as_deref().or(self.replay.as_deref())
     }
 
-    pub(in crate::command) fn tape(&self) -> Tape {
+    pub(in crate::command) fn chosen(&self) -> CassetteUse {
         if let Some(file) = &self.record {
-            return Tape::Record(file.clone());
+            return CassetteUse::Record(file.clone());
         }
         let Some(file) = &self.replay else {
-            return Tape::Off;
+            return CassetteUse::Off;
         };
         let mut config = CassetteConfig::new(file);
         config.strict = self.strict;
@@ -72,6 +72,6 @@ impl TapeArguments {
             ToolResults::Compare => cassette::ToolResults::Compare,
             ToolResults::Ignore => cassette::ToolResults::Ignore,
         };
-        Tape::Replay(config)
+        CassetteUse::Replay(config)
     }
 }
