@@ -6,7 +6,7 @@ use neuraxis_ports::LlmClient;
 use neuraxis_testkit::conformance::llm_client::Subject;
 use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request};
 
-use crate::support::{Tape, open, stream};
+use crate::support::{CassetteFile, open, stream};
 
 fn requests() -> [ModelRequest; 3] {
     [request("text"), request("reasoned"), request("calls")]
@@ -30,12 +30,12 @@ mod a_recorder {
     use super::*;
 
     fn subject() -> Subject {
-        let (tape, stalled) = (Tape::new(), Tape::new());
-        let (_, client) = tape.record(model());
+        let (cassette_file, stalled) = (CassetteFile::new(), CassetteFile::new());
+        let (_, client) = cassette_file.record(model());
         let (_, waiting) = stalled.record(ScriptedModel::always(Script::hanging()));
         Subject::new(client, requests())
             .with_stalled(waiting)
-            .keeping((tape, stalled))
+            .keeping((cassette_file, stalled))
     }
 
     neuraxis_testkit::llm_client_suite!(subject());
@@ -45,33 +45,33 @@ mod a_cassette {
     use super::*;
 
     async fn subject() -> Subject {
-        let tape = Tape::new();
-        let (recording, client) = tape.record(model());
+        let cassette_file = CassetteFile::new();
+        let (recording, client) = cassette_file.record(model());
         for request in requests() {
             client.respond(&request, &call_context()).await.unwrap();
             stream(&client, &request).await.unwrap();
         }
         recording.finish().unwrap();
-        Subject::new(tape.open().client(Role::REASONING), requests())
+        Subject::new(cassette_file.open().client(Role::REASONING), requests())
             .with_stalled(stalled().await)
-            .keeping(tape)
+            .keeping(cassette_file)
     }
 
     /// A recording of a model that took an hour.
     async fn stalled() -> impl LlmClient {
-        let tape = Tape::new();
-        let (recording, client) = tape.record(model());
+        let cassette_file = CassetteFile::new();
+        let (recording, client) = cassette_file.record(model());
         client
             .respond(&request("text"), &call_context())
             .await
             .unwrap();
         recording.finish().unwrap();
-        let text = tape.text();
+        let text = cassette_file.text();
         let (head, rest) = text.split_once(r#"{"reply":{"ms":"#).unwrap();
         let (_, rest) = rest.split_once(',').unwrap();
         let slow = format!(r#"{head}{{"reply":{{"ms":3600000,{rest}"#);
-        crate::support::write(&tape.path(), slow);
-        let mut config = tape.config();
+        crate::support::write(&cassette_file.path(), slow);
+        let mut config = cassette_file.config();
         config.speed = Speed::Recorded;
         open(&config).client(Role::REASONING)
     }
@@ -83,13 +83,14 @@ mod a_cassette_of_whole_replies {
     use super::*;
 
     async fn subject() -> Subject {
-        let tape = Tape::new();
-        let (recording, client) = tape.record(model());
+        let cassette_file = CassetteFile::new();
+        let (recording, client) = cassette_file.record(model());
         for request in requests() {
             client.respond(&request, &call_context()).await.unwrap();
         }
         recording.finish().unwrap();
-        Subject::new(tape.open().client(Role::REASONING), requests()).keeping(tape)
+        Subject::new(cassette_file.open().client(Role::REASONING), requests())
+            .keeping(cassette_file)
     }
 
     neuraxis_testkit::llm_client_suite!(subject().await);

@@ -3,29 +3,29 @@
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError, Redactor};
 use neuraxis_testkit::{Script, ScriptedModel, reply, request};
 
-use crate::support::{Tape, stream, write};
+use crate::support::{CassetteFile, stream, write};
 
-async fn tape() -> Tape {
-    let tape = Tape::new();
-    let (recording, client) = tape.record(ScriptedModel::always(
+async fn cassette_file() -> CassetteFile {
+    let cassette_file = CassetteFile::new();
+    let (recording, client) = cassette_file.record(ScriptedModel::always(
         Script::from(reply::text("hello")).split(2),
     ));
     for text in ["one", "two"] {
         stream(&client, &request(text)).await.unwrap();
     }
     recording.finish().unwrap();
-    tape
+    cassette_file
 }
 
-fn fails(tape: &Tape, text: impl AsRef<[u8]>) -> CassetteError {
-    write(&tape.path(), text);
-    Cassette::open(&tape.config(), Redactor::default()).unwrap_err()
+fn fails(cassette_file: &CassetteFile, text: impl AsRef<[u8]>) -> CassetteError {
+    write(&cassette_file.path(), text);
+    Cassette::open(&cassette_file.config(), Redactor::default()).unwrap_err()
 }
 
 #[tokio::test]
 async fn a_file_cut_anywhere_is_an_error_that_says_where() {
-    let tape = tape().await;
-    let text = tape.text();
+    let cassette_file = cassette_file().await;
+    let text = cassette_file.text();
     let (first, second) = (
         text.find("{\"exchange\"").unwrap(),
         text.rfind("{\"exchange\"").unwrap(),
@@ -38,8 +38,8 @@ async fn a_file_cut_anywhere_is_an_error_that_says_where() {
             // Cut between two exchanges, a file is a shorter file.
             continue;
         }
-        write(&tape.path(), &text[..cut]);
-        let error = Cassette::open(&tape.config(), Redactor::default()).err();
+        write(&cassette_file.path(), &text[..cut]);
+        let error = Cassette::open(&cassette_file.config(), Redactor::default()).err();
         if cut == text.len() - 1 {
             assert!(error.is_none(), "only the last line break is missing");
             continue;
@@ -60,9 +60,9 @@ async fn a_file_cut_anywhere_is_an_error_that_says_where() {
 
 #[tokio::test]
 async fn a_newer_file_is_refused_by_its_version_whatever_else_it_holds() {
-    let tape = tape().await;
+    let cassette_file = cassette_file().await;
     let error = fails(
-        &tape,
+        &cassette_file,
         "{\"cassette\":{\"version\":7,\"new\":true},\"x\":1}\n{\"what\":1}\n",
     );
     assert!(matches!(
@@ -83,30 +83,30 @@ async fn a_newer_file_is_refused_by_its_version_whatever_else_it_holds() {
 
 #[tokio::test]
 async fn what_is_no_cassette_is_told_from_one() {
-    let tape = tape().await;
+    let cassette_file = cassette_file().await;
     for text in ["", "\n", "hello", "{}", "[1]", "{\"cassette\":1}"] {
-        let error = fails(&tape, text);
+        let error = fails(&cassette_file, text);
         assert!(
             matches!(error, CassetteError::NotACassette { .. }),
             "{text:?}: {error}"
         );
     }
     assert!(matches!(
-        fails(&tape, b"\xff\xfe"),
+        fails(&cassette_file, b"\xff\xfe"),
         CassetteError::NotACassette { .. }
     ));
 }
 
 #[tokio::test]
 async fn a_merge_conflict_is_called_one_wherever_it_stands() {
-    let tape = tape().await;
-    let text = tape.text();
+    let cassette_file = cassette_file().await;
+    let text = cassette_file.text();
     let lines: Vec<&str> = text.lines().collect();
     for place in 0..=lines.len() {
         for mark in ["<<<<<<< HEAD", "=======", ">>>>>>> theirs"] {
             let mut lines = lines.clone();
             lines.insert(place, mark);
-            let error = fails(&tape, lines.join("\n")).to_string();
+            let error = fails(&cassette_file, lines.join("\n")).to_string();
             let at = format!("test.cassette, line {}", place + 1);
             assert!(error.contains(&at), "{mark}: {error}");
             assert!(error.ends_with("a merge conflict that was not resolved"));
@@ -116,8 +116,8 @@ async fn a_merge_conflict_is_called_one_wherever_it_stands() {
 
 #[tokio::test]
 async fn a_line_that_cannot_be_there_is_named() {
-    let tape = tape().await;
-    let text = tape.text();
+    let cassette_file = cassette_file().await;
+    let text = cassette_file.text();
     let lines: Vec<&str> = text.lines().collect();
     let line_of = |start: &str| {
         lines
@@ -180,7 +180,7 @@ async fn a_line_that_cannot_be_there_is_named() {
         ),
         (1, &head.replace("streamed", "whole"), "a whole reply is"),
     ] {
-        let error = fails(&tape, with(place, new)).to_string();
+        let error = fails(&cassette_file, with(place, new)).to_string();
         assert!(
             error.contains("test.cassette, line ") && error.contains(reason),
             "{new}: {error}"
@@ -189,15 +189,15 @@ async fn a_line_that_cannot_be_there_is_named() {
     let mut bytes = text.clone().into_bytes();
     let place = text.find("hello").unwrap_or(text.len() - 40);
     bytes[place] = 0xff;
-    assert!(fails(&tape, bytes).to_string().contains("line "));
+    assert!(fails(&cassette_file, bytes).to_string().contains("line "));
 }
 
 #[tokio::test]
 async fn a_parsers_complaint_repeats_no_secret_and_little_else() {
-    let tape = tape().await;
-    let header = tape.text().lines().next().unwrap().to_owned();
+    let cassette_file = cassette_file().await;
+    let header = cassette_file.text().lines().next().unwrap().to_owned();
     let error = fails(
-        &tape,
+        &cassette_file,
         format!(
             "{header}\n{{\"sk-canary0123456789{}\":1}}\n",
             "x".repeat(5_000)
@@ -209,8 +209,8 @@ async fn a_parsers_complaint_repeats_no_secret_and_little_else() {
 
 #[tokio::test]
 async fn a_file_larger_than_allowed_is_not_read() {
-    let tape = tape().await;
-    let mut config = tape.config();
+    let cassette_file = cassette_file().await;
+    let mut config = cassette_file.config();
     config.max_bytes = 100;
     let error = Cassette::open(&config, Redactor::default()).unwrap_err();
     assert!(
@@ -227,8 +227,8 @@ async fn a_file_larger_than_allowed_is_not_read() {
 
 #[tokio::test]
 async fn requests_that_share_without_measure_are_refused() {
-    let tape = tape().await;
-    let text = tape.text();
+    let cassette_file = cassette_file().await;
+    let text = cassette_file.text();
     let first = text.lines().nth(1).unwrap();
     let block: Vec<&str> = text
         .lines()
@@ -247,9 +247,9 @@ async fn requests_that_share_without_measure_are_refused() {
         );
         bomb.push_str(&format!("{head}\n{{\"settings\":{{\"tool_choice\":\"auto\"}}}}\n{{\"open\":{{\"ms\":0}}}}\n{done}\n"));
     }
-    write(&tape.path(), &bomb);
-    assert_eq!(tape.open().len(), 399, "64 MiB allow it");
-    let mut config = tape.config();
+    write(&cassette_file.path(), &bomb);
+    assert_eq!(cassette_file.open().len(), 399, "64 MiB allow it");
+    let mut config = cassette_file.config();
     config.max_bytes = bomb.len() as u64;
     let error = Cassette::open(&config, Redactor::default()).unwrap_err();
     assert!(error.to_string().contains("too large once"), "{error}");

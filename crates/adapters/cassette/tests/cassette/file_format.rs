@@ -7,11 +7,11 @@ use neuraxis_core::{LlmError, LlmErrorKind, Message, Role};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{Script, ScriptedModel, call_context, messages, reply, request_of, spec};
 
-use crate::support::{Tape, options, stream};
+use crate::support::{CassetteFile, options, stream};
 
 #[tokio::test(start_paused = true)]
 async fn a_file_is_readable_and_repeats_nothing() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let limited = LlmErrorKind::RateLimited {
         retry_after: Some(Duration::from_secs(2)),
     };
@@ -27,7 +27,7 @@ async fn a_file_is_readable_and_repeats_nothing() {
             [("look", r#"{"at":"the sky"}"#), ("look", "{broken")],
         ))
         .then(LlmError::new(limited, "slow down"));
-    let recording = neuraxis_cassette::Recording::create(tape.path(), options()).unwrap();
+    let recording = neuraxis_cassette::Recording::create(cassette_file.path(), options()).unwrap();
     let model: Arc<dyn LlmClient> = Arc::new(model);
     let reasoning = recording.wrap(Role::REASONING, Arc::clone(&model));
     let router = recording.wrap(Role::ROUTER, model);
@@ -50,5 +50,5 @@ async fn a_file_is_readable_and_repeats_nothing() {
     let summary = recording.finish().unwrap();
     assert_eq!(summary.exchanges, 3);
 
-    insta::assert_snapshot!(tape.text());
+    insta::assert_snapshot!(cassette_file.text());
 }

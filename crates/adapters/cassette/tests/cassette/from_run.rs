@@ -13,7 +13,7 @@ use neuraxis_core::{
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{CountingIds, START, call_context, reply, spec};
 
-use crate::support::{Tape, options};
+use crate::support::{CassetteFile, options};
 
 /// A run driven by hand: a failed attempt, a reply with a call, its result, the answer.
 struct Run {
@@ -174,11 +174,17 @@ async fn a_run_replays_its_model_calls_failed_attempts_first() {
 async fn a_cassette_of_a_run_is_saved_and_read_like_any_other() {
     let run = Run::whole();
     let cassette = Cassette::from_records(history(), &run.records, Redactor::default()).unwrap();
-    let tape = Tape::new();
-    assert_eq!(cassette.save(tape.path(), options()).unwrap().exchanges, 3);
-    insta::assert_snapshot!(tape.text());
+    let cassette_file = CassetteFile::new();
+    assert_eq!(
+        cassette
+            .save(cassette_file.path(), options())
+            .unwrap()
+            .exchanges,
+        3
+    );
+    insta::assert_snapshot!(cassette_file.text());
 
-    let read = tape.open();
+    let read = cassette_file.open();
     assert_eq!(read.not_captured(), cassette.not_captured());
     let second = &run.requests[1];
     let client = read.client(Role::REASONING);
@@ -198,9 +204,9 @@ fn a_model_has_the_context_that_its_agent_was_given_and_so_it_has_in_the_file() 
     let call = run.model_call();
     run.replies(&call, 1, reply::text("Blue."));
     let cassette = Cassette::from_records(history(), &run.records, Redactor::default()).unwrap();
-    let tape = Tape::new();
-    cassette.save(tape.path(), options()).unwrap();
-    for cassette in [cassette, tape.open()] {
+    let cassette_file = CassetteFile::new();
+    cassette.save(cassette_file.path(), options()).unwrap();
+    for cassette in [cassette, cassette_file.open()] {
         let info = cassette.client(Role::REASONING).info();
         assert_eq!(info.context_tokens, Some(8_000));
     }

@@ -5,15 +5,15 @@ use neuraxis_core::{MediaPart, Message, Part, Role};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request, request_of};
 
-use crate::support::{Tape, open, options, stream, write};
+use crate::support::{CassetteFile, open, options, stream, write};
 
 #[tokio::test]
 async fn a_file_that_would_become_too_large_ends_whole() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let mut options = options();
     options.max_bytes = 2_000;
     let (recording, client) =
-        tape.record_with(ScriptedModel::always(reply::text("x".repeat(300))), options);
+        cassette_file.record_with(ScriptedModel::always(reply::text("x".repeat(300))), options);
     for number in 0..10 {
         let reply = client
             .respond(&request(number.to_string()), &call_context())
@@ -25,30 +25,30 @@ async fn a_file_that_would_become_too_large_ends_whole() {
         matches!(error, CassetteError::TooLarge { limit: 2_000, .. }),
         "{error}"
     );
-    assert!(tape.text().len() <= 2_000);
-    assert!(!tape.open().is_empty());
+    assert!(cassette_file.text().len() <= 2_000);
+    assert!(!cassette_file.open().is_empty());
 }
 
 #[tokio::test]
 async fn a_recording_that_ends_before_its_first_exchange_leaves_no_file() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     for _ in 0..2 {
         let mut options = options();
         options.max_bytes = 1_000;
         let long = ScriptedModel::always(reply::text("x".repeat(2_000)));
-        let (recording, client) = tape.record_with(long, options);
+        let (recording, client) = cassette_file.record_with(long, options);
         let reply = client.respond(&request("hello"), &call_context()).await;
         assert!(reply.is_ok(), "the call does not notice");
         let error = recording.finish().unwrap_err();
         assert!(matches!(error, CassetteError::TooLarge { .. }), "{error}");
-        assert!(!tape.path().exists());
+        assert!(!cassette_file.path().exists());
     }
 }
 
 #[tokio::test]
 async fn images_that_each_request_of_a_run_has_are_read_as_often_as_they_were_recorded() {
-    let tape = Tape::new();
-    let (recording, client) = tape.record(ScriptedModel::always(reply::text("a cat")));
+    let cassette_file = CassetteFile::new();
+    let (recording, client) = cassette_file.record(ScriptedModel::always(reply::text("a cat")));
     let asked = |number: u32| {
         let image = MediaPart::embedded("image/png", "iVBORw0K".repeat(10_000));
         let parts = vec![Part::Media(image)];
@@ -58,7 +58,7 @@ async fn images_that_each_request_of_a_run_has_are_read_as_often_as_they_were_re
         let reply = client.respond(&asked(number), &call_context()).await;
         assert!(reply.is_ok());
     }
-    let mut config = tape.config();
+    let mut config = cassette_file.config();
     config.max_bytes = recording.finish().unwrap().bytes;
     let player = open(&config).client(Role::REASONING);
     for number in 0..30 {
@@ -69,10 +69,11 @@ async fn images_that_each_request_of_a_run_has_are_read_as_often_as_they_were_re
 
 #[tokio::test]
 async fn a_recording_whose_requests_would_share_more_than_is_read_ends_whole() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let mut options = options();
     options.max_bytes = 60_000;
-    let (recording, client) = tape.record_with(ScriptedModel::always(reply::text("ok")), options);
+    let (recording, client) =
+        cassette_file.record_with(ScriptedModel::always(reply::text("ok")), options);
     for number in 0..30 {
         let long = Message::user("x".repeat(20_000));
         let request = request_of([long, Message::user(number.to_string())]);
@@ -84,15 +85,15 @@ async fn a_recording_whose_requests_would_share_more_than_is_read_ends_whole() {
         matches!(error, CassetteError::SharesTooMuch { .. }),
         "{error}"
     );
-    let mut config = tape.config();
+    let mut config = cassette_file.config();
     config.max_bytes = 60_000;
     assert_eq!(open(&config).len(), 24);
 }
 
 #[tokio::test]
 async fn an_exchange_that_is_too_large_to_keep_is_not_recorded() {
-    let tape = Tape::new();
-    let (recording, client) = tape.record(ScriptedModel::always(
+    let cassette_file = CassetteFile::new();
+    let (recording, client) = cassette_file.record(ScriptedModel::always(
         Script::from(reply::text("x".repeat(40 << 20))).split(1 << 20),
     ));
     assert_eq!(stream(&client, &request("huge")).await.unwrap().len(), 41);
@@ -105,28 +106,31 @@ async fn an_exchange_that_is_too_large_to_keep_is_not_recorded() {
 
 #[tokio::test]
 async fn a_file_that_is_there_stays_unless_it_is_to_be_replaced() {
-    let tape = Tape::new();
-    write(&tape.path(), "precious");
-    let error = Recording::create(tape.path(), options()).unwrap_err();
+    let cassette_file = CassetteFile::new();
+    write(&cassette_file.path(), "precious");
+    let error = Recording::create(cassette_file.path(), options()).unwrap_err();
     assert!(matches!(error, CassetteError::Exists { .. }), "{error}");
-    assert_eq!(tape.text(), "precious");
+    assert_eq!(cassette_file.text(), "precious");
 
     let mut options = options();
     options.existing = ExistingFile::Replace;
-    Recording::create(tape.path(), options)
+    Recording::create(cassette_file.path(), options)
         .unwrap()
         .finish()
         .unwrap();
-    assert!(tape.open().is_empty());
+    assert!(cassette_file.open().is_empty());
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
-    let tape = Tape::new();
-    drop(tape.record(ScriptedModel::new()));
-    let mode = std::fs::metadata(tape.path()).unwrap().permissions().mode();
+    let cassette_file = CassetteFile::new();
+    drop(cassette_file.record(ScriptedModel::new()));
+    let mode = std::fs::metadata(cassette_file.path())
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o077, 0);
 }
 
@@ -144,13 +148,13 @@ async fn a_recording_whose_first_line_has_no_room_on_the_disk_is_not_made() {
 
 #[tokio::test]
 async fn what_is_finished_is_in_the_file_before_the_recording_ends() {
-    let tape = Tape::new();
-    let (_recording, client) = tape.record(ScriptedModel::always(reply::text("safe")));
+    let cassette_file = CassetteFile::new();
+    let (_recording, client) = cassette_file.record(ScriptedModel::always(reply::text("safe")));
     client
         .respond(&request("hello"), &call_context())
         .await
         .unwrap();
-    let player = tape.open().client(Role::REASONING);
+    let player = cassette_file.open().client(Role::REASONING);
     assert_eq!(
         player
             .respond(&request("hello"), &call_context())
@@ -163,8 +167,8 @@ async fn what_is_finished_is_in_the_file_before_the_recording_ends() {
 
 #[tokio::test]
 async fn nothing_is_written_once_a_recording_is_finished() {
-    let tape = Tape::new();
-    let (recording, client) = tape.record(ScriptedModel::always(reply::text("late")));
+    let cassette_file = CassetteFile::new();
+    let (recording, client) = cassette_file.record(ScriptedModel::always(reply::text("late")));
     let ctx = call_context();
     let open = client
         .stream_respond(&request("hello"), &ctx)
@@ -173,6 +177,6 @@ async fn nothing_is_written_once_a_recording_is_finished() {
     let summary = recording.finish().unwrap();
     drop(open);
     client.respond(&request("hello"), &ctx).await.unwrap();
-    assert_eq!(tape.text().len() as u64, summary.bytes);
+    assert_eq!(cassette_file.text().len() as u64, summary.bytes);
     assert_eq!(recording.finish().unwrap(), summary);
 }

@@ -11,7 +11,7 @@ use neuraxis_testkit::{
     CountingIds, ScriptedModel, call_context, messages, reply, request, request_of,
 };
 
-use crate::support::{Tape, open, options};
+use crate::support::{CassetteFile, open, options};
 
 async fn ask(client: &dyn LlmClient, request: &ModelRequest) -> String {
     client
@@ -22,19 +22,19 @@ async fn ask(client: &dyn LlmClient, request: &ModelRequest) -> String {
 }
 
 /// Records replies to requests, one each.
-async fn recorded(exchanges: &[(ModelRequest, &str)]) -> Tape {
-    let tape = Tape::new();
+async fn recorded(exchanges: &[(ModelRequest, &str)]) -> CassetteFile {
+    let cassette_file = CassetteFile::new();
     let model = exchanges
         .iter()
         .fold(ScriptedModel::new(), |model, (_, text)| {
             model.then(reply::text(*text))
         });
-    let (recording, client) = tape.record(model);
+    let (recording, client) = cassette_file.record(model);
     for (request, text) in exchanges {
         assert_eq!(&ask(&client, request).await, text);
     }
     recording.finish().unwrap();
-    tape
+    cassette_file
 }
 
 /// The second request of a run: a call of its own id was answered.
@@ -54,16 +54,16 @@ fn of_run(run: u64, result: &str) -> ModelRequest {
 
 #[tokio::test]
 async fn requests_may_come_in_another_order() {
-    let tape = recorded(&[(request("one"), "1"), (request("two"), "2")]).await;
-    let client = open(&tape.strict()).client(Role::REASONING);
+    let cassette_file = recorded(&[(request("one"), "1"), (request("two"), "2")]).await;
+    let client = open(&cassette_file.strict()).client(Role::REASONING);
     assert_eq!(ask(&client, &request("two")).await, "2");
     assert_eq!(ask(&client, &request("one")).await, "1");
 }
 
 #[tokio::test]
 async fn the_same_request_gets_its_recordings_in_order() {
-    let tape = recorded(&[(request("one"), "1"), (request("one"), "2")]).await;
-    let cassette = tape.open();
+    let cassette_file = recorded(&[(request("one"), "1"), (request("one"), "2")]).await;
+    let cassette = cassette_file.open();
     let client = cassette.client(Role::REASONING);
     assert_eq!(ask(&client, &request("one")).await, "1");
     assert_eq!(ask(&client, &request("one")).await, "2");
@@ -78,8 +78,8 @@ async fn the_same_request_gets_its_recordings_in_order() {
 
 #[tokio::test]
 async fn a_strict_replay_plays_each_recording_once_and_all() {
-    let tape = recorded(&[(request("one"), "1"), (request("two"), "2")]).await;
-    let cassette = open(&tape.strict());
+    let cassette_file = recorded(&[(request("one"), "1"), (request("two"), "2")]).await;
+    let cassette = open(&cassette_file.strict());
     let client = cassette.client(Role::REASONING);
     ask(&client, &request("one")).await;
     let error = client
@@ -114,16 +114,17 @@ async fn a_strict_replay_plays_each_recording_once_and_all() {
 
 #[tokio::test]
 async fn a_replay_that_is_not_strict_finishes_with_recordings_unused() {
-    let tape = recorded(&[(request("one"), "1")]).await;
-    let cassette = tape.open();
+    let cassette_file = recorded(&[(request("one"), "1")]).await;
+    let cassette = cassette_file.open();
     assert_eq!(cassette.unused().len(), 1);
     cassette.finish().unwrap();
 }
 
 #[tokio::test]
 async fn another_run_with_other_ids_and_times_is_the_same_conversation() {
-    let tape = recorded(&[(of_run(1, r#"{"time":"2026-11-22T04:16:45Z"}"#), "four")]).await;
-    let client = open(&tape.strict()).client(Role::REASONING);
+    let cassette_file =
+        recorded(&[(of_run(1, r#"{"time":"2026-11-22T04:16:45Z"}"#), "four")]).await;
+    let client = open(&cassette_file.strict()).client(Role::REASONING);
     let other = of_run(2, r#"{"time":"2027-01-01T12:00:00Z"}"#);
     assert_eq!(ask(&client, &other).await, "four");
 }
@@ -131,20 +132,20 @@ async fn another_run_with_other_ids_and_times_is_the_same_conversation() {
 #[tokio::test]
 async fn of_recordings_that_differ_in_times_alone_the_exact_one_answers() {
     let at = |time: &str| request(format!("It is {time}. Hello!"));
-    let tape = recorded(&[
+    let cassette_file = recorded(&[
         (at("2026-11-22T04:16:45Z"), "1"),
         (at("2026-11-22T05:00:00Z"), "2"),
     ])
     .await;
-    let client = tape.open().client(Role::REASONING);
+    let client = cassette_file.open().client(Role::REASONING);
     assert_eq!(ask(&client, &at("2026-11-22T05:00:00Z")).await, "2");
     assert_eq!(ask(&client, &at("2030-01-01T00:00:00Z")).await, "1");
 }
 
 #[tokio::test]
 async fn results_count_unless_they_are_to_be_ignored() {
-    let tape = recorded(&[(of_run(1, r#"{"cpu":3}"#), "idle")]).await;
-    let client = tape.open().client(Role::REASONING);
+    let cassette_file = recorded(&[(of_run(1, r#"{"cpu":3}"#), "idle")]).await;
+    let client = cassette_file.open().client(Role::REASONING);
     let other = of_run(1, r#"{"cpu":97}"#);
     let error = client.respond(&other, &call_context()).await.unwrap_err();
     assert!(
@@ -152,7 +153,7 @@ async fn results_count_unless_they_are_to_be_ignored() {
         "{error}"
     );
 
-    let mut config = tape.config();
+    let mut config = cassette_file.config();
     config.tool_results = ToolResults::Ignore;
     assert_eq!(
         ask(&open(&config).client(Role::REASONING), &other).await,
@@ -168,8 +169,8 @@ async fn a_request_without_a_recording_shows_the_nearest_and_what_differs() {
             Message::user(text),
         ])
     };
-    let tape = recorded(&[(request("unlike"), "1"), (say("What is up?"), "2")]).await;
-    let client = tape.open().client(Role::REASONING);
+    let cassette_file = recorded(&[(request("unlike"), "1"), (say("What is up?"), "2")]).await;
+    let client = cassette_file.open().client(Role::REASONING);
     let error = client
         .respond(&say("What is down?"), &call_context())
         .await
@@ -178,7 +179,7 @@ async fn a_request_without_a_recording_shows_the_nearest_and_what_differs() {
     assert!(!error.is_retryable());
     let message = error
         .message
-        .replace(&tape.path().display().to_string(), "FILE");
+        .replace(&cassette_file.path().display().to_string(), "FILE");
     insta::assert_snapshot!(message, @r"
     FILE: no recording of this request; exchange 2 (line 9) is most like it (- recorded, + asked for):
       user
@@ -187,7 +188,7 @@ async fn a_request_without_a_recording_shows_the_nearest_and_what_differs() {
     + | What is down?
     ");
     assert_eq!(
-        tape.open().unused().len(),
+        cassette_file.open().unused().len(),
         2,
         "a refused request plays nothing"
     );
@@ -195,15 +196,15 @@ async fn a_request_without_a_recording_shows_the_nearest_and_what_differs() {
 
 #[tokio::test]
 async fn roles_are_kept_apart() {
-    let tape = Tape::new();
-    let recording = Recording::create(tape.path(), options()).unwrap();
+    let cassette_file = CassetteFile::new();
+    let recording = Recording::create(cassette_file.path(), options()).unwrap();
     for (role, text) in [(Role::ROUTER, "quick"), (Role::CODING, "code")] {
         let client = recording.wrap(role, Arc::new(ScriptedModel::always(reply::text(text))));
         ask(&client, &request("hello")).await;
     }
     recording.finish().unwrap();
 
-    let cassette = open(&tape.strict());
+    let cassette = open(&cassette_file.strict());
     assert_eq!(cassette.roles(), [Role::ROUTER, Role::CODING]);
     assert_eq!(
         ask(&cassette.client(Role::CODING), &request("hello")).await,
@@ -226,35 +227,35 @@ async fn roles_are_kept_apart() {
 
 #[tokio::test]
 async fn its_info_names_the_recorded_model_and_says_that_it_is_a_recording() {
-    let tape = recorded(&[(request("one"), "1")]).await;
-    let info = tape.open().client(Role::REASONING).info();
+    let cassette_file = recorded(&[(request("one"), "1")]).await;
+    let info = cassette_file.open().client(Role::REASONING).info();
     assert_eq!(info.model.to_string(), "testkit/scripted");
     assert!(info.notice.unwrap().starts_with("a recording, no model: "));
 }
 
 #[tokio::test]
 async fn its_info_has_the_context_of_the_recorded_model_as_far_as_it_was_known() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let model = ScriptedModel::always(reply::text("1")).with_context_when_asked(2_048);
-    let (recording, client) = tape.record(model);
+    let (recording, client) = cassette_file.record(model);
     ask(&client, &request("one")).await;
-    assert!(!tape.text().contains("context_tokens"));
+    assert!(!cassette_file.text().contains("context_tokens"));
     client.learn_context().await;
     ask(&client, &request("two")).await;
     recording.finish().unwrap();
-    let info = tape.open().client(Role::REASONING).info();
+    let info = cassette_file.open().client(Role::REASONING).info();
     assert_eq!(info.context_tokens, Some(2_048));
 }
 
 #[tokio::test]
 async fn an_empty_cassette_refuses_everything() {
-    let tape = recorded(&[]).await;
-    let client = tape.open().client(Role::REASONING);
+    let cassette_file = recorded(&[]).await;
+    let client = cassette_file.open().client(Role::REASONING);
     let error = client
         .respond(&request("one"), &call_context())
         .await
         .unwrap_err();
     assert!(error.message.ends_with("the cassette is empty"), "{error}");
-    let opened = Cassette::open(&tape.config(), Redactor::default()).unwrap();
+    let opened = Cassette::open(&cassette_file.config(), Redactor::default()).unwrap();
     assert!(opened.is_empty() && opened.roles().is_empty());
 }

@@ -8,15 +8,15 @@ use neuraxis_core::{LlmErrorKind, Role};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request};
 
-use crate::support::{Tape, open, stream};
+use crate::support::{CassetteFile, open, stream};
 
 #[tokio::test(start_paused = true)]
 async fn pieces_pass_through_as_they_come() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let script = Script::from(reply::text("abcd"))
         .split(2)
         .paced(Duration::from_millis(50));
-    let (_, client) = tape.record(ScriptedModel::always(script));
+    let (_, client) = cassette_file.record(ScriptedModel::always(script));
     let mut stream = client
         .stream_respond(&request("hello"), &call_context())
         .await
@@ -30,8 +30,8 @@ async fn pieces_pass_through_as_they_come() {
 
 #[tokio::test]
 async fn a_stream_that_is_given_up_is_recorded_as_far_as_it_came() {
-    let tape = Tape::new();
-    let (recording, client) = tape.record(ScriptedModel::always(
+    let cassette_file = CassetteFile::new();
+    let (recording, client) = cassette_file.record(ScriptedModel::always(
         Script::from(reply::text("abcdef")).split(2),
     ));
     let mut left = client
@@ -42,9 +42,12 @@ async fn a_stream_that_is_given_up_is_recorded_as_far_as_it_came() {
     drop(left);
     recording.finish().unwrap();
 
-    let played = stream(&tape.open().client(Role::REASONING), &request("hello"))
-        .await
-        .unwrap();
+    let played = stream(
+        &cassette_file.open().client(Role::REASONING),
+        &request("hello"),
+    )
+    .await
+    .unwrap();
     assert_eq!(played.len(), 2);
     assert_eq!(played[0], first);
     assert_eq!(
@@ -55,8 +58,8 @@ async fn a_stream_that_is_given_up_is_recorded_as_far_as_it_came() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_while_it_waits_is_recorded_as_given_up() {
-    let tape = Tape::new();
-    let (recording, client) = tape.record(ScriptedModel::always(Script::hanging()));
+    let cassette_file = CassetteFile::new();
+    let (recording, client) = cassette_file.record(ScriptedModel::always(Script::hanging()));
     assert!(
         client
             .respond(&request("hello"), &call_context())
@@ -71,7 +74,7 @@ async fn a_call_that_is_given_up_while_it_waits_is_recorded_as_given_up() {
     );
     assert_eq!(recording.finish().unwrap().exchanges, 2);
 
-    let client = open(&tape.strict()).client(Role::REASONING);
+    let client = open(&cassette_file.strict()).client(Role::REASONING);
     let error = client
         .respond(&request("hello"), &call_context())
         .await
@@ -83,8 +86,8 @@ async fn a_call_that_is_given_up_while_it_waits_is_recorded_as_given_up() {
 
 #[tokio::test]
 async fn a_stream_left_after_its_end_was_whole() {
-    let tape = Tape::new();
-    let (recording, client) = tape.record(ScriptedModel::always(reply::text("abc")));
+    let cassette_file = CassetteFile::new();
+    let (recording, client) = cassette_file.record(ScriptedModel::always(reply::text("abc")));
     let mut left = client
         .stream_respond(&request("hello"), &call_context())
         .await
@@ -93,15 +96,18 @@ async fn a_stream_left_after_its_end_was_whole() {
     left.next().await.unwrap().unwrap();
     drop(left);
     recording.finish().unwrap();
-    let played = stream(&tape.open().client(Role::REASONING), &request("hello"))
-        .await
-        .unwrap();
+    let played = stream(
+        &cassette_file.open().client(Role::REASONING),
+        &request("hello"),
+    )
+    .await
+    .unwrap();
     assert!(played.iter().all(Result::is_ok) && played.len() == 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_at_the_same_time_are_recorded_and_played_each_on_its_own() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let model = ScriptedModel::answering(|request| {
         let asked = request.messages.messages()[0].text();
         let wait = Duration::from_millis(u64::from(asked.len() % 7 == 0) * 30 + 5);
@@ -109,7 +115,7 @@ async fn calls_at_the_same_time_are_recorded_and_played_each_on_its_own() {
             .split(3)
             .paced(wait)
     });
-    let (recording, client) = tape.record(model);
+    let (recording, client) = cassette_file.record(model);
     let client: Arc<dyn LlmClient> = Arc::new(client);
     let requests: Vec<_> = (0..40).map(|number| request("x".repeat(number))).collect();
     let recorded = future::join_all(
@@ -120,7 +126,7 @@ async fn calls_at_the_same_time_are_recorded_and_played_each_on_its_own() {
     .await;
     assert_eq!(recording.finish().unwrap().exchanges, 40);
 
-    let cassette = open(&tape.strict());
+    let cassette = open(&cassette_file.strict());
     let player = cassette.client(Role::REASONING);
     let played = future::join_all(
         requests
@@ -135,11 +141,11 @@ async fn calls_at_the_same_time_are_recorded_and_played_each_on_its_own() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_same_request_from_many_tasks_gets_each_recording_once() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let model = (0..50).fold(ScriptedModel::new(), |model, number| {
         model.then(reply::text(number.to_string()))
     });
-    let (recording, client) = tape.record(model);
+    let (recording, client) = cassette_file.record(model);
     let client = Arc::new(client);
     let ask = |client: Arc<dyn LlmClient>| async move {
         client
@@ -154,7 +160,7 @@ async fn the_same_request_from_many_tasks_gets_each_recording_once() {
     }
     recording.finish().unwrap();
 
-    let cassette = open(&tape.strict());
+    let cassette = open(&cassette_file.strict());
     let player: Arc<dyn LlmClient> = Arc::new(cassette.client(Role::REASONING));
     let tasks: Vec<_> = (0..50)
         .map(|_| tokio::spawn(ask(Arc::clone(&player))))
@@ -170,7 +176,7 @@ async fn the_same_request_from_many_tasks_gets_each_recording_once() {
 
 #[tokio::test]
 async fn its_info_is_that_of_the_model() {
-    let tape = Tape::new();
-    let (_, client) = tape.record(ScriptedModel::new());
+    let cassette_file = CassetteFile::new();
+    let (_, client) = cassette_file.record(ScriptedModel::new());
     assert_eq!(client.info(), ScriptedModel::new().info());
 }

@@ -11,7 +11,7 @@ use neuraxis_testkit::{
 };
 use std::sync::Arc;
 
-use crate::support::{Tape, stream};
+use crate::support::{CassetteFile, stream};
 
 /// Values that are given as secrets, and values that only look like some.
 const CANARIES: [&str; 6] = [
@@ -92,21 +92,21 @@ fn holds(text: &str, canary: &str) -> bool {
 #[tokio::test]
 async fn no_canary_reaches_the_file_wherever_it_stands() {
     for canary in CANARIES {
-        let tape = Tape::new();
+        let cassette_file = CassetteFile::new();
         let failed = LlmError::new(LlmErrorKind::Unauthorized, format!("bad key {canary}"));
         let model = ScriptedModel::new()
             .then(poisoned_reply(canary))
             .then(Script::from(poisoned_reply(canary)).split(3))
             .then(failed.clone())
             .then(Script::from(reply::text("abc")).split(1).fail_at(2, failed));
-        let (recording, client) = tape.record_with(model, options());
+        let (recording, client) = cassette_file.record_with(model, options());
         let request = poisoned_request(canary);
         for _ in 0..2 {
             let _ = client.respond(&request, &call_context()).await;
             let _ = stream(&client, &request).await;
         }
         assert_eq!(recording.finish().unwrap().exchanges, 4);
-        let text = tape.text();
+        let text = cassette_file.text();
         assert!(!holds(&text, canary), "{canary} is in\n{text}");
         assert!(text.contains("[redacted]"));
     }
@@ -115,14 +115,14 @@ async fn no_canary_reaches_the_file_wherever_it_stands() {
 #[tokio::test]
 async fn a_request_with_its_secret_finds_its_recording() {
     let canary = CANARIES[0];
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let (recording, client) =
-        tape.record_with(ScriptedModel::always(reply::text("yes")), options());
+        cassette_file.record_with(ScriptedModel::always(reply::text("yes")), options());
     let request = poisoned_request(canary);
     client.respond(&request, &call_context()).await.unwrap();
     recording.finish().unwrap();
 
-    let cassette = Cassette::open(&tape.config(), redactor()).unwrap();
+    let cassette = Cassette::open(&cassette_file.config(), redactor()).unwrap();
     let client = cassette.client(Role::REASONING);
     assert_eq!(
         client
@@ -140,14 +140,14 @@ async fn a_text_that_is_json_on_several_lines_finds_its_recording_though_a_patte
     let pattern = regex::Regex::new(r"\d{5}").unwrap();
     let redactor = Redactor::default().with_patterns([pattern]);
     let options = RecordingOptions::new(START).redactor(redactor.clone());
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let model = ScriptedModel::new().then(reply::text("seen"));
-    let (recording, client) = tape.record_with(model, options);
+    let (recording, client) = cassette_file.record_with(model, options);
     // In the whole, which is JSON, a number that is so short stays; in a line it does not.
     let request = request_of([Message::user("{\n  \"zip\": 12345\n}")]);
     client.respond(&request, &call_context()).await.unwrap();
     recording.finish().unwrap();
-    let cassette = Cassette::open(&tape.config(), redactor).unwrap();
+    let cassette = Cassette::open(&cassette_file.config(), redactor).unwrap();
     let client = cassette.client(Role::REASONING);
     client.respond(&request, &call_context()).await.unwrap();
 }
@@ -173,17 +173,20 @@ async fn a_secret_that_is_a_word_of_the_format_leaves_a_file_that_is_read() {
         year.as_str(),
     ];
     for word in words {
-        let tape = Tape::new();
+        let cassette_file = CassetteFile::new();
         let options = RecordingOptions::new(START).redactor(Redactor::new([word]));
         let (recording, client) =
-            tape.record_with(ScriptedModel::always(reply::text("yes")), options);
+            cassette_file.record_with(ScriptedModel::always(reply::text("yes")), options);
         let request = request_of([Message::user(format!("say {word}, hm"))]);
         client.respond(&request, &call_context()).await.unwrap();
         stream(&client, &request).await.unwrap();
         assert!(recording.finish().unwrap().depends_on_secrets, "{word}");
-        assert!(!tape.text().contains(&format!("{word}, hm")), "{word}");
+        assert!(
+            !cassette_file.text().contains(&format!("{word}, hm")),
+            "{word}"
+        );
 
-        let cassette = Cassette::open(&tape.config(), Redactor::new([word])).unwrap();
+        let cassette = Cassette::open(&cassette_file.config(), Redactor::new([word])).unwrap();
         let player = cassette.client(Role::REASONING);
         let replayed = player.respond(&request, &call_context()).await.unwrap();
         assert_eq!(replayed.text(), "yes", "{word}");
@@ -193,9 +196,9 @@ async fn a_secret_that_is_a_word_of_the_format_leaves_a_file_that_is_read() {
 #[tokio::test]
 async fn a_secret_that_only_a_tool_repeats_is_none_that_a_replay_depends_on() {
     for (said, expected) in [("hello", false), ("canary-value-1", true)] {
-        let tape = Tape::new();
+        let cassette_file = CassetteFile::new();
         let (recording, client) =
-            tape.record_with(ScriptedModel::always(reply::text("yes")), options());
+            cassette_file.record_with(ScriptedModel::always(reply::text("yes")), options());
         let request = request_of([
             Message::user(said),
             messages::calls([("call_1", "look", "{}")]),
@@ -209,16 +212,16 @@ async fn a_secret_that_only_a_tool_repeats_is_none_that_a_replay_depends_on() {
 
 #[tokio::test]
 async fn a_comparison_shows_no_secret() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let (recording, client) =
-        tape.record_with(ScriptedModel::always(reply::text("yes")), options());
+        cassette_file.record_with(ScriptedModel::always(reply::text("yes")), options());
     client
         .respond(&request_of([Message::user("hello")]), &call_context())
         .await
         .unwrap();
     recording.finish().unwrap();
 
-    let cassette = Cassette::open(&tape.config(), redactor()).unwrap();
+    let cassette = Cassette::open(&cassette_file.config(), redactor()).unwrap();
     for canary in CANARIES {
         let client = cassette.client(Role::REASONING);
         let error = client
@@ -232,26 +235,26 @@ async fn a_comparison_shows_no_secret() {
 
 #[tokio::test]
 async fn what_only_seems_a_secret_at_the_edge_of_a_piece_stays() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let text = "the desk-organizers and the task-managers";
-    let (recording, client) = tape.record(ScriptedModel::always(
+    let (recording, client) = cassette_file.record(ScriptedModel::always(
         Script::from(reply::text(text)).split(2),
     ));
     let request = request_of([Message::user("hello")]);
     let recorded = stream(&client, &request).await;
     recording.finish().unwrap();
     assert_eq!(
-        stream(&tape.open().client(Role::REASONING), &request).await,
+        stream(&cassette_file.open().client(Role::REASONING), &request).await,
         recorded
     );
 }
 
 #[tokio::test]
 async fn provider_state_stays_out_if_told_so() {
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let mut options = options();
     options.provider_state = StatePolicy::Drop;
-    let recording = Recording::create(tape.path(), options).unwrap();
+    let recording = Recording::create(cassette_file.path(), options).unwrap();
     let client = recording.wrap(
         Role::REASONING,
         Arc::new(ScriptedModel::always(poisoned_reply("opaque"))),
@@ -260,7 +263,7 @@ async fn provider_state_stays_out_if_told_so() {
     client.respond(&request, &call_context()).await.unwrap();
     stream(&client, &request).await.unwrap();
     recording.finish().unwrap();
-    let text = tape.text();
+    let text = cassette_file.text();
     assert!(
         !text.contains(r#""state":{"s""#) && !text.contains("signature"),
         "{text}"

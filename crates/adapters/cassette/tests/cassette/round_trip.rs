@@ -10,7 +10,7 @@ use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{Script, ScriptedModel, call_context, messages, request_of, spec};
 use proptest::prelude::*;
 
-use crate::support::{Tape, open, stream};
+use crate::support::{CassetteFile, open, stream};
 
 /// Any text, those that are hard to write down among them.
 fn text() -> impl Strategy<Value = String> {
@@ -165,17 +165,17 @@ proptest! {
         exchanges in prop::collection::vec((any_request(), script(), any::<bool>()), 1..5),
     ) {
         runtime().block_on(async {
-            let tape = Tape::new();
+            let cassette_file = CassetteFile::new();
             let model = exchanges.iter().fold(ScriptedModel::new(), |model, (_, script, _)| model.then(script.clone()));
-            let (recording, recorder) = tape.record(model);
+            let (recording, recorder) = cassette_file.record(model);
             let mut recorded = Vec::new();
             for (request, _, whole) in &exchanges {
                 recorded.push(ask(&recorder, request, *whole).await);
             }
             let summary = recording.finish().unwrap();
-            prop_assert_eq!(summary.bytes, tape.text().len() as u64);
+            prop_assert_eq!(summary.bytes, cassette_file.text().len() as u64);
 
-            let cassette = open(&tape.strict());
+            let cassette = open(&cassette_file.strict());
             let player = cassette.client(Role::REASONING);
             // Exchanges of one request and one mode are played in order; so are all that were made one after the other.
             for ((request, _, whole), recorded) in exchanges.iter().zip(&recorded) {
@@ -189,18 +189,18 @@ proptest! {
     #[test]
     fn a_file_in_any_state_is_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
         runtime().block_on(async {
-            let tape = Tape::new();
-            let (recording, recorder) = tape.record(ScriptedModel::always(neuraxis_testkit::reply::reasoned("a\nb", "c")));
+            let cassette_file = CassetteFile::new();
+            let (recording, recorder) = cassette_file.record(ScriptedModel::always(neuraxis_testkit::reply::reasoned("a\nb", "c")));
             for text in ["one", "two"] {
                 recorder.respond(&neuraxis_testkit::request(text), &call_context()).await.unwrap();
             }
             recording.finish().unwrap();
-            let mut text = tape.text().into_bytes();
+            let mut text = cassette_file.text().into_bytes();
             let at = at.index(text.len());
             let end = at + cut.index(text.len() - at);
             text.splice(at..end, bytes);
-            crate::support::write(&tape.path(), text);
-            let _ = neuraxis_cassette::Cassette::open(&tape.config(), neuraxis_cassette::Redactor::default());
+            crate::support::write(&cassette_file.path(), text);
+            let _ = neuraxis_cassette::Cassette::open(&cassette_file.config(), neuraxis_cassette::Redactor::default());
         });
     }
 }
@@ -208,13 +208,13 @@ proptest! {
 #[tokio::test]
 async fn arguments_nested_without_end_are_recorded_and_replayed() {
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-    let tape = Tape::new();
+    let cassette_file = CassetteFile::new();
     let calls = neuraxis_testkit::reply::calls([("look", deep.as_str())]);
-    let (recording, recorder) = tape.record(ScriptedModel::always(calls));
+    let (recording, recorder) = cassette_file.record(ScriptedModel::always(calls));
     let request = request_of([messages::result("call_1", "look", &deep)]);
     let recorded = ask(&recorder, &request, true).await;
     recording.finish().unwrap();
-    let player = open(&tape.strict()).client(Role::REASONING);
+    let player = open(&cassette_file.strict()).client(Role::REASONING);
     assert!(ask(&player, &request, true).await == recorded);
 }
 

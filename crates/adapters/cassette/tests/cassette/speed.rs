@@ -9,24 +9,24 @@ use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request};
 use tokio::time::Instant;
 
-use crate::support::{Tape, open, stream};
+use crate::support::{CassetteFile, open, stream};
 
 /// Records a stream of three pieces and an end, 50 ms apart.
-async fn tape() -> Tape {
-    let tape = Tape::new();
+async fn cassette_file() -> CassetteFile {
+    let cassette_file = CassetteFile::new();
     let script = Script::from(reply::text("abcdef"))
         .split(2)
         .paced(Duration::from_millis(50));
-    let (recording, client) = tape.record(ScriptedModel::always(script));
+    let (recording, client) = cassette_file.record(ScriptedModel::always(script));
     stream(&client, &request("hello")).await.unwrap();
     recording.finish().unwrap();
-    tape
+    cassette_file
 }
 
 #[tokio::test(start_paused = true)]
 async fn at_recorded_speed_each_piece_comes_when_it_came() {
-    let tape = tape().await;
-    let mut config = tape.config();
+    let cassette_file = cassette_file().await;
+    let mut config = cassette_file.config();
     config.speed = Speed::Recorded;
     let client = open(&config).client(Role::REASONING);
     let started = Instant::now();
@@ -43,7 +43,7 @@ async fn at_recorded_speed_each_piece_comes_when_it_came() {
 
 #[tokio::test(start_paused = true)]
 async fn at_once_means_without_waiting() {
-    let client = tape().await.open().client(Role::REASONING);
+    let client = cassette_file().await.open().client(Role::REASONING);
     let reply = client
         .respond(&request("hello"), &call_context())
         .now_or_never();
@@ -52,8 +52,8 @@ async fn at_once_means_without_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_its_time_can_be_cancelled() {
-    let tape = tape().await;
-    let mut config = tape.config();
+    let cassette_file = cassette_file().await;
+    let mut config = cassette_file.config();
     config.speed = Speed::Recorded;
     let client = open(&config).client(Role::REASONING);
     let ctx = call_context();

@@ -13,11 +13,11 @@ use neuraxis_testkit::{START, ScriptedModel, call_context};
 use tempfile::TempDir;
 
 /// A folder with one file in it.
-pub(crate) struct Tape {
+pub(crate) struct CassetteFile {
     folder: TempDir,
 }
 
-impl Tape {
+impl CassetteFile {
     pub(crate) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
