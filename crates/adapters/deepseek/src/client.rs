@@ -111,7 +111,6 @@ fn dialect(config: &DeepSeekConfig) -> Dialect {
     dialect.trailing_assistant = TrailingAssistant::Prompted;
     dialect.arguments = Arguments::MadeWhole;
     dialect.media = config.media_types();
-    dialect.gave_up_reason = Some("insufficient_system_resource");
     dialect
 }
 

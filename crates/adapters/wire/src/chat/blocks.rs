@@ -26,8 +26,9 @@ use crate::sse::SseEvent;
 /// The data of the event that ends a stream.
 const DONE: &str = "[DONE]";
 
-/// The finish reasons by which servers of any kind say that they gave up midway; `abort` is that of vLLM and SGLang.
-const GAVE_UP_REASONS: [&str; 2] = ["error", "abort"];
+/// The finish reasons by which servers of any kind say that they gave up midway: `abort` is that of vLLM and SGLang, the long
+/// one DeepSeek's.
+const GAVE_UP_REASONS: [&str; 3] = ["error", "abort", "insufficient_system_resource"];
 
 /// The blocks of a reply that is coming in. Their numbers are in the order in which they first appear.
 #[derive(Debug)]
@@ -35,8 +36,6 @@ pub(super) struct Blocks {
     model: ModelRef,
     /// Who was asked.
     origin: Origin,
-    /// The finish reason of its own by which the server says that it gave up midway, if it has one.
-    gave_up_reason: Option<&'static str>,
     model_was_said: bool,
     next: BlockIndex,
     reasoning: Option<BlockIndex>,
@@ -56,15 +55,10 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Begins a reply of a model, unless the server says that another one gives it.
-    pub(super) fn new(
-        model: ModelRef,
-        origin: Origin,
-        gave_up_reason: Option<&'static str>,
-    ) -> Self {
+    pub(super) fn new(model: ModelRef, origin: Origin) -> Self {
         Self {
             model,
             origin,
-            gave_up_reason,
             model_was_said: false,
             next: BlockIndex(0),
             reasoning: None,
@@ -208,7 +202,7 @@ impl Blocks {
             EventOutcome::Nothing
         };
         if let Some(reason) = Text::of(choice.finish_reason) {
-            if GAVE_UP_REASONS.contains(&&*reason) || self.gave_up_reason == Some(&*reason) {
+            if GAVE_UP_REASONS.contains(&&*reason) {
                 if let Some(error) = told_error(choice.error, errors) {
                     return Err(error);
                 }

@@ -73,7 +73,6 @@ pub struct ChatClient {
     route: Route,
     model: ModelRef,
     origin: Origin,
-    gave_up_reason: Option<&'static str>,
     encoder: Encoder,
 }
 
@@ -94,7 +93,6 @@ impl ChatClient {
         Self {
             endpoint,
             route,
-            gave_up_reason: dialect.gave_up_reason,
             encoder: Encoder::new(&model.model, dialect).at(origin.clone()),
             model,
             origin,
@@ -205,7 +203,7 @@ impl ChatClient {
     }
 
     fn blocks(&self) -> Blocks {
-        Blocks::new(self.model.clone(), self.origin.clone(), self.gave_up_reason)
+        Blocks::new(self.model.clone(), self.origin.clone())
     }
 
     /// Takes note of a server that refuses what can be said in another way: the order of roles in a request, the ids of

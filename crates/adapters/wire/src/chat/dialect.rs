@@ -52,9 +52,6 @@ pub struct Dialect {
     /// Which media the model takes, where that is known before a server was asked. Files are sent only to a model that is
     /// known to take them.
     pub media: MediaTypes,
-    /// The finish reason by which the server says that it gave up midway, if it has one. Such a reply fails, so that it may
-    /// be asked for again.
-    pub gave_up_reason: Option<&'static str>,
 }
 
 impl Dialect {
@@ -82,7 +79,6 @@ impl Dialect {
             service_tier: None,
             longest_call_id: usize::MAX,
             media: MediaTypes::Unknown,
-            gave_up_reason: None,
         }
     }
 }

@@ -10,15 +10,12 @@ fn errors() -> ServerErrors {
     ServerErrors::new("http://127.0.0.1:8080", &[], Vec::new())
 }
 
-/// What the server of these tests says when it gave up midway.
-const GAVE_UP: &str = "insufficient_system_resource";
-
 fn blocks() -> Blocks {
     let origin = Origin {
         server: "http://127.0.0.1:8080".into(),
         model: "default".into(),
     };
-    Blocks::new(ModelRef::new("llama", "default"), origin, Some(GAVE_UP))
+    Blocks::new(ModelRef::new("llama", "default"), origin)
 }
 
 /// Takes chunks and ends the reply.
@@ -514,7 +511,7 @@ fn an_error_in_place_of_a_chunk_is_that_error() {
 fn a_server_that_gave_up_midway_failed_and_what_it_used_is_kept() {
     let text = delta(r#"{"content":"Half"}"#);
     let used = r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":1}}"#;
-    for reason in [GAVE_UP, "abort"] {
+    for reason in GAVE_UP_REASONS {
         let error = reply([text.as_str(), &finished(reason), used]).unwrap_err();
         assert_eq!(error.kind, LlmErrorKind::server(None));
         assert!(error.is_retryable());
