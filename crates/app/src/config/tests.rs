@@ -15,6 +15,7 @@ use neuraxis_core::Mode;
 use tempfile::TempDir;
 
 use super::*;
+use crate::providers::Provider;
 use crate::trust::{Trust, TrustList};
 
 /// The file that is found in the working directory.
@@ -457,13 +458,8 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
     }
 }
 
-/// Every section there is, with what its table has to hold anyway.
-const SECTIONS: [(&str, &str); 38] = [
-    ("models.x", "provider = 'openai'"),
-    ("models.x", "provider = 'llama'"),
-    ("models.x", "provider = 'anthropic'"),
-    ("models.x", "provider = 'deepseek'"),
-    ("models.x", "provider = 'cassette'"),
+/// Every section there is but those of models, with what its table has to hold anyway.
+const SECTIONS: [(&str, &str); 33] = [
     ("discovery", ""),
     ("store", ""),
     ("store.log", ""),
@@ -499,13 +495,25 @@ const SECTIONS: [(&str, &str); 38] = [
     ("telemetry.json_lines", ""),
 ];
 
-/// What a message lists as the keys of a section is all of them, so that no list has to be kept here.
+/// Returns every section there is: of models one for each provider.
+fn sections() -> impl Iterator<Item = (&'static str, String)> {
+    let providers = Provider::names().iter();
+    let models = providers.map(|name| ("models.x", format!("provider = '{name}'")));
+    let others = SECTIONS.into_iter();
+    models.chain(others.map(|(section, head)| (section, head.to_owned())))
+}
+
+/// What a message lists as the keys of a section is all of them, so that no list of keys has to be kept here.
 #[test]
 fn the_template_explains_every_key_there_is() {
     // An older name of a key, and places that a file may not name.
     const LEFT_OUT: [&str; 1] = ["profile"];
     let template = crate::template();
-    for (section, head) in SECTIONS {
+    for name in Provider::names() {
+        let is_there = template.contains(&format!("provider = \"{name}\""));
+        assert!(is_there, "the provider {name} is not in the template");
+    }
+    for (section, head) in sections() {
         let text = format!("[{section}]\n{head}\nno_such_key = 1\n");
         let machine = Machine::new().with_file("user/neuraxis.toml", &text);
         let complaint = machine.complaint();
@@ -531,7 +539,7 @@ fn the_template_explains_every_key_there_is() {
 
 #[test]
 fn no_section_there_is_is_unknown_to_whoever_is_asked_to_trust_it() {
-    for (section, head) in SECTIONS {
+    for (section, head) in sections() {
         let text = format!("[{section}]\n{head}\n");
         let config = Machine::new().with_untrusted(&text).load().unwrap();
         for change in config.found().unwrap().changes() {
