@@ -16,7 +16,7 @@ pub struct NoKey {
 }
 
 /// Puts the key of a provider, and its address where one is named, from the variables of this process into a
-/// configuration: what `from_env` of each does.
+/// configuration: what `from_env` of each does. Does not compile for a provider without [`Provider::KEY_DISCOVERY`].
 ///
 /// # Errors
 ///
@@ -25,6 +25,12 @@ pub fn key_from_env<P: Provider>(
     base_url: &mut String,
     api_key: &mut Option<Secret>,
 ) -> Result<(), NoKey> {
+    const {
+        assert!(
+            P::KEY_DISCOVERY.is_some(),
+            "`Provider::KEY_DISCOVERY` says where the key is looked for"
+        );
+    }
     let variable = |name: &str| std::env::var(name).ok();
     match P::KEY_DISCOVERY {
         Some(discovery) => fill(discovery, variable, base_url, api_key),
