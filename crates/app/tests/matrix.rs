@@ -10,11 +10,15 @@ mod sandbox;
 use std::fmt::Write;
 
 use neuraxis_app::{App, Config, Environment, Sources};
-use neuraxis_brainstem::{Call, Policy, Request};
+use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
 use neuraxis_core::{ContentIndex, Decision, JsonText, Mode, Role, Taint, ToolSpec, Verdict};
 
 /// From the least freedom to the most.
 const MODES: [Mode; 3] = [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY];
+
+/// The tools that no channel names, as is meant: an agent's own, which is on offer where that agent may be called, and the one
+/// that reads the rest of a long result, wherever another tool is.
+const NAMED_BY_NO_CHANNEL: [&str; 2] = ["research", "read_output"];
 
 async fn built_in_tools() -> Vec<ToolSpec> {
     #[cfg(target_os = "linux")]
@@ -123,4 +127,18 @@ async fn what_each_mode_channel_and_role_may_do_with_the_tools_that_ship() {
         write!(text, "\nMode {mode}\n\n{}", rows(&policy, mode, &tools)).unwrap();
     }
     insta::assert_snapshot!(text);
+}
+
+#[tokio::test]
+async fn every_tool_that_ships_is_named_by_a_channel() {
+    let policy = PolicyConfig::built_in();
+    let named: Vec<&str> = policy.tools_of_channels().map(String::as_str).collect();
+    for tool in built_in_tools().await {
+        let name = tool.name.as_str();
+        assert!(
+            named.contains(&name) || NAMED_BY_NO_CHANNEL.contains(&name),
+            "no channel of default-policy.toml names {name}, so that chat offers it as if it were an embedder's own: name \
+             it where it belongs"
+        );
+    }
 }
