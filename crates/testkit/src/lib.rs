@@ -11,6 +11,8 @@
 //!   [`tool_context`], [`RunLog`];
 //! - a web site on loopback that answers as a test says, [`WebSite`];
 //! - an MCP server that is a script, [`mcp_script`];
+//! - a server on loopback for tests of adapters, which answers byte by byte as told, [`loopback`], with how their clients are
+//!   asked, [`asking`], and what holds of a corpus of streams, [`streams`];
 //! - a model server on loopback that is broken until it is repaired, [`FaultyModelServer`];
 //! - a real model server, [`LlamaServer`], a real database server, [`Postgres`], and a real durable-execution engine,
 //!   [`Restate`], for tests that drive real parts;
@@ -42,6 +44,7 @@
 mod advisor;
 mod aftermath;
 mod approver;
+pub mod asking;
 mod asking_tool;
 mod call;
 mod clock;
@@ -50,6 +53,7 @@ pub mod documents;
 mod faulty_model_server;
 mod free_port;
 mod llama_server;
+pub mod loopback;
 mod mcp_script;
 pub mod messages;
 pub mod mock;
@@ -64,6 +68,7 @@ mod search;
 mod silent_proxy;
 mod spec;
 mod store;
+pub mod streams;
 mod tool;
 mod tool_hook;
 mod tool_runner;

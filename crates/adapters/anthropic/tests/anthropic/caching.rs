@@ -2,11 +2,11 @@
 
 use neuraxis_anthropic::Cache;
 use neuraxis_core::{Message, ModelRequest};
+use neuraxis_testkit::loopback::{Loopback, Seen};
 use neuraxis_testkit::{messages, request_of, spec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::loopback::{Loopback, Seen};
 use crate::shapes::answer;
 use crate::{body, client, json, respond};
 

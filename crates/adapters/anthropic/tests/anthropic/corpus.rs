@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use neuraxis_testkit::loopback::Loopback;
 use neuraxis_testkit::request;
+use neuraxis_testkit::streams::are_replies_or_errors;
 
-use crate::loopback::Loopback;
-use crate::streams::are_replies_or_errors;
 use crate::{client, respond, stream};
 
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use neuraxis_core::{JsonText, LlmErrorKind, ReplyFormat, TokenCount};
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_testkit::request;
 use serde_json::json;
 
-use crate::loopback::{Answer, Loopback};
 use crate::shapes::{answer, message, named_events, pieces, redacted, streamed, text};
 use crate::{CANARY, both, client, json, respond, stream};
 

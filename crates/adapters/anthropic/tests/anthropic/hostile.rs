@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use neuraxis_anthropic::AnthropicClient;
 use neuraxis_core::{LlmError, LlmErrorKind};
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::request;
 use serde_json::{Value, json};
 
-use crate::loopback::{Act, Answer, Loopback};
 use crate::shapes::{call, content, message, named_events, pieces, streamed, text};
 use crate::{both, client, config, respond, stream};
 

@@ -1,34 +1,27 @@
 //! The adapter against a server on loopback that speaks as Anthropic documents it.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
     reason = "a test tells what is wrong by a panic"
 )]
 
-#[path = "../../../wire/tests/http/asking.rs"]
-mod asking;
 mod caching;
 mod conformance;
 mod corpus;
 mod errors;
 mod hostile;
-#[path = "../../../wire/tests/http/loopback.rs"]
-mod loopback;
 mod reach;
 mod replies;
 mod requests;
 mod shapes;
-#[path = "../../../wire/tests/http/streams.rs"]
-mod streams;
 mod turns;
 
 use neuraxis_anthropic::{AnthropicClient, AnthropicConfig, Secret};
 use neuraxis_core::{LlmError, ModelRequest, Reply};
+use neuraxis_testkit::asking::{json, respond, stream};
+use neuraxis_testkit::loopback::{Loopback, Seen};
 use serde_json::Value;
 
-use crate::asking::{json, respond, stream};
-use crate::loopback::{Loopback, Seen};
 use crate::shapes::answer;
 
 /// A key that must never show.

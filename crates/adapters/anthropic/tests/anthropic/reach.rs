@@ -7,8 +7,8 @@ use neuraxis_core::{LlmErrorKind, Role};
 use neuraxis_ports::{
     ConnectContext, ConnectError, Connection, LlmClient, ModelSource, Provider, Shared,
 };
+use neuraxis_testkit::loopback::{Answer, Loopback};
 
-use crate::loopback::{Answer, Loopback};
 use crate::{CANARY, client, config};
 
 const WITHIN: Duration = Duration::from_secs(10);

@@ -1,10 +1,10 @@
 //! What becomes of what the service sends: each case is one that clients were seen to get wrong.
 
 use neuraxis_core::{LlmErrorKind, Reply, ReplyFinish, ReplyPart, TokenCount};
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_testkit::request;
 use serde_json::{Value, json};
 
-use crate::loopback::{Answer, Loopback};
 use crate::shapes::{
     answer_with, call, content, message, named_events, pieces, redacted, streamed, text, thinking,
 };

@@ -5,10 +5,10 @@ use neuraxis_core::{
     JsonText, LlmErrorKind, MediaPart, MediaSource, Message, ModelRequest, Part, ReplyFormat,
     ToolChoice,
 };
+use neuraxis_testkit::loopback::Loopback;
 use neuraxis_testkit::{messages, request, request_of, spec};
 use serde_json::{Value, json};
 
-use crate::loopback::Loopback;
 use crate::shapes::answer;
 use crate::{CANARY, body, both, client, config, json, respond, sent, stream};
 use neuraxis_anthropic::AnthropicClient;

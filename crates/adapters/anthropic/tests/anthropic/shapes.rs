@@ -1,8 +1,7 @@
 //! What Anthropic sends, shape by shape.
 
+use neuraxis_testkit::loopback::{Answer, Seen};
 use serde_json::{Value, json};
-
-use crate::loopback::{Answer, Seen};
 
 pub(crate) fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})

@@ -5,11 +5,11 @@ use neuraxis_core::{
     AssistantMessage, JsonText, LlmErrorKind, Message, ModelRef, ModelRequest, Part, ReasoningPart,
     ReplyFormat,
 };
+use neuraxis_testkit::asking::message_of;
+use neuraxis_testkit::loopback::{Answer, Loopback, Seen};
 use neuraxis_testkit::{messages, request_of, spec};
 use serde_json::{Value, json};
 
-use crate::asking::message_of;
-use crate::loopback::{Answer, Loopback};
 use crate::shapes::{answer, answer_with, call, content, message, redacted, text, thinking};
 use crate::{body, client, config, json, respond, stream};
 
@@ -363,7 +363,7 @@ async fn the_user_always_has_the_last_word() {
 }
 
 /// Refuses every request that has thinking in it.
-fn refusing(seen: &crate::loopback::Seen) -> Answer {
+fn refusing(seen: &Seen) -> Answer {
     if !seen.body.contains("signature") {
         return answer(seen);
     }

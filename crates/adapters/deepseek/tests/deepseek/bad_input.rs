@@ -1,10 +1,10 @@
 //! Streams that are not what they should be.
 
 use neuraxis_core::LlmErrorKind;
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_testkit::request;
 use serde_json::json;
 
-use crate::loopback::{Answer, Loopback};
 use crate::shapes::events;
 use crate::{both, client, streamed};
 

@@ -2,9 +2,9 @@
 
 use neuraxis_core::{CountLabel, ReplyFinish, TokenCount};
 use neuraxis_testkit::conformance::llm_client::Subject;
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::request;
 
-use crate::loopback::{Act, Answer, Loopback};
 use crate::shapes::chat;
 use crate::{both, client};
 

@@ -2,10 +2,10 @@
 //! with the same corpus.
 
 use neuraxis_core::{LlmError, LlmErrorKind, Reply};
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_testkit::request;
 use serde_json::{Value, json};
 
-use crate::loopback::{Answer, Loopback};
 use crate::shapes::events;
 use crate::{client, streamed};
 

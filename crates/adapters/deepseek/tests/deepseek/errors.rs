@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_ports::LlmClient;
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_testkit::{call_context, request};
 use serde_json::json;
 
-use crate::loopback::{Answer, Loopback};
 use crate::{both, client};
 
 /// The errors of a whole and of a streamed call to a service that answers so.

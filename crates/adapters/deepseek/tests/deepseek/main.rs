@@ -1,7 +1,6 @@
 //! The adapter against a server on loopback that speaks as DeepSeek documents it.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
     reason = "a test tells what is wrong by a panic"
 )]
@@ -10,8 +9,6 @@ mod bad_input;
 mod conformance;
 mod corpus;
 mod errors;
-#[path = "../../../wire/tests/http/loopback.rs"]
-mod loopback;
 mod models;
 mod reach;
 mod requests;
@@ -24,8 +21,7 @@ use neuraxis_core::{LlmError, ModelRequest, Reply, ReplyAssembler, ReplyDelta};
 use neuraxis_deepseek::{DeepSeekClient, DeepSeekConfig, Secret};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::call_context;
-
-use crate::loopback::Loopback;
+use neuraxis_testkit::loopback::Loopback;
 
 /// A key that must never show.
 const CANARY: &str = "sk-canary-77aa";

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use neuraxis_core::LlmErrorKind;
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 
 use crate::client;
-use crate::loopback::{Act, Answer, Loopback};
 
 const SECONDS: Duration = Duration::from_secs(10);
 

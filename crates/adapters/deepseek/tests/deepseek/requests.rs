@@ -6,10 +6,10 @@ use neuraxis_core::{
 };
 use neuraxis_deepseek::{DeepSeekConfig, ReasoningEcho, ReasoningEffort, Thinking};
 use neuraxis_ports::LlmClient;
+use neuraxis_testkit::loopback::Loopback;
 use neuraxis_testkit::{call_context, messages, request, request_of, spec};
 use serde_json::{Value, json};
 
-use crate::loopback::Loopback;
 use crate::shapes::chat;
 use crate::{client_with, streamed};
 

@@ -1,8 +1,7 @@
 //! What DeepSeek sends, shape by shape.
 
+use neuraxis_testkit::loopback::{Answer, Seen};
 use serde_json::{Value, json};
-
-use crate::loopback::{Answer, Seen};
 
 /// The usage of every reply.
 fn usage() -> Value {

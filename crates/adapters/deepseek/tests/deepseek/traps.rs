@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use neuraxis_core::{LlmErrorKind, ReplyDelta, ReplyFinish, TokenCount};
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::request;
 use serde_json::json;
 
-use crate::loopback::{Act, Answer, Loopback};
 use crate::shapes::{chat, document, either, events, text};
 use crate::{both, client, client_with, deltas, streamed};
 

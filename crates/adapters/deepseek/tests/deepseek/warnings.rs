@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use neuraxis_core::ToolChoice;
 use neuraxis_ports::LlmClient;
+use neuraxis_testkit::loopback::Loopback;
 use neuraxis_testkit::{call_context, request, spec};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::client;
-use crate::loopback::Loopback;
 use crate::shapes::chat;
 
 /// What was logged.

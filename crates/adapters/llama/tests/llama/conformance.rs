@@ -5,10 +5,10 @@ use neuraxis_core::{ReplyDelta, TokenCount};
 use neuraxis_llama::{LlamaClient, LlamaConfig, Server};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::conformance::llm_client::Subject;
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::{call_context, request, spec};
 
 use crate::client;
-use crate::loopback::{Act, Answer, Loopback};
 use crate::shapes::chat;
 
 async fn subject() -> Subject {

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuraxis_llama::{LlamaClient, LlamaConfig, Server};
 use neuraxis_ports::LlmClient;
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_testkit::{call_context, request};
 
 use crate::client;
-use crate::loopback::{Answer, Loopback};
 
 const LOADING: &str =
     r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use neuraxis_core::{LlmErrorKind, MediaPart, MediaSource, Message, Part, TokenCount};
 use neuraxis_llama::{LlamaClient, LlamaConfig, Server};
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::{request, request_of, spec};
 use serde_json::{Value, json};
 
 use crate::client;
-use crate::loopback::{Act, Answer, Loopback};
 
 const SECONDS: Duration = Duration::from_secs(10);
 

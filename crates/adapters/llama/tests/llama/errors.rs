@@ -3,10 +3,10 @@
 use futures_util::TryStreamExt;
 use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_ports::LlmClient;
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_testkit::{call_context, request};
 
 use crate::client;
-use crate::loopback::{Answer, Loopback};
 
 /// The errors of a whole and of a streamed call to a server that answers so.
 async fn errors(status: u16, body: &'static str) -> [LlmError; 2] {

@@ -1,7 +1,6 @@
 //! The adapter against a server on loopback that speaks as llama-server documents it.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
     reason = "a test tells what is wrong by a panic"
 )]
@@ -10,8 +9,6 @@ mod conformance;
 mod context;
 mod count;
 mod errors;
-#[path = "../../../wire/tests/http/loopback.rs"]
-mod loopback;
 mod probe;
 mod reach;
 mod ready;
@@ -19,8 +16,7 @@ mod requests;
 mod shapes;
 
 use neuraxis_llama::{LlamaClient, LlamaConfig};
-
-use crate::loopback::Loopback;
+use neuraxis_testkit::loopback::Loopback;
 
 /// Makes a client of a server on loopback.
 fn client(server: &Loopback) -> LlamaClient {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use neuraxis_core::{LlmErrorKind, ModelRef};
 use neuraxis_llama::{LateSystem, LlamaClient, LlamaConfig, Server, ServerState};
 use neuraxis_ports::LlmClient;
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 
 use crate::client;
-use crate::loopback::{Act, Answer, Loopback};
 
 const SECONDS: Duration = Duration::from_secs(10);
 

@@ -5,9 +5,8 @@ use std::time::Duration;
 use neuraxis_core::LlmErrorKind;
 use neuraxis_llama::{EndpointError, LlamaClient, LlamaConfig, MaxConcurrent, Server};
 use neuraxis_ports::LlmClient;
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::{call_context, request};
-
-use crate::loopback::{Act, Answer, Loopback};
 
 fn config(url: &str) -> LlamaConfig {
     let mut config = LlamaConfig::new(url);

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuraxis_core::LlmErrorKind;
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 
 use crate::client;
-use crate::loopback::{Act, Answer, Loopback};
 
 const LOADING: &str =
     r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#;

@@ -1,8 +1,7 @@
 //! What llama-server sends, shape by shape.
 
+use neuraxis_testkit::loopback::{Answer, Seen};
 use serde_json::Value;
-
-use crate::loopback::{Answer, Seen};
 
 const TEXT: &str = r#"data: {"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],"created":1,"id":"chatcmpl-1","model":"tiny","system_fingerprint":"b1-7e4c0a9","object":"chat.completion.chunk"}
 

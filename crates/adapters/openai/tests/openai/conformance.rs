@@ -3,9 +3,9 @@
 use neuraxis_core::{ReplyFinish, TokenCount};
 use neuraxis_openai::Api;
 use neuraxis_testkit::conformance::llm_client::Subject;
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::request;
 
-use crate::loopback::{Act, Answer, Loopback};
 use crate::shapes::answer;
 use crate::{APIS, client, respond, stream};
 

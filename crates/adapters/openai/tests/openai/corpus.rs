@@ -4,10 +4,10 @@ use std::path::Path;
 
 use neuraxis_core::{LlmError, LlmErrorKind, Reply};
 use neuraxis_openai::Api;
+use neuraxis_testkit::loopback::Loopback;
 use neuraxis_testkit::request;
+use neuraxis_testkit::streams::{are_replies_or_errors, serve};
 
-use crate::loopback::Loopback;
-use crate::streams::{are_replies_or_errors, serve};
 use crate::{client, respond, stream};
 
 /// Asks for a stream, and for a whole reply, which gets the same bytes.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use neuraxis_core::{LlmErrorKind, TokenCount};
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_testkit::request;
 use serde_json::json;
 
-use crate::loopback::{Answer, Loopback};
 use crate::shapes::{
     answer, answer_with, chunk, chunks, is_streamed, message_item, named_events, pieces, response,
     streamed,

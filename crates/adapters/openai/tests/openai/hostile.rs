@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use neuraxis_core::{LlmErrorKind, Reply};
 use neuraxis_openai::{Api, OpenAiClient};
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::request;
 use serde_json::{Value, json};
 
-use crate::loopback::{Act, Answer, Loopback};
 use crate::shapes::{
     call_item, chat_stream, chunk, chunks, message_item, named_events, output, pieces, response,
     streamed,

@@ -1,32 +1,24 @@
 //! The adapter against a server on loopback that speaks as OpenAI documents it.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
     reason = "a test tells what is wrong by a panic"
 )]
 
-#[path = "../../../wire/tests/http/asking.rs"]
-mod asking;
 mod conformance;
 mod corpus;
 mod errors;
 mod hostile;
-#[path = "../../../wire/tests/http/loopback.rs"]
-mod loopback;
 mod reach;
 mod requests;
 mod shapes;
-#[path = "../../../wire/tests/http/streams.rs"]
-mod streams;
 mod traps;
 mod turns;
 
 use neuraxis_core::{LlmError, ModelRequest};
 use neuraxis_openai::{Api, OpenAiClient, OpenAiConfig, Secret};
-
-use crate::asking::{respond, stream};
-use crate::loopback::Loopback;
+use neuraxis_testkit::asking::{respond, stream};
+use neuraxis_testkit::loopback::Loopback;
 
 /// A key that must never show.
 const CANARY: &str = "sk-canary-5f1e";

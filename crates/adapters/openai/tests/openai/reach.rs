@@ -5,9 +5,8 @@ use std::time::Duration;
 use neuraxis_core::LlmErrorKind;
 use neuraxis_openai::{EndpointError, MaxConcurrent, OpenAiClient, OpenAiConfig, OpenAiError};
 use neuraxis_ports::LlmClient;
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::{call_context, request};
-
-use crate::loopback::{Act, Answer, Loopback};
 
 fn config(url: &str) -> OpenAiConfig {
     let mut config = OpenAiConfig::new("m");

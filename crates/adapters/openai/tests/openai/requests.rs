@@ -8,10 +8,10 @@ use neuraxis_openai::{
     Api, MaxTokensField, OpenAiClient, OpenAiConfig, ReasoningEcho, ReasoningEffort,
     ReasoningSummary, ReplyForm, Secret, ServiceTier, SystemRole, Temperature,
 };
+use neuraxis_testkit::loopback::{Answer, Loopback, Seen};
 use neuraxis_testkit::{messages, request, request_of, spec};
 use serde_json::Value;
 
-use crate::loopback::{Loopback, Seen};
 use crate::shapes::answer;
 use crate::{CANARY, config, respond, stream};
 
@@ -346,7 +346,7 @@ async fn accounts_and_extra_headers_are_sent_and_shown_nowhere() {
 #[tokio::test]
 async fn a_secret_header_that_the_server_repeats_is_not_told() {
     let server = Loopback::start(|_| {
-        crate::loopback::Answer::whole(401, "x: y", r#"{"error":"wrong token canary-token-1"}"#)
+        Answer::whole(401, "x: y", r#"{"error":"wrong token canary-token-1"}"#)
     })
     .await;
     let mut config = config(&server, Api::Responses);

@@ -1,8 +1,7 @@
 //! What OpenAI sends, shape by shape.
 
+use neuraxis_testkit::loopback::{Answer, Seen};
 use serde_json::{Value, json};
-
-use crate::loopback::{Answer, Seen};
 
 /// Writes events as a stream of Responses has them, each with its name and a number.
 pub(crate) fn named_events(events: &[Value]) -> String {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use neuraxis_core::{LlmErrorKind, Message, ModelRequest, ReplyFinish, TokenCount};
 use neuraxis_openai::{Api, LateSystem, OpenAiClient, ReasoningEffort};
+use neuraxis_testkit::loopback::{Answer, Loopback, Seen};
 use neuraxis_testkit::{messages, request, request_of, spec};
 use serde_json::{Value, json};
 
-use crate::loopback::{Answer, Loopback, Seen};
 use crate::shapes::{
     answer, answer_with, call_item, chat_stream, chat_usage, chunk, chunks, is_streamed,
     message_item, named_events, pieces, response, streamed, usage_chunk,

@@ -2,10 +2,10 @@
 
 use neuraxis_core::{Message, ModelRequest};
 use neuraxis_openai::{Api, OpenAiClient};
+use neuraxis_testkit::asking::{json, message_of};
+use neuraxis_testkit::loopback::{Answer, Loopback, Seen};
 use neuraxis_testkit::{messages, request_of, spec};
 
-use crate::asking::{json, message_of};
-use crate::loopback::{Answer, Loopback, Seen};
 use crate::shapes::{answer, call_item, output, reasoning_item};
 use crate::{client, config, respond, stream};
 

@@ -2,9 +2,9 @@
 
 use futures_util::{FutureExt, StreamExt};
 use neuraxis_core::{LlmErrorKind, TokenCount};
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::{call_context, request};
 
-use crate::loopback::{Act, Answer, Loopback};
 use neuraxis_wire::{EndpointConfig, Secret};
 
 use crate::{CANARY, STREAM, WHOLE, client, client_at, respond, stream};

@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use futures_util::{FutureExt, StreamExt};
 use neuraxis_core::LlmErrorKind;
 use neuraxis_ports::ReplyStream;
+use neuraxis_testkit::loopback::{Act, Answer, Loopback, Seen};
 use neuraxis_testkit::{call_context, request};
 use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, MaxConcurrent, models};
 
-use crate::loopback::{Act, Answer, Loopback, Seen};
 use crate::{SOON, STREAM, WHOLE, client_at, promptly, respond, stream};
 
 fn most(count: usize) -> MaxConcurrent {

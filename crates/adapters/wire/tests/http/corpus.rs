@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::TryStreamExt;
 use neuraxis_core::{LlmError, LlmErrorKind, Reply, ReplyAssembler};
 use neuraxis_ports::ReplyStream;
+use neuraxis_testkit::loopback::{Answer, Loopback};
+use neuraxis_testkit::streams::{are_replies_or_errors, serve};
 use neuraxis_testkit::{call_context, request};
 use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig};
 
-use crate::loopback::{Answer, Loopback};
-use crate::streams::{are_replies_or_errors, serve};
 use crate::{client_at, promptly, respond};
 
 /// Asks for a stream, and for a whole reply, which gets the same bytes.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use neuraxis_core::{LlmError, LlmErrorKind, TokenCount};
+use neuraxis_testkit::loopback::{Act, Answer, Loopback};
 use neuraxis_testkit::{call_context, request};
 use neuraxis_wire::ChatClient;
 
-use crate::loopback::{Act, Answer, Loopback};
 use crate::{CANARY, SOON, STREAM, WHOLE, client, client_at, deltas, respond, stream};
 
 /// The errors of a whole and of a streamed call.

@@ -8,11 +8,11 @@ use neuraxis_core::{
     JsonText, LlmErrorKind, MediaPart, MediaTypes, Message, ModelRequest, Part, ReplyFormat,
     ToolChoice, ToolSpec,
 };
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_testkit::{call_context, messages, request_of};
 use neuraxis_wire::reply::assemble;
 use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, LateSystem, ReplyForm};
 
-use crate::loopback::{Answer, Loopback};
 use crate::{STREAM, WHOLE, client, promptly, stream};
 
 /// A server whose template refuses late system messages, like that of many models.

@@ -1,7 +1,6 @@
 //! How the client of Chat Completions gets along with servers on loopback, good and bad.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
     reason = "a test tells what is wrong by a panic"
 )]
@@ -11,9 +10,7 @@ mod concurrency;
 mod corpus;
 mod faults;
 mod late_system;
-mod loopback;
 mod reach;
-mod streams;
 mod tls;
 
 use std::sync::Arc;
@@ -21,10 +18,10 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use neuraxis_core::{LlmError, Reply, ReplyAssembler, ReplyDelta};
+use neuraxis_testkit::asking::promptly;
+use neuraxis_testkit::loopback::Loopback;
 use neuraxis_testkit::{call_context, request};
 use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, Secret};
-
-use crate::loopback::Loopback;
 
 /// A key that must never show.
 const CANARY: &str = "sk-canary-5f1e";
@@ -77,14 +74,4 @@ async fn stream(client: &ChatClient) -> Result<Reply, LlmError> {
         assembler.push(delta)?;
     }
     assembler.finish()
-}
-
-/// Waits for what must not hang, and lets no error pass that tells the key.
-async fn promptly<T>(call: impl Future<Output = Result<T, LlmError>>) -> Result<T, LlmError> {
-    let result = tokio::time::timeout(Duration::from_secs(20), call).await;
-    let result = result.expect("the call hangs");
-    if let Err(error) = &result {
-        assert!(!format!("{error:?}").contains("canary"), "{error:?}");
-    }
-    result
 }

@@ -1,8 +1,8 @@
 //! By which way a server is reached: proxies, and files of certificates that are none.
 
+use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_wire::{Endpoint, EndpointConfig, EndpointError};
 
-use crate::loopback::{Answer, Loopback};
 use crate::{CANARY, WHOLE, client_at, respond};
 
 #[tokio::test]

@@ -1,5 +1,9 @@
 //! What the tests of every protocol promise of a corpus of good and hostile streams: none makes a client panic or hang, and
 //! each is the same whole and byte by byte. Those whose names begin with `good` are replies, all others errors.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a corpus that cannot be read is a test that failed"
+)]
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +13,7 @@ use neuraxis_core::{LlmError, Reply};
 use crate::loopback::{Answer, Loopback};
 
 /// Answers a stream alternately whole and byte by byte, and a request for a whole reply with the same bytes.
-pub(crate) async fn serve(bytes: Vec<u8>) -> Loopback {
+pub async fn serve(bytes: Vec<u8>) -> Loopback {
     let streams = AtomicUsize::new(0);
     Loopback::start(move |seen| {
         if !seen.body.contains("\"stream\":true") {
@@ -23,8 +27,9 @@ pub(crate) async fn serve(bytes: Vec<u8>) -> Loopback {
     .await
 }
 
-/// Checks each file of a folder. `ask` asks for a stream, and for a whole reply, which gets the same bytes.
-pub(crate) async fn are_replies_or_errors(
+/// Checks each file of a folder, which has 15 at the least. `ask` asks for a stream, and for a whole reply, which gets the same
+/// bytes.
+pub async fn are_replies_or_errors(
     folder: &Path,
     ask: impl AsyncFn(&Loopback) -> [Result<Reply, LlmError>; 2],
 ) {

@@ -1,4 +1,9 @@
-//! How the tests of a provider's own protocol ask its client: none may hang, and no error may tell the key.
+//! How the tests of a provider ask its client: no call may hang, and no error may tell the key, in which `canary` stands.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test whose call hangs, or sends what is no JSON, has failed"
+)]
 
 use std::time::Duration;
 
@@ -8,23 +13,27 @@ use neuraxis_core::{
     ToolCall, ToolCallId,
 };
 use neuraxis_ports::LlmClient;
-use neuraxis_testkit::call_context;
 use serde_json::Value;
 
+use crate::call_context;
 use crate::loopback::Seen;
 
-pub(crate) async fn respond(
-    client: &impl LlmClient,
-    request: &ModelRequest,
-) -> Result<Reply, LlmError> {
+/// Asks for a whole reply.
+///
+/// # Errors
+///
+/// The client's.
+pub async fn respond(client: &impl LlmClient, request: &ModelRequest) -> Result<Reply, LlmError> {
     let ctx = call_context();
     promptly(client.respond(request, &ctx)).await
 }
 
-pub(crate) async fn stream(
-    client: &impl LlmClient,
-    request: &ModelRequest,
-) -> Result<Reply, LlmError> {
+/// Asks for a streamed reply, and puts it together.
+///
+/// # Errors
+///
+/// The client's, and that of what cannot be put together.
+pub async fn stream(client: &impl LlmClient, request: &ModelRequest) -> Result<Reply, LlmError> {
     promptly(async {
         let ctx = call_context();
         let mut deltas = client.stream_respond(request, &ctx).await?;
@@ -37,8 +46,12 @@ pub(crate) async fn stream(
     .await
 }
 
-/// Waits for what must not hang, and lets no error pass that tells the key.
-async fn promptly<T>(call: impl Future<Output = Result<T, LlmError>>) -> Result<T, LlmError> {
+/// Waits for what must not hang, for 20 seconds at the most, and lets no error pass that tells the key.
+///
+/// # Errors
+///
+/// That of the call.
+pub async fn promptly<T>(call: impl Future<Output = Result<T, LlmError>>) -> Result<T, LlmError> {
     let result = tokio::time::timeout(Duration::from_secs(20), call).await;
     let result = result.expect("the call hangs");
     if let Err(error) = &result {
@@ -48,12 +61,14 @@ async fn promptly<T>(call: impl Future<Output = Result<T, LlmError>>) -> Result<
 }
 
 /// Returns the body of a request.
-pub(crate) fn json(seen: &Seen) -> Value {
+#[must_use]
+pub fn json(seen: &Seen) -> Value {
     serde_json::from_str(&seen.body).unwrap()
 }
 
 /// Turns a reply into the message that the loop keeps of it.
-pub(crate) fn message_of(reply: Reply) -> Message {
+#[must_use]
+pub fn message_of(reply: Reply) -> Message {
     let mut number = 0;
     let parts = reply.parts.into_iter().map(|part| match part {
         ReplyPart::Text(part) => Part::Text(part),

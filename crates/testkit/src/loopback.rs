@@ -1,4 +1,26 @@
-//! A server on loopback that answers as told, faults included, and remembers what it was asked.
+//! A server on loopback that answers as told, faults included, and remembers what it was asked: what the adapters of model
+//! servers are tested against.
+//!
+//! ```
+//! use neuraxis_testkit::loopback::{Act, Answer, Loopback};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let server = Loopback::start(|seen| match seen.body.contains("\"stream\":true") {
+//!     true => Answer::open_events([&b"data: {}\n\n"[..]]).then(Act::Stall),
+//!     false => Answer::json("{}"),
+//! })
+//! .await;
+//! assert!(server.url().starts_with("http://127.0.0.1:"));
+//! assert!(server.seen().is_empty());
+//! # }
+//! ```
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test whose server does not start, or is asked what is no HTTP, has failed"
+)]
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +33,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// A server on loopback. It ends when it is dropped.
-pub(crate) struct Loopback {
+#[derive(Debug)]
+pub struct Loopback {
     address: SocketAddr,
     log: Arc<Log>,
     task: JoinHandle<()>,
 }
 
+#[derive(Debug)]
 struct Log {
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
@@ -25,19 +49,23 @@ struct Log {
 
 /// A request that came.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Method and path.
-    pub(crate) line: String,
+    pub line: String,
     /// The headers as they came, in lower case.
-    pub(crate) headers: String,
-    pub(crate) body: String,
+    pub headers: String,
+    /// The body.
+    pub body: String,
 }
 
 /// What the server does with a request, in order.
-pub(crate) struct Answer(Vec<Act>);
+#[derive(Debug, Clone)]
+pub struct Answer(Vec<Act>);
 
-#[derive(Clone)]
-pub(crate) enum Act {
+/// One thing that the server does with a connection.
+#[derive(Debug, Clone)]
+pub enum Act {
+    /// Sends this.
     Send(Vec<u8>),
     /// Sends this again and again, until the client hangs up.
     Forever(&'static [u8]),
@@ -50,8 +78,8 @@ pub(crate) enum Act {
 }
 
 impl Answer {
-    /// A whole body under a status.
-    pub(crate) fn whole(status: u16, headers: &str, body: &str) -> Self {
+    /// A whole body under a status. `headers` is one or more lines without the last line break; the length is added.
+    pub fn whole(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         let text =
             format!("HTTP/1.1 {status} x\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}");
@@ -59,21 +87,23 @@ impl Answer {
     }
 
     /// Nothing yet.
-    pub(crate) fn nothing() -> Self {
+    #[must_use]
+    pub fn nothing() -> Self {
         Self(Vec::new())
     }
 
-    pub(crate) fn json(body: &str) -> Self {
+    /// A whole JSON document.
+    pub fn json(body: &str) -> Self {
         Self::whole(200, "content-type: application/json", body)
     }
 
     /// A stream of events in pieces, which ends as it should.
-    pub(crate) fn events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+    pub fn events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         Self::open_events(pieces).then(Act::Send(b"0\r\n\r\n".to_vec()))
     }
 
     /// The beginning of a stream of events.
-    pub(crate) fn open_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+    pub fn open_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
         let pieces = pieces.into_iter().map(|piece| {
             let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
@@ -89,15 +119,17 @@ impl Answer {
         )
     }
 
-    pub(crate) fn then(mut self, act: Act) -> Self {
+    /// Adds what comes next.
+    #[must_use]
+    pub fn then(mut self, act: Act) -> Self {
         self.0.push(act);
         self
     }
 }
 
 impl Loopback {
-    /// Starts a server that answers every request so.
-    pub(crate) async fn start(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+    /// Starts a server on a port of its own that answers every request so.
+    pub async fn start(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let log = Arc::new(Log {
@@ -110,22 +142,26 @@ impl Loopback {
         Self { address, log, task }
     }
 
-    pub(crate) fn url(&self) -> String {
+    /// Returns its address, without a slash at the end.
+    #[must_use]
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Returns the requests that came so far.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    /// Returns the requests that came so far and were read whole.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
         self.log.seen.lock().unwrap().clone()
     }
 
     /// Returns how many connections were made so far.
-    pub(crate) fn connections(&self) -> usize {
+    #[must_use]
+    pub fn connections(&self) -> usize {
         self.log.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until a client hung up in the middle of an answer.
-    pub(crate) async fn hung_up(&self) {
+    /// Waits until a client hung up in the middle of an answer, for ten seconds at the most.
+    pub async fn hung_up(&self) {
         let mut hang_ups = self.log.hang_ups.subscribe();
         let waiting = hang_ups.wait_for(|count| *count > 0);
         let waited = tokio::time::timeout(Duration::from_secs(10), waiting).await;
