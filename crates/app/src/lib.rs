@@ -80,6 +80,7 @@ pub use private_file::make_folder as make_private_folder;
 pub use prompts::{PromptConfig, Prompts};
 pub use providers::{Provider, ProviderConfig};
 pub use recordings::{CassetteUse, Recordings, secrets_notice};
+pub use secrecy::{keep_secrets_out, without_secrets};
 pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownScope};
 pub use server_token::{ServerToken, ServerTokenError};
 pub use store::{OpenStore, SCHEMA_MODULE};

@@ -1,7 +1,11 @@
-//! What no output may hold besides the keys of models: what lets spans into a backend, the password of the database, and what
+//! Keeps secrets out of logs, of errors and of what is said on standard error: a server may repeat a key in its error, and a user
+//! may have typed one. Beside the keys of models these are what lets spans into a backend, the password of the database, and what
 //! the patterns of `[telemetry]` match.
+//!
+//! Not for conversations: what was said is told to whoever may read it as it was said.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::StreamExt;
 use neuraxis_cassette::Redactor;
@@ -11,8 +15,30 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use crate::config::Config;
+use crate::discover::secrets_of;
 use crate::environment::Environment;
 use crate::telemetry::ENDPOINTS;
+
+/// What is known to be secret. Every part of a program may have something to say, and none of them has the configuration.
+static SECRETS: RwLock<Option<Redactor>> = RwLock::new(None);
+
+/// Keeps the secrets of a configuration out of what [`without_secrets`] returns from here on, and those of former ones still: an
+/// engine of one of them may be at work, and one that is read may not be taken.
+pub fn keep_secrets_out(config: &Config, environment: &Environment) {
+    let new = secrets_of(config, environment);
+    let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
+    *secrets = Some(secrets.take().unwrap_or_default().and(new));
+}
+
+/// Returns a text without the secrets of the configurations that this process read; as it is where none was read yet.
+#[must_use]
+pub fn without_secrets(text: &str) -> Cow<'_, str> {
+    let secrets = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
+    match secrets.as_ref() {
+        Some(secrets) => secrets.text(text),
+        None => Cow::Borrowed(text),
+    }
+}
 
 /// The variables that hold what lets spans and metrics in, such as `authorization=Basic …,x-key=…`.
 pub(crate) const OTLP_HEADERS: [&str; 3] = [
@@ -121,9 +147,32 @@ impl LlmClient for Discreet {
 #[cfg(test)]
 mod tests {
     use crate::config::Sources;
-    use crate::discover::secrets_of;
 
     use super::*;
+
+    #[test]
+    fn what_the_configuration_wants_out_is_taken_out_from_then_on() {
+        let environment = Environment::new("/w").with_variable("OPENAI_API_KEY", "canary-of-a-key");
+        let pattern = Sources::default().with_flag("--set", "telemetry.redact", "['HERON-\\d+']");
+        let config = Config::load(&environment, &pattern).unwrap();
+        keep_secrets_out(&config, &environment);
+        assert_eq!(
+            without_secrets("canary-of-a-key of HERON-17"),
+            "[redacted] of [redacted]"
+        );
+    }
+
+    #[test]
+    fn secrets_of_a_former_configuration_are_kept_out_still() {
+        for key in ["sk-canary-of-before", "sk-canary-of-now"] {
+            let environment =
+                Environment::new(std::env::temp_dir()).with_variable("OPENAI_API_KEY", key);
+            let config = Config::load(&environment, &Sources::default()).unwrap();
+            keep_secrets_out(&config, &environment);
+        }
+        let clean = without_secrets("sk-canary-of-before, then sk-canary-of-now");
+        assert!(!clean.contains("canary"), "{clean}");
+    }
 
     #[test]
     fn headers_of_telemetry_passwords_of_the_database_and_patterns_are_taken_out_of_texts() {

@@ -11,12 +11,11 @@ use neuraxis::cassette::CassetteError;
 use neuraxis::core::with_causes;
 use neuraxis::engine::{AttachmentError, FindError, ForkError, RequestError};
 use neuraxis::ports::StoreError;
-use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError};
+use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError, without_secrets};
 
 use crate::harmless::{harmless, line_with_blanks, one_line};
 use crate::interrupt::Signal;
 use crate::invocation;
-use crate::secrecy::without_secrets;
 use crate::terminal;
 use crate::wrap::{laid_out, with_commands};
 

@@ -27,7 +27,6 @@ mod progress;
 mod quantities;
 mod question;
 mod rows;
-mod secrecy;
 mod setup;
 mod status;
 mod terminal;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstyle::{AnsiColor, Style};
+use neuraxis_app::without_secrets;
 
 use crate::detail::Detail;
 use crate::harmless::one_line;
-use crate::secrecy::without_secrets;
 use crate::status::Status;
 use crate::terminal;
 use crate::wrap::broken;

@@ -7,14 +7,13 @@ use anyhow::anyhow;
 use neuraxis::engine::Sessions;
 use neuraxis_app::{
     App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, hidden_store,
-    locked_configuration, nowhere_to_keep, tool_names,
+    keep_secrets_out, locked_configuration, nowhere_to_keep, tool_names,
 };
 use tokio::time::timeout;
 
 use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
 use crate::progress;
-use crate::secrecy;
 
 /// How often runs at work here ask whether anybody has something for them: a person who stops one does not like to wait.
 const HEAR_EVERY: Duration = Duration::from_secs(1);
@@ -106,7 +105,7 @@ impl Setup {
             None => self.sources(),
         };
         let config = Config::load(environment, &sources)?;
-        secrecy::keep_out(&config, environment);
+        keep_secrets_out(&config, environment);
         Ok(config)
     }
 

@@ -65,7 +65,6 @@ mod request_id;
 mod retention;
 mod routes;
 mod said;
-mod secrecy;
 mod server;
 mod slots;
 mod stop;

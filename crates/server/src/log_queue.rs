@@ -8,11 +8,10 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use neuraxis_app::without_secrets;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
-
-use crate::secrecy::without_secrets;
 
 /// How many lines may wait. What is logged beside them is lost, and counted.
 const MAX_LINES: usize = 8_192;

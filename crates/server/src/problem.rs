@@ -1,16 +1,17 @@
 //! Problem documents (RFC 9457): what went wrong, for people and for programs.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use neuraxis_app::without_secrets;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::request_id::RequestId;
-use crate::secrecy::{clean_members, without_secrets};
 
 /// A kind of problem. Clients tell problems apart by its name, which never changes.
 #[derive(Debug)]
@@ -189,6 +190,17 @@ impl Problem {
             status: self.kind.status,
             detail: without_secrets(&self.detail).into_owned(),
             members,
+        }
+    }
+}
+
+/// Takes secrets out of the texts of an object.
+fn clean_members(members: &mut Map<String, Value>) {
+    for value in members.values_mut() {
+        if let Value::String(text) = value
+            && let Cow::Owned(clean) = without_secrets(text)
+        {
+            *text = clean;
         }
     }
 }

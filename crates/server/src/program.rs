@@ -13,7 +13,7 @@ use neuraxis::core::with_causes;
 use neuraxis::ports::StoreError;
 use neuraxis_app::{
     BuildError, Config, ConfigError, Environment, OpenError, Origin, ServerConfig, ServerKeyFile,
-    ServerKeysError, ServerToken, ServerTokenError, Sources, Telemetry,
+    ServerKeysError, ServerToken, ServerTokenError, Sources, Telemetry, keep_secrets_out,
 };
 use tokio::time::Instant;
 use tokio_rustls::rustls::pki_types::pem;
@@ -25,7 +25,6 @@ use crate::logs::{self, LogFilterError};
 use crate::metrics::Metrics;
 use crate::reload::{self, Duty, Wiring};
 use crate::retention::Retention;
-use crate::secrecy;
 use crate::server::{BindError, Server, Unfinished};
 use crate::slots::Slots;
 use crate::stop::{self, Hangups, Stop};
@@ -115,7 +114,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(Command::Keys(command)) = &arguments.command {
         return Ok(key_command::run(command, &config, &environment)?);
     }
-    secrecy::keep_out(&config, &environment);
+    keep_secrets_out(&config, &environment);
     let telemetry = Telemetry::start(&config, &environment).map_err(BuildError::from)?;
     // Until all that is logged has been written.
     let _log = logs::start(&environment, config.server().access_log, &telemetry)?;

@@ -6,14 +6,15 @@ use std::time::Duration;
 use neuraxis::core::with_causes;
 use neuraxis::engine::{DecideLater, Runs};
 use neuraxis::ports::RequestContext;
-use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Sources, Telemetry};
+use neuraxis_app::{
+    App, BuildError, Config, ConfigError, Environment, Sources, Telemetry, keep_secrets_out,
+};
 
 use crate::engines::Replacing;
 use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::recipients::Recipients;
-use crate::secrecy;
 use crate::slots::Slots;
 use crate::stop::Hangups;
 use crate::tls::Tls;
@@ -75,7 +76,7 @@ impl Wiring {
         config: &Config,
         former: Option<&App>,
     ) -> Result<App, BuildError> {
-        secrecy::keep_out(config, &self.environment);
+        keep_secrets_out(config, &self.environment);
         // Without a place for the token only who has a key could decide.
         let takes_decisions = self.environment.data_dir().is_some() || self.keys.are_needed();
         if !takes_decisions {
