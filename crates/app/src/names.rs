@@ -2,13 +2,11 @@
 
 use std::fmt::{self, Display};
 
+use neuraxis_brainstem::nearest;
 use neuraxis_core::escaped;
 
 /// The most characters of a given name that a message repeats.
 const MAX_SHOWN_CHARS: usize = 64;
-
-/// How alike two names must be, from 0 to 1, for the one to be suggested for the other.
-const ALIKE: f64 = 0.8;
 
 /// Makes a given text fit to be shown: cut to a bounded length, with everything escaped that a terminal might obey.
 pub(crate) fn shown(given: &str) -> String {
@@ -22,26 +20,6 @@ pub(crate) fn shown(given: &str) -> String {
 /// Tells whether nothing of a given text is cut off where it is [`shown`].
 pub(crate) fn is_shown_whole(given: &str) -> bool {
     given.chars().nth(MAX_SHOWN_CHARS).is_none()
-}
-
-/// Returns the known name that was most likely meant, if any is close.
-pub(crate) fn nearest<'a>(
-    given: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    let given: String = given.chars().take(MAX_SHOWN_CHARS).collect();
-    let given = given.to_lowercase();
-    let scored = known
-        .into_iter()
-        .map(|name| (strsim::jaro_winkler(&given, name), name));
-    let close = scored.filter(|(score, _)| *score >= ALIKE);
-    // Two letters swapped are as likely as one too many; then the length decides.
-    let longer = |name: &str| name.len().abs_diff(given.len());
-    let best = close.max_by(|(score, name), (other_score, other)| {
-        let by_length = longer(other).cmp(&longer(name));
-        score.total_cmp(other_score).then(by_length)
-    });
-    best.map(|(_, name)| name)
 }
 
 /// The end of a message about an unknown name: what may have been meant, and what there is.

@@ -93,6 +93,7 @@ pub use files::{files_named, works_on_files};
 pub use health::{CallOutcome, DegradedRole, Health, Serving};
 pub use judge::{Judgment, ReasonCache};
 pub use layers::LayerKind;
+pub use names::nearest;
 pub use narrow::narrow_sub_agent;
 pub use neuraxis_core::{Grant, GrantScope, Remembered};
 pub use outlook::Outlook;

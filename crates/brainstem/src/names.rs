@@ -32,20 +32,29 @@ pub(crate) fn shown_up_to(max_chars: usize, given: &str) -> String {
     text
 }
 
-/// Returns the known name that was most likely meant, if any is close.
-pub(crate) fn nearest<'a>(
-    given: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+/// Returns the known name that was most likely meant by a misspelled one, if any is close: what the error of whoever looks up a
+/// name suggests.
+///
+/// ```
+/// use neuraxis_brainstem::nearest;
+///
+/// assert_eq!(nearest("modrate", ["moderate", "exploratory"]), Some("moderate"));
+/// assert_eq!(nearest("zzz", ["moderate", "exploratory"]), None);
+/// ```
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given: String = given.chars().take(MAX_SHOWN_CHARS).collect();
     let given = given.to_lowercase();
     let scored = known
         .into_iter()
         .map(|name| (strsim::jaro_winkler(&given, name), name));
     let close = scored.filter(|(score, _)| *score >= ALIKE);
-    close
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, name)| name)
+    // Two letters swapped are as likely as one too many; then the length decides.
+    let longer = |name: &str| name.len().abs_diff(given.len());
+    let best = close.max_by(|(score, name), (other_score, other)| {
+        let by_length = longer(other).cmp(&longer(name));
+        score.total_cmp(other_score).then(by_length)
+    });
+    best.map(|(_, name)| name)
 }
 
 /// The end of a message about an unknown name: what may have been meant, and what there is.
@@ -102,6 +111,9 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(nearest(given, known), expected, "{given}");
+        }
+        for known in [["models", "modes"], ["modes", "models"]] {
+            assert_eq!(nearest("modles", known), Some("models"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Checks names that one section gives and another has to know: roles that get a model, the plan and the modes of the
 //! server, and tools.
 
-use neuraxis_brainstem::{Policy, PolicyError};
+use neuraxis_brainstem::{Policy, PolicyError, nearest};
 use neuraxis_core::{Mode, PlanName, Role, SERVER_SEPARATOR, ToolName};
 use neuraxis_engine::RESERVED_TOOL_NAMES;
 
@@ -11,7 +11,7 @@ use super::mcp::McpConfig;
 use super::origin::Origin;
 use super::sections::{Sections, ServerConfig};
 use crate::commands::RUN_COMMAND;
-use crate::names::{Choices, nearest, shown};
+use crate::names::{Choices, shown};
 use crate::prompts::impossible_name;
 use crate::web::SEARCH;
 
