@@ -198,8 +198,8 @@ impl SqlStore {
         writers.ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
 
-    async fn act(&self, operation: &'static str, act: Act) -> Result<Done, StoreError> {
-        let span = span(operation);
+    async fn act(&self, act: Act) -> Result<Done, StoreError> {
+        let span = span(act.name());
         let writers = self.writers()?;
         let writer = match act {
             Act::Delete(..) | Act::Prune(_) => writers.removals,
@@ -209,8 +209,7 @@ impl SqlStore {
     }
 
     async fn delete(&self, id: &SessionId, at: Option<ChainHead>) -> Result<(), StoreError> {
-        self.act("delete_session", Act::Delete(id.clone(), at))
-            .await?;
+        self.act(Act::Delete(id.clone(), at)).await?;
         self.0.histories.forget(|known| known == id);
         Ok(())
     }
@@ -261,22 +260,19 @@ impl RunLog for SqlStore {
     }
 
     async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act("renew", Act::Renew(lease.clone())).await.map(drop)
+        self.act(Act::Renew(lease.clone())).await.map(drop)
     }
 
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
-        let act = Act::Release(lease.clone());
-        self.act("release", act).await.map(drop)
+        self.act(Act::Release(lease.clone())).await.map(drop)
     }
 
     async fn expire(&self, lease: &RunLease) -> Result<(), StoreError> {
-        let act = Act::Expire(lease.clone());
-        self.act("expire", act).await.map(drop)
+        self.act(Act::Expire(lease.clone())).await.map(drop)
     }
 
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
-        let act = Act::Abandon(lease.clone());
-        self.act("abandon_run", act).await.map(drop)
+        self.act(Act::Abandon(lease.clone())).await.map(drop)
     }
 
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
@@ -303,7 +299,7 @@ impl RunLog for SqlStore {
             body,
             hash,
         };
-        self.act("post", act).await.map(drop)
+        self.act(act).await.map(drop)
     }
 
     async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
@@ -313,7 +309,7 @@ impl RunLog for SqlStore {
 
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         let act = Act::Settle(lease.clone(), ids.to_vec());
-        self.act("settle", act).await.map(drop)
+        self.act(act).await.map(drop)
     }
 }
 
@@ -321,7 +317,7 @@ impl RunLog for SqlStore {
 impl RunOutputs for SqlStore {
     async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError> {
         let act = Act::KeepOutput(lease.clone(), output.clone());
-        self.act("keep_output", act).await.map(drop)
+        self.act(act).await.map(drop)
     }
 
     async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError> {
@@ -346,8 +342,7 @@ impl RunOutputs for SqlStore {
 impl SessionIndex for SqlStore {
     async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
         session.check()?;
-        let act = Act::Create(session.clone());
-        self.act("create_session", act).await.map(drop)
+        self.act(Act::Create(session.clone())).await.map(drop)
     }
 
     async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
@@ -374,10 +369,7 @@ impl SessionIndex for SqlStore {
         let mut pruned = 0;
         loop {
             // A page at a time, so that others may write in between.
-            match self
-                .act("prune", Act::Prune(before.as_microsecond()))
-                .await?
-            {
+            match self.act(Act::Prune(before.as_microsecond())).await? {
                 Done::Counted(count) if count > 0 => {
                     pruned += count;
                     // Which ones went is not told.
@@ -461,7 +453,7 @@ impl SessionIndex for SqlStore {
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
-        self.act("probe", Act::Probe).await.map(drop)
+        self.act(Act::Probe).await.map(drop)
     }
 
     async fn usage_since(
@@ -484,7 +476,7 @@ impl SessionIndex for SqlStore {
     }
 
     async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {
-        let done = self.act("revoke", Act::Revoke(session.clone(), id)).await?;
+        let done = self.act(Act::Revoke(session.clone(), id)).await?;
         Ok(matches!(done, Done::Counted(1)))
     }
 

@@ -64,6 +64,24 @@ pub(crate) enum Done {
 }
 
 impl Act {
+    /// Its name among the operations of a store.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create_session",
+            Self::Delete(..) => "delete_session",
+            Self::Prune(_) => "prune",
+            Self::Renew(_) => "renew",
+            Self::Release(_) => "release",
+            Self::Expire(_) => "expire",
+            Self::Abandon(_) => "abandon_run",
+            Self::Post { .. } => "post",
+            Self::Settle(..) => "settle",
+            Self::KeepOutput(..) => "keep_output",
+            Self::Revoke(..) => "revoke",
+            Self::Probe => "probe",
+        }
+    }
+
     /// The run that it concerns, if it is one.
     pub(super) const fn run(&self) -> Option<RunId> {
         match self {
