@@ -173,7 +173,7 @@ async fn the_document_is_the_file_in_docs() {
     let kept = fs::read_to_string(&file).unwrap_or_default();
     assert!(
         kept == text,
-        "docs/openapi.json is not what the server answers with: `UPDATE_DOCS=1 cargo test -p neuraxis-server openapi` \
-         writes it anew"
+        "docs/openapi.json is not what the server answers with: `UPDATE_DOCS=1 cargo test -p neuraxis-server --lib \
+         openapi` writes it anew"
     );
 }

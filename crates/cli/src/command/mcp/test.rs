@@ -1,6 +1,6 @@
 //! `neuraxis mcp test`: connects to a server and shows what it offers.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis_app::Standing;
 use serde_json::json;
@@ -10,6 +10,7 @@ use super::trust;
 use crate::completion;
 use crate::confirm::is_somebody_there;
 use crate::error::CommandError;
+use crate::listing::Format;
 use crate::output::Output;
 use crate::setup::Setup;
 use crate::terminal;
@@ -34,15 +35,6 @@ pub(crate) struct Test {
     /// What to print: a line or two a tool, or a JSON object
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-}
-
-/// The form of what is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// A JSON object
-    Json,
 }
 
 impl Test {
