@@ -238,21 +238,22 @@ fn tools_that_are_not_there_now_are_a_warning_in_every_command() {
     assert!(done.stderr.contains("no tool web_s*"), "{done:?}");
 }
 
-/// Returns the policies of the guide and how many cases follow each.
-fn policies_of_the_guide() -> Vec<(&'static str, usize)> {
-    let guide = include_str!("../../../../docs/policy.md");
-    let blocks = guide.split("\n```toml\n").skip(1);
+/// Returns the policies of the guides, with the cases that follow each.
+fn policies_of_the_guides() -> Vec<&'static str> {
+    let guides = concat!(
+        include_str!("../../../../docs/policy.md"),
+        include_str!("../../../../docs/rules.md")
+    );
+    let blocks = guides.split("\n```toml\n").skip(1);
     let blocks = blocks.filter_map(|rest| rest.split("\n```").next());
-    blocks
-        .map(|block| (block, block.matches("[[case]]").count()))
-        .collect()
+    blocks.collect()
 }
 
 #[test]
-fn every_policy_in_the_guide_can_be_used_with_the_tools_there_are() {
-    let blocks = policies_of_the_guide();
+fn every_policy_in_the_guides_can_be_used_with_the_tools_there_are() {
+    let blocks = policies_of_the_guides();
     assert!(blocks.len() >= 8, "{}", blocks.len());
-    for (block, cases) in blocks {
+    for block in blocks {
         // Cases stand in files of their own, or last.
         let policy = block.split("[[case]]").next().unwrap();
         let machine = Machine::new()
@@ -267,9 +268,8 @@ fn every_policy_in_the_guide_can_be_used_with_the_tools_there_are() {
         checked.stdout_of(0);
         let used = machine.run(["tools", "list", "--config", "mine.toml"]);
         assert_eq!(used.code, Some(0), "{block}\n{used:?}");
-        if cases > 0 {
-            let tested = machine.run(["policy", "test", "cases.toml"]);
-            assert_eq!(tested.code, Some(0), "{block}\n{tested:?}");
+        if block.contains("[[case]]") {
+            machine.run(["policy", "test", "cases.toml"]).stdout_of(0);
         }
     }
 }

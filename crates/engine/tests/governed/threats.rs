@@ -1,4 +1,4 @@
-//! The threat model's lines about tool calls, a test or more for each, named after its number. `docs/policy.md` lists them.
+//! The threat model's lines about tool calls, a test or more for each, named after its number. `docs/security.md` lists them.
 
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ macro_rules! page {
 }
 
 /// The documents that are listed.
-pub(super) static TOPICS: [Topic; 26] = [
+pub(super) static TOPICS: [Topic; 27] = [
     topic!(
         "models",
         "which model answers, and what to do where it does not",
@@ -55,7 +55,16 @@ pub(super) static TOPICS: [Topic; 26] = [
         "data from pipes and files, exit codes, scripts",
         "pipes.md"
     ),
-    topic!("policy", "what may run, and rules of your own", "policy.md"),
+    topic!(
+        "policy",
+        "what may run, and who is asked first",
+        "policy.md"
+    ),
+    topic!(
+        "rules",
+        "rules of your own, and the sandbox of commands",
+        "rules.md"
+    ),
     topic!(
         "sessions",
         "going on with, checking, moving and branching conversations",
