@@ -1,4 +1,5 @@
-//! The links of a document, where it is shown: those to other documents become the command that shows them.
+//! The links of a document, where it is shown: those to other documents become the command that shows them, and the heading
+//! that they lead to.
 
 use super::topics::{self, Topic};
 use super::{PRICES, rules};
@@ -6,7 +7,6 @@ use super::{PRICES, rules};
 /// Returns the text of a document with links that lead somewhere from where it is shown. Blocks of code stay as they are, but for
 /// the lines of Rust that rustdoc hides.
 pub(super) fn resolved(topic: &Topic) -> String {
-    let folder = topic.file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut shown = String::with_capacity(topic.text.len());
     let (mut is_code, mut is_rust) = (false, false);
     for line in topic.text.split_inclusive('\n') {
@@ -17,7 +17,7 @@ pub(super) fn resolved(topic: &Topic) -> String {
         match is_code {
             true if is_rust && is_hidden(line) => {}
             true => shown.push_str(line),
-            false => push_line(&mut shown, line, folder),
+            false => push_line(&mut shown, line, topic),
         }
     }
     shown
@@ -29,11 +29,11 @@ fn is_hidden(line: &str) -> bool {
     line == "#" || line.starts_with("# ")
 }
 
-fn push_line(shown: &mut String, line: &str, folder: &str) {
+fn push_line(shown: &mut String, line: &str, page: &Topic) {
     let mut rest = line;
     while let Some((before, text, target, after)) = next_link(rest) {
         shown.push_str(before);
-        match replacement(text, target, folder) {
+        match replacement(text, target, page) {
             Some(replaced) => shown.push_str(&replaced),
             None => shown.push_str(&format!("[{text}]({target})")),
         }
@@ -57,23 +57,57 @@ fn next_link(line: &str) -> Option<(&str, &str, &str, &str)> {
     ))
 }
 
-/// Returns what stands for a link here; nothing where it leads to the web.
-fn replacement(text: &str, target: &str, folder: &str) -> Option<String> {
+/// Returns what stands for a link of a page here; nothing where it leads to the web.
+fn replacement(text: &str, target: &str, page: &Topic) -> Option<String> {
     if target.contains("://") {
         return None;
     }
-    let file = target.split('#').next().unwrap_or_default();
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
     let mut shipped = [rules::NAME, PRICES].into_iter();
     if let Some(name) = shipped.find(|name| file.ends_with(*name)) {
         return Some(format!("{text} (`neuraxis help {name}`)"));
     }
-    let topic = topics::find(&beneath_docs(file, folder));
-    Some(match topic.map(|topic| topic.name) {
-        // A place on this very page, or a file of the code.
-        None => text.to_owned(),
-        Some(name) if text.ends_with(".md") => format!("`neuraxis help {name}`"),
-        Some(name) => format!("{text} (`neuraxis help {name}`)"),
+    if file.is_empty() {
+        let heading = heading(page.text, anchor).filter(|_| anchor_of(text) != anchor);
+        return Some(match heading {
+            Some(heading) => format!("{text} (*{heading}*)"),
+            None => text.to_owned(),
+        });
+    }
+    let folder = page.file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let Some(topic) = topics::find(&beneath_docs(file, folder)) else {
+        // A file of the code.
+        return Some(text.to_owned());
+    };
+    let command = match heading(topic.text, anchor) {
+        Some(heading) => format!("`neuraxis help {}`, *{heading}*", topic.name),
+        None => format!("`neuraxis help {}`", topic.name),
+    };
+    Some(match text.ends_with(".md") {
+        true => command,
+        false => format!("{text} ({command})"),
     })
+}
+
+/// Finds the heading of a document to which an anchor leads.
+fn heading<'a>(text: &'a str, anchor: &str) -> Option<&'a str> {
+    let mut is_code = false;
+    text.lines().find_map(|line| {
+        is_code ^= line.trim_start().starts_with("```");
+        let heading = line.strip_prefix('#')?.trim_start_matches('#').trim();
+        (!is_code && anchor_of(heading) == anchor).then_some(heading)
+    })
+}
+
+/// Returns the anchor of a heading, as forges make it.
+fn anchor_of(heading: &str) -> String {
+    let heading = heading.to_lowercase();
+    let kept = heading.chars().filter_map(|it| match it {
+        ' ' => Some('-'),
+        '-' | '_' => Some(it),
+        it => it.is_alphanumeric().then_some(it),
+    });
+    kept.collect()
 }
 
 /// Returns a link's file as it is called beneath `docs`.
@@ -90,32 +124,47 @@ mod tests {
     use super::super::topics::{PAGES, TOPICS};
     use super::*;
 
+    fn page(file: &'static str, text: &'static str) -> Topic {
+        Topic {
+            name: "t",
+            about: "",
+            file,
+            text,
+        }
+    }
+
     #[test]
-    fn a_link_becomes_the_command_that_shows_its_document() {
-        for (line, folder, expected) in [
+    fn a_link_becomes_the_command_that_shows_its_document_and_the_heading_it_names() {
+        let text = "# T\n\n```sh\n# its page\n```\n\n## The page's `keys`\n";
+        for (line, file, expected) in [
             (
-                "See [policy.md](policy.md#rules), or not.",
-                "",
-                "See `neuraxis help policy`, or not.",
+                "See [policy.md](policy.md#remembered-answers), or not.",
+                "t.md",
+                "See `neuraxis help policy`, *Remembered answers*, or not.",
             ),
             (
-                "[keys](server.md#keys) and [its page](#the-page)",
-                "",
-                "keys (`neuraxis help server`) and its page",
+                "[keys](server.md#keys), [its page](#its-page) and [below](#the-pages-keys)",
+                "t.md",
+                "keys (`neuraxis help server`, *Keys*), its page and below (*The page's `keys`*)",
+            ),
+            (
+                "[the page's keys](#the-pages-keys)",
+                "t.md",
+                "the page's keys",
             ),
             (
                 "[agents.md](../agents.md) [tools](tools.md)",
-                "embedding",
+                "embedding/t.md",
                 "`neuraxis help agents` tools (`neuraxis help embedding/tools`)",
             ),
             (
                 "[a server](https://example.com) [adr/0043](../adr/0043-x.md) [no link]",
-                "",
+                "t.md",
                 "[a server](https://example.com) adr/0043 [no link]",
             ),
         ] {
             let mut shown = String::new();
-            push_line(&mut shown, line, folder);
+            push_line(&mut shown, line, &page(file, text));
             assert_eq!(shown, expected, "{line}");
         }
     }
@@ -123,12 +172,7 @@ mod tests {
     #[test]
     fn lines_of_rust_that_rustdoc_hides_are_not_shown_and_comments_of_other_languages_are() {
         let text = "```rust,no_run\n# use a::B;\n#\n#[tool]\nfn f() {}\n```\n\n```sh\n# a comment\n```\n# A title\n";
-        let topic = Topic {
-            name: "t",
-            about: "",
-            file: "t.md",
-            text,
-        };
+        let topic = page("t.md", text);
         let expected =
             "```rust,no_run\n#[tool]\nfn f() {}\n```\n\n```sh\n# a comment\n```\n# A title\n";
         assert_eq!(resolved(&topic), expected);
