@@ -14,7 +14,7 @@ use crate::support::program::folder_with;
 const NOT_RUN: [(&str, &str, &str); 17] = [
     (
         "README.md",
-        "cargo run -p neuraxis-server",
+        "neuraxis-server &",
         "the test starts the program",
     ),
     ("README.md", "cargo install", "it builds the workspace"),
