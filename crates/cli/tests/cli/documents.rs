@@ -29,7 +29,12 @@ const OTHERS: Instead = IsNotRun("it starts somebody else's service");
 const NO_MODEL: Instead = Exits(6);
 
 /// Commands, by how they begin, that do not end with code 0.
-const EXCEPTIONS: [(&str, &str, Instead); 18] = [
+const EXCEPTIONS: [(&str, &str, Instead); 19] = [
+    (
+        "README.md",
+        "neuraxis() {",
+        IsNotRun("it builds the program that is there"),
+    ),
     ("README.md", "cargo install", WORKSPACE),
     ("README.md", "export OPENAI_API_KEY", NETWORK),
     ("README.md", "git log -3 | neuraxis", NO_MODEL),
@@ -114,6 +119,7 @@ fn filled_in(command: &str) -> String {
         r#"$(neuraxis approvals "${store[@]}" list --format json | jq -r '.[0].question')"#;
     let head = "$(neuraxis sessions verify trip --format json | jq -r '.[0].head')";
     command
+        .replace("cargo run -p neuraxis-cli --", "neuraxis")
         .replace(" RUN", " last")
         .replace("9b7a5c31", "last")
         .replace("QUESTION ", &format!("{question} "))
