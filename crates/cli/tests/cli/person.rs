@@ -420,6 +420,7 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote() {
             "├ write_file",
             "├ rule:",
             "╰ why: Mode moderate",
+            "    ",
         ];
         let is_ours = is_ours.iter().any(|sign| line.starts_with(sign));
         assert!(is_ours || line.is_empty(), "{line:?} in {question}");

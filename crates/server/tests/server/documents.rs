@@ -14,13 +14,13 @@ use crate::support::program::folder_with;
 const NOT_RUN: [(&str, &str, &str); 17] = [
     (
         "README.md",
-        "neuraxis-server &",
+        "cargo run -p neuraxis-server",
         "the test starts the program",
     ),
     ("README.md", "cargo install", "it builds the workspace"),
     (
         "docs/server.md",
-        "neuraxis-server &",
+        "cargo run -p neuraxis-server",
         "the test starts the program",
     ),
     (

@@ -135,21 +135,13 @@ impl fmt::Display for FileError {
             ),
             Self::Secret { .. } => write_secret(f, &path, "read"),
             Self::SecretTarget { .. } => write_secret(f, &path, "written"),
-            Self::Protected { .. } => write!(
-                f,
-                "protected: {path} is never written, because it decides what may run here ({}); only people change it",
-                PROTECTED_NAMES.join(", ")
-            ),
-            Self::PartOfRepository { .. } => write!(
-                f,
-                "protected: {path} is never written, because with what is beside it git takes the folder for a \
-                 repository and runs what that says; only people change it"
-            ),
-            Self::NamedByGit { .. } => write!(
-                f,
-                "protected: {path} is never written, because the configuration of the repository names it, and git reads or \
-                 runs what it says; only people change it"
-            ),
+            Self::Protected { .. } => {
+                let names = PROTECTED_NAMES.join(", ");
+                let why = format!("it decides what may run here ({names})");
+                write_protected(f, &path, &why)
+            }
+            Self::PartOfRepository { .. } => write_protected(f, &path, PART_OF_REPOSITORY),
+            Self::NamedByGit { .. } => write_protected(f, &path, NAMED_BY_GIT),
             Self::Own { .. } => write!(
                 f,
                 "out_of_reach: {path} belongs to this program itself; go on without it"
@@ -196,6 +188,21 @@ impl fmt::Display for FileError {
             Self::Cancelled(cancelled) => cancelled.fmt(f),
         }
     }
+}
+
+/// Why a file that would make a folder a repository is never written.
+const PART_OF_REPOSITORY: &str =
+    "with what is beside it git takes the folder for a repository and runs what that says";
+
+/// Why a file that a repository's configuration names is never written.
+const NAMED_BY_GIT: &str =
+    "the configuration of the repository names it, and git reads or runs what it says";
+
+fn write_protected(f: &mut fmt::Formatter<'_>, path: &str, why: &str) -> fmt::Result {
+    write!(
+        f,
+        "protected: {path} is never written, because {why}; only people change it"
+    )
 }
 
 fn write_secret(f: &mut fmt::Formatter<'_>, path: &str, done: &str) -> fmt::Result {

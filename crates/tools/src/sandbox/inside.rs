@@ -24,7 +24,7 @@ use super::mounts::{self, Processes};
 use super::order::{Identity, Order, Reply, Run};
 use super::{Ended, network, privileges, processes, repository, system_calls};
 
-/// What runs commands.
+/// The program that runs commands, and that an image may lack.
 pub(super) const SHELL: &str = "/bin/sh";
 
 /// Does its work and answers the supervisor.

@@ -26,8 +26,10 @@ pub(super) struct OpenModelCall {
     /// What these cost, as far as their prices are known.
     cost: Option<Cost>,
     failures: Vec<Event>,
-    /// The record of the last attempt that failed, and what was sent with it, where that is exported.
-    last: Option<(Arc<Record>, Option<Vec<Arc<Message>>>)>,
+    /// The record of the last attempt that failed.
+    last: Option<Arc<Record>>,
+    /// What was sent with that attempt, where it is exported.
+    sent: Option<Vec<Arc<Message>>>,
 }
 
 /// A tool call that began.
@@ -57,6 +59,7 @@ impl OpenModelCall {
             cost: None,
             failures: Vec::new(),
             last: None,
+            sent: None,
         }
     }
 }
@@ -126,7 +129,7 @@ impl RunSpans {
         if open.failures.len() < MAX_EVENTS {
             open.failures.push(event);
         }
-        open.last = Some((Arc::clone(record), sent));
+        (open.last, open.sent) = (Some(Arc::clone(record)), sent);
         if failed.next == NextAttempt::Follows {
             return None;
         }
@@ -138,7 +141,7 @@ impl RunSpans {
     pub(super) fn calls_left(&mut self, record: &Record) -> Vec<SpanData> {
         let left = self.models.extract_if(|_, open| {
             let last = open.last.as_ref();
-            last.is_some_and(|(last, _)| last.agent == record.agent)
+            last.is_some_and(|last| last.agent == record.agent)
         });
         let left: Vec<OpenModelCall> = left.map(|(_, open)| open).collect();
         left.into_iter()
@@ -148,7 +151,7 @@ impl RunSpans {
 
     /// Makes the span of a call of which no attempt gave a reply.
     fn call_failed(&self, open: OpenModelCall, ended: Timestamp) -> Option<SpanData> {
-        let (record, sent) = open.last?;
+        let record = open.last?;
         let RecordBody::LlmFailed(failed) = &record.body else {
             return None;
         };
@@ -162,7 +165,7 @@ impl RunSpans {
         }
         of_cost(open.cost, &mut attributes);
         attributes.push(KeyValue::new(names::ERROR_TYPE, reason.clone()));
-        if let Some(sent) = sent {
+        if let Some(sent) = open.sent {
             let (system, said) = content::input(&sent);
             of_sent(system, said, &mut attributes);
         }
