@@ -260,7 +260,7 @@ mod tests {
             })
             .collect();
         assert!(expected.len() > 10, "{text}");
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server.md");
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating.md");
         let page = fs::read_to_string(page).unwrap();
         let rows = page.lines().filter(|line| line.starts_with("| `neuraxis_"));
         let rows: BTreeSet<String> = rows.map(str::to_owned).collect();
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn the_dashboard_asks_for_metrics_that_there_are() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let page = fs::read_to_string(root.join("docs/server.md")).unwrap();
+        let page = fs::read_to_string(root.join("docs/operating.md")).unwrap();
         let row = |line: &str| {
             let mut cells = line.split('|').map(str::trim);
             let name = cells.nth(1)?.strip_prefix("`neuraxis_")?;

@@ -39,7 +39,7 @@ macro_rules! page {
 }
 
 /// The documents that are listed.
-pub(super) static TOPICS: [Topic; 27] = [
+pub(super) static TOPICS: [Topic; 28] = [
     topic!(
         "models",
         "which model answers, and what to do where it does not",
@@ -126,6 +126,11 @@ pub(super) static TOPICS: [Topic; 27] = [
         "deploy",
         "systemd, containers, probes, replicas",
         "deploy.md"
+    ),
+    topic!(
+        "operating",
+        "metrics, logs, TLS and changes while the server runs",
+        "operating.md"
     ),
     topic!(
         "many-tools",
