@@ -7,15 +7,38 @@ use crate::named::{missing, tests_named};
 
 const PAGE: &str = include_str!("../../../docs/loop-rules.md");
 
-/// The variants of an enum, as they stand in its file.
-fn variants(file: &'static str, head: &str) -> Vec<&'static str> {
+/// The variants of an enum, as they stand in its file, by their names on the wire.
+fn variants(file: &str, head: &str) -> Vec<String> {
     let (_, rest) = file.split_once(head).unwrap();
     let (body, _) = rest.split_once("\n}").unwrap();
     let lines = body.lines().map(str::trim);
     let variants = lines.filter(|line| line.starts_with(char::is_uppercase));
     variants
-        .map(|line| line.split(['(', ',']).next().unwrap())
+        .map(|line| in_snake_case(line.split(['(', ',']).next().unwrap()))
         .collect()
+}
+
+fn in_snake_case(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push('_');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
+}
+
+/// Fails unless the table with this head has a row with a test for each name.
+fn assert_table(head: &str, names: &[String]) {
+    let (_, table) = PAGE.split_once(head).unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    for name in names {
+        let beginning = format!("| `{name}` | ");
+        let mut rows = table.lines().filter(|line| line.starts_with(&beginning));
+        let has_test = rows.any(|row| !tests_named(row).is_empty());
+        assert!(has_test, "{name} is not on the page with a test");
+    }
 }
 
 #[test]
@@ -46,13 +69,11 @@ fn each_way_to_end_and_each_type_of_record_is_on_the_page_with_a_test() {
     let records = include_str!("../../../crates/core/src/record/body.rs");
     let records = records.lines().filter_map(|line| {
         let kind = line.split_once(") = \"")?.1;
-        kind.strip_suffix("\";")
+        kind.strip_suffix("\";").map(str::to_owned)
     });
-    let named = reasons.into_iter().chain(budgets).chain(statuses);
-    for name in named.chain(records) {
-        let beginning = format!("| `{name}` | ");
-        let mut rows = PAGE.lines().filter(|line| line.starts_with(&beginning));
-        let has_test = rows.any(|row| !tests_named(row).is_empty());
-        assert!(has_test, "{name} is not on the page with a test");
-    }
+    let reasons_head = "\n| [`finish_reason`](server.md#why-a-run-ended) | status | test |\n";
+    assert_table(reasons_head, &reasons);
+    assert_table("\n| budget | test |\n", &budgets);
+    assert_table("\n| status | test |\n", &statuses);
+    assert_table("\n| type | test |\n", &records.collect::<Vec<_>>());
 }
