@@ -4,8 +4,8 @@
 //! `cargo xtask bench server`: what the server adds to a stream, beside a bare axum server; that table is kept in
 //! `target/bench-server.md`. With `--turns`: how many turns it takes a second on each store, kept in `target/bench-turns.md`.
 //! With `--soak`: whether memory and descriptors come back after minutes of load, kept in `target/bench-soak.md`.
-//! `cargo xtask bench fleet`: what a step costs with each driver, kept in `docs/scale.md`. `cargo xtask bench research`: what
-//! researchers that work at the same time cost.
+//! `cargo xtask bench fleet`: what a step costs with each driver, kept in `docs/performance.md`.
+//! `cargo xtask bench research`: what researchers that work at the same time cost.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,5 +1,5 @@
 //! How the cost of a store on Postgres grows with what is in it: each question and change of the port as a program waits for it,
-//! the middle of several. `cargo xtask bench fleet --sessions` runs it; the table is kept in `docs/scale.md`.
+//! the middle of several. `cargo xtask bench fleet --sessions` runs it; the table is kept in `docs/performance.md`.
 //!
 //! Sessions have one run each, of 5,000 owners; one run in a hundred waits for an approval, which is 10,000 at a million.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]

@@ -1,6 +1,6 @@
 //! What a step of a run takes with each driver, in one go: driven where it begins, by one of three servers on a Postgres, and by
 //! workers of a real Restate, with the store in memory and on a real Postgres. `cargo xtask bench fleet`; the table is kept in
-//! `docs/scale.md`.
+//! `docs/performance.md`.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
