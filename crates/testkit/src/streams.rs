@@ -27,13 +27,12 @@ pub async fn serve(bytes: Vec<u8>) -> Loopback {
     .await
 }
 
-/// Checks each file of a folder, which has 15 at the least. `ask` asks for a stream, and for a whole reply, which gets the same
-/// bytes.
+/// Checks each file of a folder. `ask` asks for a stream, and for a whole reply, which gets the same bytes.
 pub async fn are_replies_or_errors(
     folder: &Path,
     ask: impl AsyncFn(&Loopback) -> [Result<Reply, LlmError>; 2],
 ) {
-    let mut count = 0;
+    let mut is_empty = true;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let server = serve(std::fs::read(&path).unwrap()).await;
@@ -48,7 +47,7 @@ pub async fn are_replies_or_errors(
                 assert_eq!(whole.unwrap_err().kind, split.unwrap_err().kind, "{name}");
             }
         }
-        count += 1;
+        is_empty = false;
     }
-    assert!(count >= 15, "the corpus is not where it should be");
+    assert!(!is_empty, "the corpus is not where it should be");
 }
