@@ -366,7 +366,7 @@ impl<'a> AppBuilder<'a> {
     }
 }
 
-/// Returns the file of a cassette. File tools see it neither while it is recorded nor in a replay, so that they find the same.
+/// Returns the file that is recorded to or replayed. File tools never see it then, so that they find the same both times.
 fn recording_of(cassette: &CassetteUse, environment: &Environment) -> Option<PathBuf> {
     let file = match cassette {
         CassetteUse::Record(file) => file,
