@@ -99,7 +99,7 @@ pub(crate) struct Driver {
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
     /// The attempts of model calls among them.
-    asked: Vec<Arc<AttemptUnderWay>>,
+    attempts: Vec<Arc<AttemptUnderWay>>,
     /// The calls that wait for their models to be loaded.
     loading: Loading,
     /// The sentences that say why its calls may run, so that none is written twice.
@@ -343,7 +343,7 @@ impl Driver {
     }
 
     fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
-        self.asked.retain(|asked| asked.ctx.effect_id != call);
+        self.attempts.retain(|attempt| attempt.ctx.effect_id != call);
         let place = self.running.iter().position(|(id, _)| *id == call)?;
         Some(self.running.swap_remove(place).1)
     }

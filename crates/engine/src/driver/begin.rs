@@ -128,7 +128,7 @@ impl Driver {
             unwritten: std::mem::take(&mut first.records),
             posted: Vec::new(),
             running: Vec::with_capacity(1),
-            asked: Vec::new(),
+            attempts: Vec::new(),
             loading: Loading::default(),
             reasons: ReasonCache::default(),
             active,

@@ -72,7 +72,7 @@ impl Driver {
         } = served;
         let ctx = self.context_of(&call);
         let asked = Arc::new(AttemptUnderWay::new(ctx.clone(), served_by.clone()));
-        self.asked.push(Arc::clone(&asked));
+        self.attempts.push(Arc::clone(&asked));
         let hooks = self.attempt_hooks(&call, client.as_ref());
         let may_stream = hooks.as_deref().is_none_or(AttemptHooks::let_text_stream);
         let reads_along = call.audience == Audience::Person

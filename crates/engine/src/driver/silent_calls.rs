@@ -75,7 +75,7 @@ impl Driver {
     fn stopped_in_silence(&self) -> Vec<Arc<AttemptUnderWay>> {
         let least = MIN_SILENCE.max(self.active.elapsed() / 2);
         let is_silent = |asked: &&Arc<AttemptUnderWay>| asked.silence() >= Some(least);
-        let mut silent: Vec<_> = self.asked.iter().filter(is_silent).cloned().collect();
+        let mut silent: Vec<_> = self.attempts.iter().filter(is_silent).cloned().collect();
         if silent.is_empty() {
             return silent;
         }
