@@ -90,9 +90,22 @@ impl Guard {
         let now = closed::all_protected();
         let now = now.protected.iter().chain(&now.heads);
         let new = now.filter(|path| !self.protected.contains(*path));
-        let named = self.named.iter();
-        let named = named.filter(|path| self.project.symlink_metadata(path).is_ok());
+        let new = new.map(PathBuf::as_path);
+        let named = self.named.iter().filter_map(|path| self.appeared(path));
         told(new.chain(named).map(|path| self.set_aside(path)))
+    }
+
+    /// Returns what appeared at a path where nothing was: itself, or the symlink on the way that git follows and the handle of the
+    /// project does not, since it is absolute.
+    fn appeared<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        if self.project.symlink_metadata(path).is_ok() {
+            return Some(path);
+        }
+        path.symlink_metadata().ok()?;
+        path.ancestors().find(|part| {
+            let found = self.project.symlink_metadata(part);
+            found.is_ok_and(|found| found.is_symlink())
+        })
     }
 
     fn set_aside(&self, path: &Path) -> String {

@@ -432,6 +432,10 @@ async fn what_a_repository_names_and_is_not_there_keeps_no_command_from_running_
     let ran = run(&project, "echo '[x]' > local").await;
     assert_eq!(ran.get("set_aside"), Some(&json!(["local"])), "{ran}");
     assert!(!project.path(".githooks").exists() && !project.path("local").exists());
+    git(&project, &["config", "core.hooksPath", "dev/hooks"]);
+    let ran = run(&project, "mkdir -p a/hooks && ln -s \"$PWD/a\" dev").await;
+    assert_eq!(ran.get("set_aside"), Some(&json!(["dev"])), "{ran}");
+    assert!(!project.path("dev/hooks").exists());
     git(&project, &["status", "--short"]);
 }
 
