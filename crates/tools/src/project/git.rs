@@ -13,8 +13,9 @@ use super::own::{Own, places};
 /// The most bytes that are read of a `.git` that is a file.
 const MAX_LINK_BYTES: u64 = 4096;
 
-/// The most bytes that are read of a file of configuration.
-const MAX_CONFIGURATION_BYTES: u64 = 256 << 10;
+/// The most bytes that are read of a file of configuration. That of a repository with thousands of branches has some hundred KiB, and
+/// what is set last stands at its end.
+const MAX_CONFIGURATION_BYTES: u64 = 4 << 20;
 
 /// How deep files of configuration are followed that name others: as deep as git follows them.
 const MAX_INCLUDE_DEPTH: usize = 10;
