@@ -398,6 +398,7 @@ mod tests {
             assert!(!has("curl", word), "{word}");
         }
         assert!(has("less", "-kx") && has("less", "--lesskey-src=x") && has("man", "-Hsh"));
+        assert!(has("man", "-C") && has("man", "--config-file=x"));
         assert!(!has("man", "-k") && !has("man", "-f"));
     }
 }

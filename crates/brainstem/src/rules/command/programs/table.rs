@@ -711,7 +711,7 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program {
         names: &["man"],
         kind: Kind::Options,
-        options: &["-P", "-H", "--pager", "--html"],
+        options: &["-P", "-H", "-C", "--pager", "--html", "--config-file"],
         why: "it runs programs",
     },
     Program {
