@@ -94,10 +94,11 @@ impl SubAgentAnswer {
         let Self::Given(value) = self else {
             return;
         };
-        if value.as_str().len() <= most {
+        let text = value.as_text();
+        // One that is longer as JSON alone, by its escapes, stays whole.
+        if text.len() <= most {
             return;
         }
-        let text = value.as_text();
         let kept = text
             .get(..text.floor_char_boundary(most))
             .unwrap_or_default();
@@ -176,5 +177,9 @@ mod tests {
             "what was JSON is a text now"
         );
         assert_eq!(form[1].json().len(), 812, "why one failed is told whole");
+        let lines = JsonText::string(&"a\n".repeat(140));
+        let mut lines = [SubAgentAnswer::Given(lines)];
+        fit(&mut lines, 300);
+        assert!(!lines[0].json().contains("[cut"), "its text fits");
     }
 }
