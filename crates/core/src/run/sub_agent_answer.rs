@@ -6,8 +6,8 @@ use super::agent::Agent;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::json::{JsonText, without_fence};
 
-/// The most bytes that the agents of one call report together, as a model reads of a long result of any tool.
-pub(super) const MAX_ANSWERS_BYTES: usize = 64 * 1024;
+/// The most bytes of an answer, as a model reads of a long result of any tool.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// The fewest bytes of an answer, however little room there is: less would say nothing.
 const LEAST_OF_ANSWER: usize = 256;
@@ -112,7 +112,8 @@ impl SubAgentAnswer {
 
 /// Makes answers fit so many bytes together: those that are longer than an equal share are cut, to what the shorter ones leave.
 pub(super) fn fit(answers: &mut [SubAgentAnswer], room: usize) {
-    let mut lengths: Vec<usize> = answers.iter().map(SubAgentAnswer::bytes).collect();
+    let lengths = answers.iter().map(SubAgentAnswer::bytes);
+    let mut lengths: Vec<usize> = lengths.map(|it| it.min(MAX_ANSWER_BYTES)).collect();
     lengths.sort_unstable();
     let (mut left, mut sharing) = (room, lengths.len());
     let share = lengths.into_iter().find_map(|length| {
@@ -121,10 +122,8 @@ pub(super) fn fit(answers: &mut [SubAgentAnswer], room: usize) {
         sharing = sharing.saturating_sub(1);
         (length > share).then_some(share)
     });
-    if let Some(share) = share {
-        let most = share.max(LEAST_OF_ANSWER);
-        answers.iter_mut().for_each(|answer| answer.cut(most));
-    }
+    let most = share.unwrap_or(MAX_ANSWER_BYTES).max(LEAST_OF_ANSWER);
+    answers.iter_mut().for_each(|answer| answer.cut(most));
 }
 
 #[cfg(test)]
@@ -154,6 +153,8 @@ mod tests {
         // Two bytes of each are its quotes.
         assert_eq!(fitted(&[98, 3_000, 5_000], 4_100), [98, 2_000, 2_000]);
         assert_eq!(fitted(&[3_000], 0), [256], "a word of it is always left");
+        let two = [60_000, 70_000];
+        assert_eq!(fitted(&two, usize::MAX), [60_000, MAX_ANSWER_BYTES]);
         assert!(fitted(&[], 10).is_empty());
     }
 

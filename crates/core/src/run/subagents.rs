@@ -8,7 +8,7 @@ use super::agent::{Agent, Parent, Phase};
 use super::batch::{Begun, CallState};
 use super::context::Gauge;
 use super::schedule::NOT_IN_THIS_RUN;
-use super::sub_agent_answer::{MAX_ANSWERS_BYTES, SubAgentAnswer, fit};
+use super::sub_agent_answer::{SubAgentAnswer, fit};
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::error::InputError;
@@ -232,7 +232,7 @@ impl AgentTurn<'_> {
             context.saturating_sub(size.instructions.saturating_add(size.tools))
         });
         let left = left.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
-        Ok((left / calls.max(1)).min(MAX_ANSWERS_BYTES))
+        Ok(left / calls.max(1))
     }
 }
 
