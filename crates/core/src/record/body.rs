@@ -581,8 +581,8 @@ pub struct RoleDowngraded {
     pub to: Role,
     /// What the role asked for failed with, or since when it is degraded.
     pub reason: String,
-    /// How many messages of the conversation it is not sent in this call, the oldest, because its context is smaller: nothing of
-    /// that lasts.
+    /// How many messages of the conversation it is not sent in this call, because its context is smaller: nothing of that
+    /// lasts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub left_out: u64,
 }

@@ -157,7 +157,7 @@ impl Agent {
         (!plan.is_empty()).then_some(plan)
     }
 
-    /// Plans what goes to save so many tokens: first results that leave a summary, then the oldest messages.
+    /// Plans what goes to save so many tokens: first results that leave a summary, then whole messages.
     fn plan(&self, version: u32, to_save: u64) -> TrimPlan {
         let mut plan = TrimPlan {
             to_save,

@@ -15,7 +15,7 @@ use crate::spec::AgentSpec;
 pub struct FittedRequest {
     /// The request with the messages that fit, and with no longer reply than fits beside them.
     pub request: ModelRequest,
-    /// How many messages of the conversation are not, the oldest.
+    /// How many messages of the conversation are not.
     pub left_out: u64,
     /// What it takes beside the reply, in tokens, as estimated.
     pub tokens: u64,
@@ -23,7 +23,7 @@ pub struct FittedRequest {
 
 impl RunTree {
     /// Makes a call that is under way fit a model that stands in for the one it is for: with no longer reply than its context
-    /// leaves, and without the oldest messages where they do not fit. `None` for a call that is not sent the conversation.
+    /// leaves, and without messages that do not fit. `None` for a call that is not sent the conversation.
     #[must_use]
     pub fn fitted(&self, call: &CallModel, context_tokens: u64) -> Option<FittedRequest> {
         let agent = self.agent_of(call)?;
