@@ -118,14 +118,17 @@ pub(in crate::command) async fn in_text(
     columns: usize,
 ) -> String {
     let mut text = String::new();
+    // The calls of a run stand together: its records are read once.
+    let (mut read, mut records) = (None, Vec::new());
     for waiting in waiting {
         // Only of a sub-agent the call itself does not say which one that is.
+        if waiting.agent != AgentId::ROOT && read != Some(waiting.run_id) {
+            let found = app.orchestrator.sessions().records(waiting.run_id).await;
+            (read, records) = (Some(waiting.run_id), found.unwrap_or_default());
+        }
         let asked_by = match waiting.agent == AgentId::ROOT {
             true => None,
-            false => {
-                let records = app.orchestrator.sessions().records(waiting.run_id).await;
-                asker(&records.unwrap_or_default(), waiting.agent)
-            }
+            false => asker(&records, waiting.agent),
         };
         text.push_str(&one_in_text(waiting, asked_by, columns));
     }
