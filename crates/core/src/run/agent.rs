@@ -271,16 +271,15 @@ impl Agent {
         self.conversation.text().to_owned()
     }
 
-    /// Returns which of its calls failed last, and how.
-    pub(super) fn last_error(&self) -> Option<Box<str>> {
+    /// Says that this call failed, and how, as its result has it.
+    pub(super) fn error_of(&self, call: &ToolCallId) -> Option<Box<str>> {
         let mut latest_first = self.conversation.transcript().messages().iter().rev();
-        latest_first.find_map(|message| {
-            let Message::Tool(tool) = message.as_ref() else {
-                return None;
-            };
-            let error = tool.content.error_message()?;
-            Some(format!("its call of {} failed: {error}", tool.name).into())
-        })
+        let result = latest_first.find_map(|message| match message.as_ref() {
+            Message::Tool(tool) if tool.tool_call_id == *call => Some(tool),
+            _ => None,
+        })?;
+        let error = result.content.error_message()?;
+        Some(format!("its call of {} failed: {error}", result.name).into())
     }
 
     /// Tells whether it waits for this reply, which is one that the user reads.

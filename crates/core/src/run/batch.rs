@@ -242,10 +242,16 @@ impl Batch {
         self.calls.iter().all(Call::is_over)
     }
 
-    /// Tells whether a call failed, other than by reaching a limit or with a reply that was turned down.
-    pub(super) fn has_failed(&self) -> bool {
-        let mut failures = self.calls.iter().filter_map(Call::failure);
-        !self.turned_down && failures.any(|failure| failure != ToolFailure::LimitReached)
+    /// Returns the first call that failed, other than by reaching a limit or with a reply that was turned down. One that was
+    /// given up, as those are that another's failure leaves, is it only where all were.
+    pub(super) fn failed(&self) -> Option<&Call> {
+        let is_failed = |call: &&Call| {
+            let failure = call.failure();
+            failure.is_some_and(|failure| failure != ToolFailure::LimitReached)
+        };
+        let failed = self.calls.iter().filter(is_failed);
+        let first = failed.min_by_key(|call| call.failure() == Some(ToolFailure::Cancelled));
+        first.filter(|_| !self.turned_down)
     }
 
     /// Tells whether a call of a tool that there is not was among them.

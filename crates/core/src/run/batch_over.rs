@@ -26,7 +26,10 @@ impl AgentTurn<'_> {
         let governed = self.agent.governed.is_some();
         let batch = self.batch()?;
         let hands_over = batch.is_handed_over();
-        let stops = spec.profile.tool_errors == ToolErrors::Stop && batch.has_failed();
+        let failed = match spec.profile.tool_errors {
+            ToolErrors::Stop => batch.failed().map(|call| call.id.clone()),
+            ToolErrors::Continue => None,
+        };
         let all_failed = governed && batch.is_all_failed();
         let had_unknown = batch.had_unknown();
         let counts = batch.counts_as_turn(spec);
@@ -43,7 +46,8 @@ impl AgentTurn<'_> {
         if hands_over {
             return Ok(Next::Finish(FinishReason::ClientTools, agent.text()));
         }
-        if stops && !at_limit {
+        if let Some(failed) = failed.filter(|_| !at_limit) {
+            agent.stopped_by = agent.error_of(&failed);
             return Ok(Next::Finish(FinishReason::ToolError, agent.text()));
         }
         let ending = agent.ending.take();

@@ -105,9 +105,6 @@ impl AgentTurn<'_> {
             self.state.status = status;
             self.step.effects.push(Effect::Finish(outcome));
         } else {
-            if outcome.finish_reason == FinishReason::ToolError {
-                self.agent.stopped_by = self.agent.last_error();
-            }
             // Nobody asks a sub-agent anything more: only its answer is kept in memory.
             self.agent.conversation = Conversation::default();
             self.agent.answer = Some(outcome);

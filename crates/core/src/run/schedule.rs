@@ -31,7 +31,7 @@ impl AgentTurn<'_> {
             // Sub-agents that ended at once may have brought the batch to its end by now.
             return Ok(Next::Wait);
         };
-        if profile.tool_errors == ToolErrors::Stop && batch.has_failed() {
+        if profile.tool_errors == ToolErrors::Stop && batch.failed().is_some() {
             let unstarted = |call: &Call| {
                 let state = &call.state;
                 matches!(state, CallState::Ready { .. } | CallState::Asking { .. })
