@@ -171,6 +171,28 @@ mod tests {
     }
 
     #[test]
+    fn a_result_that_is_too_large_goes_with_its_question_and_nothing_before_that() {
+        let messages = vec![
+            Message::user("old"),
+            Message::assistant("old answer"),
+            Message::user("large"),
+            call(),
+            result(),
+            Message::user("new"),
+        ];
+        let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
+        let units = removable(&messages, 5);
+        let tokens_of = |unit: &Unit| match unit.places().contains(&4) {
+            true => 100,
+            false => 1,
+        };
+        let goes = too_large(&units, 50, tokens_of);
+        assert_eq!(goes, [false, false, true, true]);
+        let all_go = too_large(&units, 104, tokens_of);
+        assert_eq!(all_go, [true; 4]);
+    }
+
+    #[test]
     fn nothing_of_a_first_question_may_go() {
         assert!(places(vec![Message::system("Be brief."), Message::user("new")]).is_empty());
         assert!(places(vec![Message::user("new"), call(), result()]).is_empty());
