@@ -5,7 +5,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { choose, over, say, sees } from "./world.mjs";
 
-const VIEWPORT = { width: 1200, height: 780 };
+const VIEWPORT = { width: 1000, height: 700 };
 
 const SLUG = `import re
 
