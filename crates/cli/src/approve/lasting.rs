@@ -73,7 +73,7 @@ pub(super) fn why_nothing(asked: &Asked, columns: usize) -> String {
 pub(super) fn rule(asked: &Asked, columns: usize) -> String {
     let rule = asked.rule_allowing.as_deref().unwrap_or_default();
     let rule = plain_to_see(rule);
-    let how = "In your configuration (neuraxis.toml in its folder, or the file of --config) this rule lets calls like it run unasked, in all projects (`neuraxis help policy`):";
+    let how = "In your configuration (neuraxis.toml in its folder, or the file of --config) this rule lets calls like it run unasked, in all projects (`neuraxis help rules`):";
     format!("{}\n\n{rule}\n", broken(how, columns, ""))
 }
 

@@ -32,21 +32,22 @@ fn how_to_allow(put_off: Option<&str>, causes: &[AskCause]) -> String {
     let asks = |cause| causes.contains(&cause);
     let why = if asks(AskCause::UntrustedContent) {
         "no rule lifts that, since untrusted content is why: `after_untrusted` of its mode says what such calls get, and \
-         `open_world = false` in [trust.NAME] that a server's tool brings none"
+         `open_world = false` in [trust.NAME] that a server's tool brings none (`neuraxis help policy`)"
     } else if asks(AskCause::Layer) {
-        "no rule lifts that, since a layer above the mode asks, such as a project's own file: change that one"
+        "no rule lifts that, since a layer above the mode asks, such as a project's own file: change that one \
+         (`neuraxis help policy`)"
     } else if asks(AskCause::Rule) {
-        "no rule that allows it lifts that, since a rule asks: change that one"
+        "no rule that allows it lifts that, since a rule asks: change that one (`neuraxis help rules`)"
     } else if asks(AskCause::UnclearRule) {
-        "no rule that allows it lifts that, since what the call does cannot be told for certain"
+        "no rule that allows it lifts that, since what the call does cannot be told for certain (`neuraxis help rules`)"
     } else {
         let put_off = put_off.map_or_else(String::new, |how| format!("{how}, "));
         return format!(
-            "ask at a terminal to be shown it, {put_off}or allow it with a rule (`neuraxis help policy`)"
+            "ask at a terminal to be shown it, {put_off}or allow it with a rule (`neuraxis help rules`)"
         );
     };
     let put_off = put_off.map_or_else(String::new, |how| format!(", or {how}"));
-    format!("ask at a terminal to be shown it{put_off}; {why} (`neuraxis help policy`)")
+    format!("ask at a terminal to be shown it{put_off}; {why}")
 }
 
 /// How many calls are named.

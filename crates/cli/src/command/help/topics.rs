@@ -80,7 +80,11 @@ pub(super) static TOPICS: [Topic; 28] = [
         "what is defended against, and how",
         "security.md"
     ),
-    topic!("agents", "agents of your own", "agents.md"),
+    topic!(
+        "agents",
+        "agents of your own, in code (in a file: policy)",
+        "agents.md"
+    ),
     topic!("answers", "answers that are JSON of a form", "answers.md"),
     topic!("web", "reading and searching the web", "web.md"),
     topic!("mcp", "tools of MCP servers", "mcp.md"),
