@@ -40,6 +40,14 @@ impl Line {
         usual_width(&self.text)
     }
 
+    /// Returns how many columns the longest word takes.
+    pub(super) fn longest_word(&self) -> usize {
+        let words = words(&self.text).into_iter();
+        let words = words.filter_map(|word| self.text.get(word));
+        let widths = words.map(|word| usual_width(word.trim_end()));
+        widths.max().unwrap_or_default()
+    }
+
     /// Returns the parts that fit into so many columns, with how many columns each takes.
     pub(super) fn parts(&self, columns: usize) -> Vec<(String, usize)> {
         let parts = parts(&self.text, columns, columns).into_iter();

@@ -12,6 +12,9 @@ const GAP: &str = " │ ";
 /// The least columns of a column: a narrower one cannot be read.
 const LEAST: usize = 12;
 
+/// The columns that text needs to be read well: it gives up others for a name beside it that would break.
+const ENOUGH: usize = 24;
+
 /// The cells of a table.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -48,14 +51,10 @@ impl Table {
     /// Lays the table out in so many columns: the head, a line, and the rows. Where not even narrow columns fit beside each
     /// other, each cell has a line of its own, behind the name of its column.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
-        let widths: Vec<usize> = (0..self.alignments.len())
-            .map(|column| {
-                let cells = self.rows.iter().filter_map(|row| row.get(column));
-                cells.map(Line::width).max().unwrap_or_default()
-            })
-            .collect();
+        let widths = self.widest(Line::width);
+        let words = self.widest(Line::longest_word);
         let gaps = GAP.width() * widths.len().saturating_sub(1);
-        let Some(widths) = shrunk(widths, columns.saturating_sub(gaps)) else {
+        let Some(widths) = shrunk(widths, &words, columns.saturating_sub(gaps)) else {
             return self.as_list(columns);
         };
         let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
@@ -68,6 +67,16 @@ impl Table {
             }
         }
         lines
+    }
+
+    /// Returns of each column the most that one of its cells takes.
+    fn widest(&self, width: fn(&Line) -> usize) -> Vec<usize> {
+        let columns = 0..self.alignments.len();
+        let of_column = columns.map(|column| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(width).max().unwrap_or_default()
+        });
+        of_column.collect()
     }
 
     fn row(&self, row: &[Line], widths: &[usize]) -> Vec<String> {
@@ -123,14 +132,19 @@ fn aligned(cell: &str, room: usize, alignment: Alignment) -> String {
     format!("{}{cell}{}", " ".repeat(left), " ".repeat(right))
 }
 
-/// Takes from the widest columns what does not fit; nothing if even narrow ones do not.
-fn shrunk(mut widths: Vec<usize>, room: usize) -> Option<Vec<usize>> {
+/// Takes from the widest columns what does not fit, from their longest words last; nothing if even narrow ones do not.
+fn shrunk(mut widths: Vec<usize>, words: &[usize], room: usize) -> Option<Vec<usize>> {
     let least: usize = widths.iter().map(|width| (*width).min(LEAST)).sum();
     if least > room {
         return None;
     }
     while widths.iter().sum::<usize>() > room {
-        let widest = widths.iter_mut().max()?;
+        let columns = widths.iter_mut().zip(words);
+        let spare = columns.filter(|(width, word)| **width > (**word).max(ENOUGH));
+        let widest = match spare.map(|(width, _)| width).max() {
+            Some(width) => width,
+            None => widths.iter_mut().max()?,
+        };
         *widest -= 1;
     }
     Some(widths)
@@ -169,6 +183,27 @@ mod tests {
             ]
         );
         assert!(table().lines(80).iter().all(|line| line.width() <= 80));
+    }
+
+    #[test]
+    fn a_name_stays_whole_as_long_as_the_text_beside_it_can_be_read() {
+        let mut table = Table::new(vec![Alignment::None; 2]);
+        let text = "the time until the head of the answer was sent";
+        for row in [["Name", "Help"], ["http_request_duration_seconds", text]] {
+            table.begin_row();
+            for cell in row {
+                table.begin_cell();
+                table.write(Style::new(), cell);
+            }
+        }
+        assert_eq!(
+            table.lines(56)[2..],
+            [
+                "http_request_duration_seconds │ the time until the head",
+                "                              │ of the answer was sent",
+            ]
+        );
+        assert!(table.lines(50).iter().all(|line| line.width() <= 50));
     }
 
     #[test]
