@@ -343,7 +343,8 @@ impl Driver {
     }
 
     fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
-        self.attempts.retain(|attempt| attempt.ctx.effect_id != call);
+        self.attempts
+            .retain(|attempt| attempt.ctx.effect_id != call);
         let place = self.running.iter().position(|(id, _)| *id == call)?;
         Some(self.running.swap_remove(place).1)
     }

@@ -6,6 +6,8 @@ mod gauge;
 mod overflow;
 mod units;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 pub use fitting::FittedRequest;
@@ -54,6 +56,11 @@ pub(super) struct TrimPlan {
 impl TrimPlan {
     fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.shortened.is_empty()
+    }
+
+    /// Tells whether all that may go is less than has to.
+    const fn falls_short(&self) -> bool {
+        self.tokens < self.to_save
     }
 
     pub(super) fn removes(&self, place: usize) -> bool {
@@ -164,7 +171,7 @@ impl Agent {
             ..TrimPlan::default()
         };
         let messages = self.conversation.without_prompt();
-        for unit in removable(messages, self.conversation.earlier()) {
+        for unit in removable(messages, self.conversation.earlier(), version) {
             for message in messages.get(unit.places()).unwrap_or_default() {
                 let Message::Tool(tool) = message.as_ref() else {
                     continue;
@@ -189,31 +196,40 @@ impl Agent {
     }
 
     /// Plans which of the messages that may go are to: first exchanges that are so large that all others together would not be
-    /// enough, and then the oldest.
+    /// enough, and then the oldest. A summary goes with whatever goes, so that there is one.
     fn plan_of(&self, version: u32, to_save: u64, may_go: impl Fn(&Message) -> bool) -> TrimPlan {
         let conversation = self.conversation.without_prompt();
-        let units = removable(conversation, self.conversation.earlier());
+        let units = removable(conversation, self.conversation.earlier(), version);
         let tokens_of = |unit: &Unit| self.gauge.tokens_of_part(conversation, unit.places());
-        let too_large = match version {
+        let messages_of = |unit: &Unit| conversation.get(unit.places()).unwrap_or_default();
+        let goes_first: Vec<bool> = match version {
             ..3 => vec![false; units.len()],
-            _ => too_large(&units, to_save, tokens_of),
+            _ => {
+                let too_large = too_large(&units, to_save, tokens_of).into_iter();
+                let all = units.iter().zip(too_large);
+                let goes = all.map(|(unit, is_too_large)| {
+                    let is_to_join =
+                        |message: &Arc<Message>| is_summary(message) && may_go(message);
+                    is_too_large || messages_of(unit).iter().any(is_to_join)
+                });
+                goes.collect()
+            }
         };
-        let large = units.iter().zip(&too_large).filter(|(_, is)| **is);
+        let first = units.iter().zip(&goes_first).filter(|(_, goes)| **goes);
         let mut plan = TrimPlan {
-            tokens: large
+            tokens: first
                 .map(|(unit, _)| tokens_of(unit))
                 .fold(0, u64::saturating_add),
             to_save,
             ..TrimPlan::default()
         };
         let mut is_enough = false;
-        for (place, (unit, is_too_large)) in units.iter().zip(too_large).enumerate() {
+        for (place, (unit, goes_first)) in units.iter().zip(goes_first).enumerate() {
             // A conversation does not go on with an answer whose question went.
             is_enough |= plan.tokens >= to_save && (unit.may_come_first || place == 0);
-            let messages = conversation.get(unit.places()).unwrap_or_default();
-            if is_too_large {
+            if goes_first {
                 unit.add_to(&mut plan.removed);
-            } else if !is_enough && messages.iter().all(|message| may_go(message)) {
+            } else if !is_enough && messages_of(unit).iter().all(|message| may_go(message)) {
                 plan.tokens = plan.tokens.saturating_add(tokens_of(unit));
                 unit.add_to(&mut plan.removed);
             }

@@ -50,9 +50,15 @@ impl AgentTurn<'_> {
             let is_likely = !is_least && left.is_some_and(is_too_much);
             is_likely && is_too_much(agent.least_without(plan, spec))
         };
-        let trims_in_vain = self.state.loop_version < 2;
-        let plan = agent.plan_after_overflow(self.state.loop_version, spec, limit, needed);
-        let plan = plan.filter(|plan| trims_in_vain || !is_in_vain(plan));
+        let version = self.state.loop_version;
+        let size = agent.size();
+        let is_next_to_nothing = |plan: &TrimPlan| plan.falls_short() && plan.tokens < size / 10;
+        let plan = agent.plan_after_overflow(version, spec, limit, needed);
+        let plan = plan.filter(|plan| match version {
+            ..2 => true,
+            2 => !is_in_vain(plan),
+            _ => !is_in_vain(plan) && (limit.is_some() || !is_next_to_nothing(plan)),
+        });
         let Some(plan) = plan else {
             let left = limit.zip(needed).zip(asked.map(u64::from));
             let left = left.map(|((limit, needed), asked)| match is_least {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::message::Message;
 use crate::record::Span;
-use crate::transcript::last_user_message;
+use crate::transcript::{is_summary, last_user_message};
 
 /// Messages that stay or go together: one of a person, or one of a model with the results of its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,11 +34,19 @@ impl Unit {
     }
 }
 
-/// Returns what may go, oldest first: everything but the system prompt, the last user message and the running turn. So many
-/// messages, from the first on, were there before the run.
-pub(super) fn removable(messages: &[Arc<Message>], earlier: usize) -> Vec<Unit> {
+/// Returns what may go, oldest first: everything but the system prompt, the question of the run, the last user message and the
+/// running turn. So many messages, from the first on, were there before the run.
+pub(super) fn removable(messages: &[Arc<Message>], earlier: usize, version: u32) -> Vec<Unit> {
     let is_reply = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
     let last_user = last_user_message(messages);
+    // What was said while the run was at work is not what it was asked.
+    let is_said =
+        |message: &Arc<Message>| matches!(**message, Message::User { .. }) && !is_summary(message);
+    let question = messages.iter().skip(earlier).position(is_said);
+    let question = match version {
+        ..3 => last_user,
+        _ => question.map(|place| earlier + place).or(last_user),
+    };
     let last_reply = messages.iter().rposition(is_reply);
     // The running turn: a reply whose results no model has read yet, or else what a person said last. Results that a run before
     // ended without reading may be what it failed on.
@@ -52,9 +60,12 @@ pub(super) fn removable(messages: &[Arc<Message>], earlier: usize) -> Vec<Unit> 
     let is_prompt = |message: &&Arc<Message>| matches!(***message, Message::System { .. });
     let first = messages.iter().take_while(is_prompt).count();
     let mut units = units(messages, first, running);
-    units.retain(|unit| last_user.is_none_or(|user| !unit.places().contains(&user)));
+    let stays = |place: Option<usize>, unit: &Unit| {
+        place.is_some_and(|place| unit.places().contains(&place))
+    };
+    units.retain(|unit| !stays(last_user, unit) && !stays(question, unit));
     for unit in &mut units {
-        unit.may_come_first |= last_user.is_some_and(|user| user < unit.start);
+        unit.may_come_first |= question.is_some_and(|place| place < unit.start);
     }
     units
 }
@@ -97,6 +108,7 @@ mod tests {
     use crate::ids::ToolCallId;
     use crate::json::JsonText;
     use crate::message::{AssistantMessage, Part, ToolCall, ToolMessage};
+    use crate::record::LOOP_VERSION;
 
     fn call() -> Message {
         Message::Assistant(AssistantMessage {
@@ -126,7 +138,7 @@ mod tests {
 
     fn places_after(earlier: usize, messages: Vec<Message>) -> Vec<Range<usize>> {
         let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
-        let units = removable(&messages, earlier);
+        let units = removable(&messages, earlier, LOOP_VERSION);
         units.iter().map(Unit::places).collect()
     }
 
@@ -144,11 +156,11 @@ mod tests {
             call(),
             result(),
         ];
-        assert_eq!(places(messages), [1..2, 2..4, 4..5, 6..8]);
+        assert_eq!(places_after(5, messages), [1..2, 2..4, 4..5, 6..8]);
     }
 
     #[test]
-    fn results_that_no_model_has_read_stay_although_a_person_spoke_since() {
+    fn the_question_and_results_that_no_model_has_read_stay_although_a_person_spoke_since() {
         let messages = vec![
             Message::user("old"),
             call(),
@@ -157,14 +169,14 @@ mod tests {
             result(),
             Message::user("steered"),
         ];
-        assert_eq!(places(messages), [0..1, 1..3]);
+        assert_eq!(places(messages), [1..3]);
     }
 
     #[test]
     fn results_that_no_model_has_read_may_go_once_their_run_is_over() {
         let said = || vec![Message::user("old"), call(), result(), Message::user("new")];
         assert_eq!(places_after(3, said()), [0..1, 1..3]);
-        assert_eq!(places(said()).last(), Some(&(0..1)));
+        assert!(places(said()).is_empty(), "they are of this run");
         let mut goes_on = said();
         goes_on.pop();
         assert!(places_after(3, goes_on).is_empty(), "nobody asked since");
@@ -181,7 +193,7 @@ mod tests {
             Message::user("new"),
         ];
         let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
-        let units = removable(&messages, 5);
+        let units = removable(&messages, 5, LOOP_VERSION);
         let tokens_of = |unit: &Unit| match unit.places().contains(&4) {
             true => 100,
             false => 1,

@@ -821,6 +821,46 @@ fn nothing_goes_where_what_stays_does_not_fit_either() {
 }
 
 #[test]
+fn nothing_goes_where_that_would_be_next_to_nothing_and_nobody_says_how_much_fits() {
+    let history = exchanges(1);
+    let mut spec = small(|spec| {
+        spec.messages = vec![Arc::new(Message::user("q".repeat(80_000)))];
+    });
+    spec.root.context_tokens = None;
+    let mut run = Script::start_after(spec, history.clone());
+    run.fail_for(LlmErrorKind::ContextOverflow {
+        limit: None,
+        needed: None,
+    });
+    assert_eq!(run.just_recorded(), ["llm_failed", "run_failed"]);
+    assert_told(&run, &history);
+}
+
+#[test]
+fn there_is_one_summary_also_where_one_large_exchange_is_enough() {
+    let mut history = exchanges(4);
+    let mut run = Script::start_after(small(summarizing), history.clone());
+    run.reply(says("Much x."));
+    run.reply(says("Blue."));
+    history = continued_history(&history, &run.records);
+    for message in [
+        Message::user("y".repeat(2_400)),
+        Message::assistant("z"),
+        Message::user("short"),
+        Message::assistant("too"),
+    ] {
+        history.push(message);
+    }
+    let mut next = Script::start_after(small(summarizing), history.clone());
+    assert_eq!(next.model_call().purpose, Purpose::Compaction);
+    next.reply(says("Much x and y."));
+    let is_summary =
+        |message: &&Arc<Message>| message.text().starts_with("[Summary of the earlier");
+    assert_eq!(next.tree.messages().iter().filter(is_summary).count(), 1);
+    assert_told(&next, &history);
+}
+
+#[test]
 fn a_message_that_never_fitted_makes_room_for_those_before_it() {
     let mut history = exchanges(2);
     history.push(Message::user("q".repeat(8_000)));
