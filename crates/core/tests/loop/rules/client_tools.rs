@@ -7,6 +7,7 @@ use neuraxis_core::{
     RunSpec, RunStatus, ToolFailure, ToolKind, Transcript, continued_history,
 };
 
+use super::trimming::exchanges;
 use crate::support::*;
 
 fn handing_over() -> RunSpec {
@@ -94,7 +95,14 @@ fn a_message_that_came_before_calls_were_handed_over_follows_their_results() {
 
 #[test]
 fn results_of_calls_that_were_handed_over_stay_until_a_model_has_read_them() {
-    let (history, results) = handed_over(&"red".repeat(1_150));
+    let (asked, results) = handed_over(&"red".repeat(1_150));
+    let said = exchanges(1);
+    let history: Transcript = said
+        .messages()
+        .iter()
+        .chain(asked.messages())
+        .cloned()
+        .collect();
     let mut spec = handing_over();
     spec.messages = results;
     spec.root.context_tokens = Some(1_000 + DEFINITIONS);
@@ -103,6 +111,8 @@ fn results_of_calls_that_were_handed_over_stay_until_a_model_has_read_them() {
     let next = Script::start_after(spec, history.clone());
     assert_eq!(next.just_recorded(), ["run_started", "context_trimmed"]);
     assert_eq!(next.tool_messages().len(), 1, "{}", next.conversation());
+    // What they were asked for stays as well.
+    assert_eq!(next.tree.messages().len(), 4, "{}", next.conversation());
     assert_gives_back(&history, &next.records, &next.tree);
 }
 
