@@ -1026,6 +1026,12 @@ fn what_the_words_of_a_program_run_or_write_is_remembered_with_exact_arguments_o
         "git log --output=x",
         "cargo test --manifest-path /x",
         "cargo test && cargo build",
+        "cargo nextest run",
+        "cargo llvm-cov --html",
+        "rails runner x",
+        "pm2 start x",
+        "rvm do x",
+        "sql run x",
     ] {
         let arguments = arguments(&[("command", command)]);
         assert_eq!(choices(&arguments), None, "{command}");
@@ -1039,6 +1045,14 @@ fn what_the_words_of_a_program_run_or_write_is_remembered_with_exact_arguments_o
     for (arguments, expected) in [
         (r#"{"command":"cargo test x"}"#, with("cargo test **", &[])),
         (r#"{"command":"git log -1"}"#, with("git log **", &[])),
+        (
+            r#"{"command":"cargo deny check"}"#,
+            with("cargo deny **", &[]),
+        ),
+        (
+            r#"{"command":"golangci-lint run ./..."}"#,
+            with("golangci-lint run **", &[]),
+        ),
         (
             r#"{"command":"cargo fetch","access":["network"]}"#,
             with("cargo fetch **", &[Access::Network]),

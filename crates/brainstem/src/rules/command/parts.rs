@@ -273,19 +273,22 @@ fn reads_on(words: &[String]) -> Option<&'static str> {
 }
 
 /// Subcommands behind which programs that nobody knows run, as a rule, what their next words name.
-const RUNS: [&str; 12] = [
+const RUN_WORDS: [&str; 17] = [
     "run", "exec", "shell", "sh", "bash", "enter", "watch", "ssh", "dlx", "x", "eval", "develop",
+    "runner", "do", "start", "call", "ns",
 ];
 
-/// The subcommands of cargo that are its own or come along with it, but for those that install or publish. Any other is a
-/// program of its own.
-const OF_CARGO: [&str; 25] = [
+/// The subcommands of cargo that are its own or come along with it, but for those that install or publish, and a few by whose
+/// options no program is named. Any other is a program of its own.
+const OF_CARGO: [&str; 29] = [
     "add",
+    "audit",
     "bench",
     "build",
     "check",
     "clean",
     "clippy",
+    "deny",
     "doc",
     "fetch",
     "fix",
@@ -294,8 +297,10 @@ const OF_CARGO: [&str; 25] = [
     "help",
     "info",
     "init",
+    "machete",
     "metadata",
     "new",
+    "outdated",
     "package",
     "pkgid",
     "remove",
@@ -319,7 +324,12 @@ pub(crate) fn rememberable(part: &Part) -> Option<String> {
             && word.chars().all(is_of_name)
     };
     let is_known = match program(first) {
-        None => !second.split(['-', ':']).any(|word| RUNS.contains(&word)),
+        // What checks code runs its checks.
+        None if first.ends_with("lint") && second == "run" => true,
+        None => {
+            let mut words = second.split(['-', ':']);
+            !words.any(|word| RUN_WORDS.contains(&word))
+        }
         Some(program) if program.is_git() => GIT_READS.contains(&second.as_str()),
         Some(program) if program.is_cargo() => OF_CARGO.contains(&second.as_str()),
         Some(program) => program.kind == Kind::Options,

@@ -254,7 +254,8 @@ const WHOLE_FLAGS: [&str; 2] = ["go", "terraform"];
 const RUNS: [&str; 5] = ["run", "r", "exec", "x", "shell"];
 
 /// Harmless options of programs, whose names begin those of others.
-const WHOLE: [(&str, &str); 8] = [
+const WHOLE: [(&str, &str); 9] = [
+    ("curl", "cookie"),
     ("curl", "netrc"),
     ("git", "text"),
     ("hg", "debug"),
@@ -374,6 +375,8 @@ mod tests {
             "--etag-save",
             "--hsts",
             "--alt-svc",
+            "--cookie-jar",
+            "--cookie-j=x",
             "--netrc-file",
             "--engine",
             "--unix-socket",
@@ -388,6 +391,8 @@ mod tests {
             "-i",
             "-L",
             "--netrc",
+            "--cookie",
+            "--cookie=a=b",
             "--silent",
             "--fail",
             "--location",
