@@ -29,7 +29,7 @@ pub const COMMAND_ENVIRONMENT: &[&str] = &[
 ];
 
 /// What commands are told, so that they neither paint nor ask nor page.
-const SET: [(&str, &str); 10] = [
+const SET: [(&str, &str); 9] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
     ("PAGER", "cat"),
@@ -40,8 +40,6 @@ const SET: [(&str, &str); 10] = [
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_CONFIG_COUNT", GIT_CONFIGURATION_COUNT),
     ("DEBIAN_FRONTEND", "noninteractive"),
-    // To install packages does not fail because of hooks that are closed, and do not run.
-    ("HUSKY", "0"),
 ];
 
 /// What git is told, over what a repository says: nothing that a repository brings along is run, nor is a password asked
@@ -180,7 +178,6 @@ mod tests {
                 "GIT_OPTIONAL_LOCKS=0",
                 "GIT_CONFIG_COUNT=7",
                 "DEBIAN_FRONTEND=noninteractive",
-                "HUSKY=0",
                 "GIT_CONFIG_KEY_0=core.fsmonitor",
                 "GIT_CONFIG_VALUE_0=false",
                 "GIT_CONFIG_KEY_1=core.hooksPath",
