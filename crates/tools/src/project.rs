@@ -43,7 +43,7 @@ use root::ProjectRoot;
 #[cfg(feature = "commands")]
 pub use command::COMMAND_ENVIRONMENT;
 #[cfg(all(feature = "commands", target_os = "linux"))]
-pub(crate) use git::named_by;
+pub(crate) use git::{Named, named_by};
 pub use neuraxis_core::SECRET_FILES;
 pub use own::OwnFiles;
 #[cfg(all(feature = "commands", target_os = "linux"))]

@@ -54,14 +54,32 @@ pub use helper::{run_sandbox_helper, use_sandbox_helper};
 #[cfg(target_os = "linux")]
 pub(crate) use helper::{Running, Wanted, start};
 
+/// What was found of a command when nothing of it ran any more, by paths from the project's top.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Aftermath {
+    /// What it made that is protected: it was given other names.
+    pub(crate) set_aside: Vec<String>,
+    /// What appeared where the configuration of a repository names something, or symlinks on the way to that which are others: so
+    /// were these.
+    pub(crate) named: Vec<String>,
+    /// What the configuration of a repository names and, with access to git, is not what it was.
+    pub(crate) changed: Vec<String>,
+}
+
+impl Aftermath {
+    /// All that was given other names.
+    pub(crate) fn renamed(&self) -> Vec<String> {
+        self.set_aside.iter().chain(&self.named).cloned().collect()
+    }
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ended {
     /// Nothing if it was ended by a signal.
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
-    /// What it made that is protected, by its paths from the project's top: it was given other names afterwards.
-    pub(crate) set_aside: Vec<String>,
+    pub(crate) aftermath: Aftermath,
     /// Whether something that it had started was still running, and was ended with it. Only a sandbox knows.
     pub(crate) left_running: bool,
 }

@@ -31,7 +31,7 @@ use super::walk::{is_false, is_zero};
 use crate::blocking::{self, Cancelled};
 use crate::commands::{Commands, CommandsHere};
 use crate::function::{DefinitionError, FunctionTool};
-use crate::sandbox::{Ended, sandbox_features};
+use crate::sandbox::{Aftermath, Ended, sandbox_features};
 use crate::summary::{MAX_QUOTED_CHARS, one_line};
 
 pub use environment::COMMAND_ENVIRONMENT;
@@ -221,7 +221,7 @@ struct Ran {
 #[derive(Debug)]
 enum Ending {
     Exited(Ended),
-    TimedOut { set_aside: Vec<String> },
+    TimedOut { aftermath: Aftermath },
 }
 
 async fn run(
@@ -346,11 +346,11 @@ async fn watch(
         let exit = ctx.cancellation.run_until_cancelled(timeout(limit, exit));
         let ending = match exit.await {
             None => {
-                let set_aside = running.end().await;
-                return Err(cancelled(&set_aside));
+                let aftermath = running.end().await;
+                return Err(cancelled(&aftermath));
             }
             Some(Err(_)) => Ending::TimedOut {
-                set_aside: running.end().await,
+                aftermath: running.end().await,
             },
             Some(Ok(ended)) => Ending::Exited(ended?),
         };
@@ -363,22 +363,38 @@ async fn watch(
     Ok((ending, out, err))
 }
 
-fn cancelled(set_aside: &[String]) -> ToolError {
-    match renamed(set_aside) {
+fn cancelled(aftermath: &Aftermath) -> ToolError {
+    match about(aftermath) {
         nothing if nothing.is_empty() => Cancelled.into(),
-        renamed => ToolError::temporary(format!("{Cancelled}.{renamed}")),
+        sentences => ToolError::temporary(format!("{Cancelled}.{sentences}")),
     }
 }
 
-/// A sentence about what was set aside; nothing if that is nothing.
-fn renamed(set_aside: &[String]) -> String {
-    if set_aside.is_empty() {
-        return String::new();
-    }
-    let names = one_line(&set_aside.join(", "), MAX_QUOTED_CHARS);
-    format!(
-        " While it ran, {names} appeared, which takes access to git: that was renamed, with `.set-aside` behind it."
-    )
+/// Sentences about what was set aside or changed; nothing if that is nothing.
+fn about(aftermath: &Aftermath) -> String {
+    let sentence = |paths: &[String], what: &str| {
+        let names = one_line(&paths.join(", "), MAX_QUOTED_CHARS);
+        match paths.is_empty() {
+            true => String::new(),
+            false => format!(" While it ran, {names} {what}"),
+        }
+    };
+    [
+        sentence(
+            &aftermath.set_aside,
+            "appeared, which takes access to git: that was renamed, with `.set-aside` behind it.",
+        ),
+        sentence(
+            &aftermath.named,
+            "appeared or came to lead elsewhere, which the user's git would read or run and only people make: that was renamed, \
+             with `.set-aside` behind it.",
+        ),
+        sentence(
+            &aftermath.changed,
+            "changed, which the user's git reads or runs because its configuration names it: say so to the user.",
+        ),
+    ]
+    .concat()
 }
 
 /// A sentence about a repository that is outside of the project.
@@ -397,9 +413,9 @@ fn report(
     duration: Duration,
 ) -> Ran {
     let left_running = matches!(&ending, Ending::Exited(ended) if ended.left_running);
-    let (exit_code, signal, set_aside, timed_out) = match ending {
-        Ending::Exited(ended) => (ended.exit_code, ended.signal, ended.set_aside, false),
-        Ending::TimedOut { set_aside } => (None, None, set_aside, true),
+    let (exit_code, signal, aftermath, timed_out) = match ending {
+        Ending::Exited(ended) => (ended.exit_code, ended.signal, ended.aftermath, false),
+        Ending::TimedOut { aftermath } => (None, None, aftermath, true),
     };
     let how = match (exit_code, signal) {
         (Some(code), _) => format!("ended with exit code {code}"),
@@ -412,10 +428,10 @@ fn report(
         summary
             .push_str(" Something that it had started was still running, and was ended with it.");
     }
-    summary.push_str(&renamed(&set_aside));
+    summary.push_str(&about(&aftermath));
     Ran {
         summary,
-        set_aside,
+        set_aside: aftermath.renamed(),
         exit_code,
         signal,
         timed_out,

@@ -1,9 +1,9 @@
 //! What the configuration of a git repository names in a project: hooks, programs, and other files of configuration. Git
 //! runs what they say for whoever works there, outside of any sandbox, so that only people change them.
 //!
-//! Programs that are named without a folder, or by a path that begins with `~`, are not looked for.
+//! Programs that are named by more than a path are not looked for, nor what is named by one that begins with `~`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -23,17 +23,48 @@ const MAX_INCLUDE_DEPTH: usize = 10;
 /// The most files of configuration that are read for one working tree: two that each name both would be read a thousand times.
 const MAX_INCLUDED: usize = 100;
 
-/// Returns what the repository of a working tree has git read or run in a project, by paths from the project's top; nothing
-/// where the folder is no working tree. What is named need not be there. Both paths are absolute, the top free of symlinks.
-pub(crate) fn named_by(top: &Path, work_tree: &Path) -> BTreeSet<PathBuf> {
-    let mut named = BTreeSet::new();
+/// The most names that are looked at for working trees beneath the top of a project, whenever a file is written.
+const MAX_NAMES: usize = 1_000;
+
+/// How deep beneath the top of a project they are looked for.
+const MAX_DEPTH: usize = 2;
+
+/// A folder that package managers empty and fill as a whole. What lies there is run by every test of the project anyway.
+const OF_PACKAGES: &str = "node_modules";
+
+/// What git reads or runs in a project because a configuration names it, by paths from the project's top.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    /// It need not be there.
+    pub(crate) paths: BTreeSet<PathBuf>,
+    /// The symlinks by which it is found.
+    pub(crate) links: BTreeSet<PathBuf>,
+}
+
+/// Returns what the repository of a working tree has git read or run in a project; nothing where the folder is no working tree.
+/// Both paths are absolute, the top free of symlinks.
+pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
+    let mut named = Named::default();
     let Some(repository) = repository_in(work_tree) else {
         return named;
     };
     let of_work_tree = repository.join("config.worktree");
     let common = shared(repository.clone());
     let mut add = |path: &Path| {
-        for (place, _) in places(path, Own::Governing) {
+        // As of a secret: the symlinks on the way count, too.
+        let places = places(path, Own::Secret);
+        let is_of_packages = |place: &Path| {
+            let inside = place.strip_prefix(top);
+            inside.is_ok_and(|inside| {
+                inside
+                    .components()
+                    .any(|part| part.as_os_str() == OF_PACKAGES)
+            })
+        };
+        if places.iter().any(|(place, _)| is_of_packages(place)) {
+            return;
+        }
+        for (place, kind) in places {
             // With the working tree as a whole, or all of the repository, nothing could be worked on.
             let holds_all = work_tree.starts_with(&place) || repository.starts_with(&place);
             let is_name = |part| matches!(part, Component::Normal(_));
@@ -41,7 +72,11 @@ pub(crate) fn named_by(top: &Path, work_tree: &Path) -> BTreeSet<PathBuf> {
                 let mut parts = inside.components();
                 !holds_all && parts.clone().next().is_some() && parts.all(is_name)
             });
-            named.extend(inside.map(Path::to_owned));
+            let known = match kind {
+                Own::Link => &mut named.links,
+                _ => &mut named.paths,
+            };
+            known.extend(inside.map(Path::to_owned));
         }
     };
     let mut open = vec![(common.join("config"), 0), (of_work_tree, 0)];
@@ -81,6 +116,30 @@ pub(crate) fn named_by(top: &Path, work_tree: &Path) -> BTreeSet<PathBuf> {
         }
     }
     named
+}
+
+/// Returns the folders directly in the top of a project and in those, of which each may be a working tree: as many as are soon
+/// looked at.
+pub(super) fn folders_below(top: &Path) -> Vec<PathBuf> {
+    let (mut found, mut left) = (Vec::new(), MAX_NAMES);
+    let mut open = VecDeque::from([(top.to_owned(), 1)]);
+    while let Some((folder, depth)) = open.pop_front() {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        for entry in entries.take(left) {
+            left -= 1;
+            let name = entry.file_name();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !is_folder || name == ".git" || name == OF_PACKAGES {
+                continue;
+            }
+            let path = folder.join(name);
+            if depth < MAX_DEPTH {
+                open.push_back((path.clone(), depth + 1));
+            }
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// A setting of git, with section and name in small letters.
@@ -234,7 +293,7 @@ mod tests {
             let text = text.replace("TOP", &top.display().to_string().replace('\\', r"\\"));
             fs::write(path, text).unwrap();
         }
-        let named = named_by(&top, &top.join(work_tree));
+        let named = named_by(&top, &top.join(work_tree)).paths;
         let shown = |path: &PathBuf| path.display().to_string().replace('\\', "/");
         named.iter().map(shown).collect()
     }
@@ -257,6 +316,7 @@ mod tests {
             ("[core] fsmonitor = dev/watch -x\n", &["dev/watch"]),
             ("[diff]\nexternal = ./dev/diff\n", &["dev/diff"]),
             ("[core]\n\tsshCommand = ssh -i ./key\n", &[]),
+            ("[core]\n\thooksPath = node_modules/hooks/bin\n", &[]),
             (
                 "[core]\n\thooksPath = /elsewhere\n\tfsmonitor = true\n",
                 &[],
@@ -305,18 +365,33 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_named_by_a_symlink_is_closed_by_both_names() {
+    fn what_is_named_by_a_symlink_or_through_one_is_known_by_both_names_and_so_is_the_symlink() {
+        use std::os::unix::fs::symlink;
+
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         fs::create_dir_all(top.join(".git")).unwrap();
         fs::create_dir_all(top.join("dev/hooks")).unwrap();
+        fs::create_dir_all(top.join("node_modules/x")).unwrap();
         fs::write(top.join(".git/HEAD"), "").unwrap();
-        fs::write(top.join(".git/config"), "[core]\nhooksPath = hooks\n").unwrap();
-        std::os::unix::fs::symlink("dev/hooks", top.join("hooks")).unwrap();
-        let named = named_by(&top, &top);
-        assert_eq!(
-            named,
-            BTreeSet::from(["dev/hooks", "hooks"].map(PathBuf::from))
-        );
+        symlink("dev/hooks", top.join("hooks")).unwrap();
+        symlink("dev", top.join("way")).unwrap();
+        symlink("node_modules/x", top.join("packed")).unwrap();
+        for (value, paths, links) in [
+            ("hooks", &["dev/hooks", "hooks"][..], &["hooks"][..]),
+            ("way/hooks", &["dev/hooks"], &["way"]),
+            ("packed", &[], &[]),
+        ] {
+            let configuration = format!("[core]\nhooksPath = {value}\n");
+            fs::write(top.join(".git/config"), configuration).unwrap();
+            let named = named_by(&top, &top);
+            let set =
+                |paths: &[&str]| -> BTreeSet<PathBuf> { paths.iter().map(PathBuf::from).collect() };
+            assert_eq!(
+                (named.paths, named.links),
+                (set(paths), set(links)),
+                "{value}"
+            );
+        }
     }
 }

@@ -154,16 +154,21 @@ impl Target {
         Ok(self)
     }
 
-    /// Checks that the file is none that the configuration of a repository names: its own, or one further up.
+    /// Checks that the file is none that the configuration of a repository names: its own, one further up, or one not far below
+    /// the top.
     fn check_named_by_git(&self, root: &ProjectRoot) -> Result<(), FileError> {
         let Some(top) = root.known_as().last() else {
             return Ok(());
         };
         let folder = top.join(self.parent());
-        let mut named = folder
-            .ancestors()
-            .flat_map(|folder| git::named_by(top, folder));
-        match named.any(|named| leads_to(&self.path, &named)) {
+        let below = git::folders_below(top);
+        let mut folders = folder.ancestors().chain(below.iter().map(PathBuf::as_path));
+        let is_named = folders.any(|folder| {
+            let named = git::named_by(top, folder);
+            let mut all = named.paths.iter().chain(&named.links);
+            all.any(|named| leads_to(&self.path, named))
+        });
+        match is_named {
             true => Err(FileError::NamedByGit {
                 path: shown(&self.path),
             }),

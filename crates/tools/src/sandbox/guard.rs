@@ -2,27 +2,35 @@
 //!
 //! What is there is sealed inside ([`Closed`](super::closed::Closed)). What is not there cannot be: where that is possible
 //! it is made before, empty, and else what appeared is taken away afterwards, when nothing of the command runs any more.
+//! What the configuration of a repository names in the working tree is open to a command with access to git, since a checkout
+//! writes all of it or leaves half of a tree: of that it is told afterwards what is not as it was.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Permissions, PermissionsExt};
 use neuraxis_core::Access;
 
+use super::Aftermath;
 use super::closed;
 use super::order::Run;
-use crate::project::{is_protected, named_by};
+use crate::project::{Named, is_protected, named_by};
 
 /// What is appended to the name of what appeared while a command ran and it must not make. Nothing is deleted: somebody else
 /// may have made it meanwhile.
 const SET_ASIDE: &str = ".set-aside";
 
 /// How many bytes of names are told: the answer that they are part of is bounded.
-const MAX_TOLD_BYTES: usize = 8 << 10;
+const MAX_TOLD_BYTES: usize = 4 << 10;
+
+/// How many files and folders are compared beneath a path that a configuration names.
+const MAX_COMPARED: usize = 10_000;
 
 /// What is looked after.
 #[derive(Debug)]
@@ -37,6 +45,44 @@ pub(super) struct Guard {
     absent: Vec<PathBuf>,
     /// What is not there of that which the configuration of a repository names: git would run or read it.
     named: BTreeSet<PathBuf>,
+    /// The symlinks by which git finds what it names.
+    links: BTreeMap<PathBuf, Link>,
+    /// What it names and a command with access to git can change, with the files there.
+    open: BTreeMap<PathBuf, Option<Files>>,
+}
+
+/// A symlink as it was.
+#[derive(Debug)]
+struct Link {
+    target: PathBuf,
+    leads_nowhere: bool,
+}
+
+impl Link {
+    fn at(path: &Path) -> Option<Self> {
+        Some(Self {
+            target: fs::read_link(path).ok()?,
+            leads_nowhere: !path.exists(),
+        })
+    }
+
+    /// Tells whether what is there now leads to something else than this did.
+    fn is_other(&self, path: &Path) -> bool {
+        let is_same = fs::read_link(path).is_ok_and(|target| target == self.target);
+        !is_same || self.leads_nowhere && path.exists()
+    }
+}
+
+/// Files and symlinks, by their paths from the project's top.
+type Files = BTreeMap<PathBuf, Stamp>;
+
+/// What is known of a file without a look into it. The time of its last change is the one that nobody can set.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    changed: (i64, i64),
+    target: Option<PathBuf>,
 }
 
 impl Guard {
@@ -46,17 +92,32 @@ impl Guard {
             .map_err(|error| format!("the project cannot be opened: {error}"))?;
         let found = closed::protected()?;
         let named = named(&found.protected)?;
-        let parts = match run.access.contains(&Access::Git) {
+        let has_git = run.access.contains(&Access::Git);
+        let parts = match has_git {
             true => closed::absent(&found.protected),
             false => Vec::new(),
         };
         let (made, absent) = parts
             .into_iter()
             .partition(|part| make_empty(&project, part).is_ok());
-        let (there, mut named): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) = named
+        let is_closed = |path: &PathBuf| !has_git || is_protected(path);
+        let (closed, mut open): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
+            named.paths.into_iter().partition(is_closed);
+        let (there, mut absent_named): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) = closed
             .into_iter()
             .partition(|path| project.symlink_metadata(path).is_ok());
-        named.retain(|path| !is_protected(path));
+        absent_named.retain(|path| !is_protected(path));
+        let mut links = BTreeMap::new();
+        if has_git {
+            open.extend(named.links);
+        } else {
+            let link = |path: PathBuf| Link::at(&path).map(|link| (path, link));
+            links.extend(named.links.into_iter().filter_map(link));
+        }
+        let with_files = |path: PathBuf| {
+            let files = files(&path);
+            (path, files)
+        };
         let there = there.into_iter().map(PathBuf::into_os_string);
         run.governing.extend(there);
         run.protected = found
@@ -70,12 +131,14 @@ impl Guard {
             protected: found.protected.into_iter().chain(found.heads).collect(),
             made,
             absent,
-            named,
+            named: absent_named,
+            links,
+            open: open.into_iter().map(with_files).collect(),
         })
     }
 
-    /// Takes away what must not be there. Returns what was given another name, from the project's top.
-    pub(super) fn after(self) -> Vec<String> {
+    /// Takes away what must not be there. Returns what was given another name, and what is not as it was.
+    pub(super) fn after(self) -> Aftermath {
         for path in &self.made {
             // What somebody else put there meanwhile stays.
             let _in_use = remove_empty(&self.project, path);
@@ -85,14 +148,45 @@ impl Guard {
             let _not_there = self.project.remove_dir_all(path);
         }
         if self.access.contains(&Access::Git) {
-            return Vec::new();
+            let changed = self.changed().into_iter();
+            return Aftermath {
+                changed: told(changed.map(|path| path.display().to_string())),
+                ..Aftermath::default()
+            };
         }
         let now = closed::all_protected();
         let now = now.protected.iter().chain(&now.heads);
         let new = now.filter(|path| !self.protected.contains(*path));
-        let new = new.map(PathBuf::as_path);
-        let named = self.named.iter().filter_map(|path| self.appeared(path));
-        told(new.chain(named).map(|path| self.set_aside(path)))
+        let set_aside = told(new.map(|path| self.set_aside(path)));
+        let links = self.links.iter();
+        let turned = links.filter(|(path, link)| link.is_other(path));
+        let named = self.named.iter().chain(turned.map(|(path, _)| path));
+        let named = named.filter_map(|path| self.appeared(path));
+        Aftermath {
+            set_aside,
+            named: told(named.map(|path| self.set_aside(path))),
+            changed: Vec::new(),
+        }
+    }
+
+    /// Finds what is not as it was of what the configuration of a repository names. Of a folder with too many files to compare it is
+    /// the folder.
+    fn changed(&self) -> BTreeSet<PathBuf> {
+        let mut changed = BTreeSet::new();
+        for (path, before) in &self.open {
+            match (before, files(path)) {
+                (Some(before), Some(now)) => {
+                    let all = before.keys().chain(now.keys());
+                    let other = all.filter(|file| before.get(*file) != now.get(*file));
+                    changed.extend(other.cloned());
+                }
+                (None, None) => {}
+                _ => {
+                    changed.insert(path.clone());
+                }
+            }
+        }
+        changed
     }
 
     /// Returns what appeared at a path where nothing was: itself, or the symlink on the way that git follows and the handle of the
@@ -141,13 +235,46 @@ impl Guard {
 }
 
 /// Finds what the configuration of the repositories in the project, and of those that it lies in, names in it.
-fn named(protected: &[PathBuf]) -> Result<BTreeSet<PathBuf>, String> {
+fn named(protected: &[PathBuf]) -> Result<Named, String> {
     let top = env::current_dir().map_err(|error| format!("where is the project? {error}"))?;
     let within = protected.iter().filter_map(|path| path.parent());
     let within = within.map(|folder| top.join(folder));
     let work_trees: BTreeSet<PathBuf> = within.chain(top.ancestors().map(Path::to_owned)).collect();
-    let named = work_trees.iter().flat_map(|folder| named_by(&top, folder));
-    Ok(named.collect())
+    let mut named = Named::default();
+    for found in work_trees.iter().map(|folder| named_by(&top, folder)) {
+        named.paths.extend(found.paths);
+        named.links.extend(found.links);
+    }
+    Ok(named)
+}
+
+/// Returns the files and symlinks at a path or beneath it, without repositories; nothing if they are too many to compare.
+fn files(path: &Path) -> Option<Files> {
+    let (mut found, mut open) = (Files::new(), vec![path.to_owned()]);
+    let mut looked_at = 0;
+    while let Some(path) = open.pop() {
+        looked_at += 1;
+        if looked_at > MAX_COMPARED {
+            return None;
+        }
+        let Ok(file) = path.symlink_metadata() else {
+            continue;
+        };
+        if file.is_dir() {
+            let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+            let entries = entries.filter(|entry| entry.file_name() != ".git");
+            open.extend(entries.map(|entry| entry.path()).take(MAX_COMPARED));
+        } else {
+            let stamp = Stamp {
+                inode: file.ino(),
+                bytes: file.len(),
+                changed: (file.ctime(), file.ctime_nsec()),
+                target: fs::read_link(&path).ok(),
+            };
+            found.insert(path, stamp);
+        }
+    }
+    Some(found)
 }
 
 /// What is told of what was set aside: the first names, and how many more there are.
@@ -195,6 +322,6 @@ mod tests {
         assert_eq!(told(all(2)), ["0000/.git", "0001/.git"]);
         let told = told(all(5_000));
         assert_eq!(told.len(), MAX_TOLD_BYTES / 9 + 1);
-        assert_eq!(told.last().unwrap(), "and 4090 more");
+        assert_eq!(told.last().unwrap(), "and 4545 more");
     }
 }

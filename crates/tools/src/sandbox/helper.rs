@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::channel::Channel;
 use super::features::{SandboxFeature, sandbox_features};
 use super::order::{Identity, Order, Reply, Run};
-use super::{Ended, inside, supervise};
+use super::{Aftermath, Ended, inside, supervise};
 
 /// This program, whatever became of its file.
 pub(super) const PROGRAM: &str = "/proc/self/exe";
@@ -222,12 +222,12 @@ impl Running {
         }
     }
 
-    /// Ends it, with everything it started. Returns what was set aside, as [`Ended`] names it.
-    pub(crate) async fn end(&mut self) -> Vec<String> {
+    /// Ends it, with everything it started. Returns what was found of it afterwards.
+    pub(crate) async fn end(&mut self) -> Aftermath {
         let _gone = self.channel.shutdown().await;
         match timeout(MAX_ENDING, self.wait()).await {
-            Ok(Ok(ended)) => ended.set_aside,
-            Ok(Err(_)) | Err(_) => Vec::new(),
+            Ok(Ok(ended)) => ended.aftermath,
+            Ok(Err(_)) | Err(_) => Aftermath::default(),
         }
     }
 }

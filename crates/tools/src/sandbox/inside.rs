@@ -22,7 +22,7 @@ use super::features::{LANDLOCK_WITH_TRUNCATE, SandboxFeature};
 use super::files::{self, Reach};
 use super::mounts::{self, Processes};
 use super::order::{Identity, Order, Reply, Run};
-use super::{Ended, network, privileges, processes, repository, system_calls};
+use super::{Aftermath, Ended, network, privileges, processes, repository, system_calls};
 
 /// The program that runs commands, and that an image may lack.
 pub(super) const SHELL: &str = "/bin/sh";
@@ -235,7 +235,7 @@ fn execute(command: &str, access: &BTreeSet<Access>) -> io::Result<Ended> {
             return Ok(Ended {
                 exit_code: status.exit_status(),
                 signal: status.terminating_signal(),
-                set_aside: Vec::new(),
+                aftermath: Aftermath::default(),
                 left_running: processes::is_any_running(),
             });
         }

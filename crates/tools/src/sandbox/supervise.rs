@@ -21,7 +21,7 @@ use super::features::SandboxFeature;
 use super::guard::Guard;
 use super::helper::{INSIDE, PROGRAM};
 use super::order::{Order, Reply};
-use super::{Ended, privileges, processes};
+use super::{Aftermath, Ended, privileges, processes};
 
 /// The first descriptor that is neither input nor output.
 const FIRST_OTHER: i32 = 3;
@@ -83,11 +83,12 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
     // Without a pid namespace whoever lost his parent is the supervisor's.
     let left_running = processes::is_any_running();
     processes::end_descendants();
-    let set_aside = guard.map(Guard::after).unwrap_or_default();
+    let aftermath = guard.map(Guard::after).unwrap_or_default();
     close(temporary);
-    let answer = answer.map_err(|error| match set_aside.is_empty() {
+    let renamed = aftermath.renamed();
+    let answer = answer.map_err(|error| match renamed.is_empty() {
         true => error,
-        false => io::Error::other(format!("{error}; renamed: {}", set_aside.join(", "))),
+        false => io::Error::other(format!("{error}; renamed: {}", renamed.join(", "))),
     })?;
     Ok(match (answer, missing) {
         (
@@ -104,7 +105,7 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
             }
         }
         (Reply::Ended(ended), _) => Reply::Ended(Ended {
-            set_aside,
+            aftermath,
             left_running: ended.left_running || left_running,
             ..ended
         }),
@@ -157,7 +158,7 @@ fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Reply> {
         return Ok(Reply::Ended(Ended {
             exit_code: None,
             signal: None,
-            set_aside: Vec::new(),
+            aftermath: Aftermath::default(),
             left_running: false,
         }));
     }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
 use super::helper::{Wanted, start_with, use_sandbox_helper};
-use super::{Ended, SandboxFeature};
+use super::{Aftermath, Ended, SandboxFeature};
 
 /// Names the helper, which is built with the tests. Tells whether it is there.
 fn has_helper() -> bool {
@@ -67,7 +67,7 @@ fn code(code: i32) -> Ended {
     Ended {
         exit_code: Some(code),
         signal: None,
-        set_aside: Vec::new(),
+        aftermath: Aftermath::default(),
         left_running: false,
     }
 }

@@ -395,26 +395,123 @@ async fn what_the_configuration_of_a_repository_names_is_as_closed_as_its_hooks(
     project.write("nested/.git/HEAD", "ref: refs/heads/main\n");
     project.write("nested/.git/config", "[core]\n\thooksPath = dev/hooks\n");
     project.write("nested/dev/hooks/pre-push", "true\n");
-    for access in [&[][..], &["git"]] {
-        for command in [
-            "echo x >> .husky/_/h",
-            "echo x > .husky/_/pre-push",
-            "echo x > .husky/pre-commit",
-            "rm .husky/pre-commit",
-            "mv .husky moved",
-            "echo x >> shared/git",
-            "mv shared moved",
-            "chmod +x nested/dev/hooks/pre-push",
-            "mv nested/dev moved",
-        ] {
-            fails(&project, access, command).await;
-        }
+    for command in [
+        "echo x >> .husky/_/h",
+        "echo x > .husky/_/pre-push",
+        "echo x > .husky/pre-commit",
+        "rm .husky/pre-commit",
+        "mv .husky moved",
+        "echo x >> shared/git",
+        "mv shared moved",
+        "chmod +x nested/dev/hooks/pre-push",
+        "mv nested/dev moved",
+    ] {
+        fails(&project, &[], command).await;
     }
     // Everyday work goes on.
     let works = "cat .husky/pre-commit && git status --short && echo x > shared/other && mkdir nested/new && echo x > a.txt";
     succeeds(&project, &[], works).await;
     let commit = "git add . ':!nested' && git commit -qm second && git switch -qc other";
     succeeds(&project, &["git"], commit).await;
+}
+
+#[tokio::test]
+async fn with_access_to_git_a_checkout_is_whole_and_what_it_changed_of_what_is_named_is_said() {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    project.write(".githooks/pre-commit", "npm test\n");
+    project.write(".gitignore", "/own\n");
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "-qm", "hooks"]);
+    git(&project, &["switch", "-qc", "other"]);
+    project.write(".githooks/pre-commit", "npm run lint\n");
+    project.write("a.txt", "other\n");
+    git(&project, &["commit", "-qam", "other hooks"]);
+    git(&project, &["switch", "-q", "main"]);
+    project.write(".git/shared", "[alias]\n");
+    project.write("own", "[alias]\n");
+    for (key, value) in [
+        ("core.hooksPath", ".githooks"),
+        ("include.path", "shared"),
+        ("include.path", "../own"),
+    ] {
+        git(&project, &["config", "--add", key, value]);
+    }
+    for (command, changed) in [
+        ("git status", None),
+        (
+            "git checkout -q other && test -z \"$(git status --porcelain)\"",
+            Some(".githooks/pre-commit"),
+        ),
+        (
+            "chmod +x .githooks/pre-commit",
+            Some(".githooks/pre-commit"),
+        ),
+        ("git log -1", None),
+        (
+            "cp own new && touch -r own new && mv new own && echo x > .githooks/pre-push",
+            Some(".githooks/pre-push, own"),
+        ),
+        (
+            "ln -s dev .githooks/post-merge",
+            Some(".githooks/post-merge"),
+        ),
+        ("echo x > a.txt", None),
+    ] {
+        let ran = run_with(&project, &["git"], command).await;
+        assert_eq!(
+            ran.get("exit_code"),
+            Some(&json!(0)),
+            "{command} gave {ran}"
+        );
+        let summary = ran.get("summary").and_then(Value::as_str).unwrap();
+        let said = changed.map(|names| format!(" While it ran, {names} changed, "));
+        let is_said = said.map_or(!summary.contains(" changed, "), |said| {
+            summary.contains(&said)
+        });
+        assert!(is_said, "{command} gave {summary}");
+    }
+    // What is git's own stays closed.
+    fails(&project, &["git"], "echo x >> .git/shared").await;
+    fails(&project, &["git"], "echo x >> .git/config").await;
+}
+
+#[tokio::test]
+async fn a_symlink_by_which_a_repository_names_something_is_set_aside_where_it_leads_elsewhere() {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    project.write("tools/hooks/pre-commit", "true\n");
+    project.write("evil/hooks/pre-commit", "true\n");
+    for (link, target, named, command) in [
+        (
+            ".githooks",
+            "tools/hooks",
+            ".githooks",
+            "rm .githooks && ln -s evil/hooks .githooks",
+        ),
+        ("way", "tools", "way/hooks", "rm way && ln -s evil way"),
+        ("to", "tools", "to/hooks", "rm to && mkdir -p to/hooks"),
+        (
+            "ahead",
+            "later",
+            "ahead",
+            "mkdir later && echo x > later/pre-push",
+        ),
+    ] {
+        symlink(target, project.path(link)).unwrap();
+        git(&project, &["config", "core.hooksPath", named]);
+        let harmless = run(&project, "git status --short && echo x > new").await;
+        assert_eq!(harmless.get("set_aside"), None, "{link}: {harmless}");
+        let ran = run(&project, command).await;
+        assert_eq!(ran.get("set_aside"), Some(&json!([link])), "{ran}");
+        assert!(!project.path(link).exists(), "{link} is there");
+        let summary = ran.get("summary").and_then(Value::as_str).unwrap();
+        assert!(summary.contains("only people make"), "{summary}");
+    }
 }
 
 #[tokio::test]

@@ -235,6 +235,10 @@ async fn what_the_configuration_of_a_repository_names_is_not_written() {
         ("dev/build", "true\n"),
         ("shared/git", "[alias]\n"),
         ("shared/.git/HEAD", "ref: refs/heads/main\n"),
+        ("web/.git/HEAD", "ref: refs/heads/main\n"),
+        ("web/.git/config", "[core]\n\thooksPath = ../common\n"),
+        ("apps/api/.git/HEAD", "ref: refs/heads/main\n"),
+        ("apps/api/.git/config", "[include]\n\tpath = ../../it\n"),
     ]);
     let write = |path: &str| json!({ "path": path, "content": "x\n", "create_folders": true });
     for path in [
@@ -242,6 +246,8 @@ async fn what_the_configuration_of_a_repository_names_is_not_written() {
         "dev/hooks/new/x",
         "shared/git",
         "absent",
+        "common/pre-commit",
+        "apps/it",
     ] {
         let message = project.fail("write_file", write(path)).await;
         assert!(message.starts_with("protected: "), "{path} gave {message}");

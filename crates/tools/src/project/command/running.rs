@@ -9,7 +9,7 @@ use tokio::process::{ChildStderr, ChildStdout};
 use super::environment::{of_trace, unconfined_environment};
 use super::unconfined::{self, Unconfined};
 use crate::project::root::{LocatedFolder, ProjectRoot};
-use crate::sandbox::Ended;
+use crate::sandbox::{Aftermath, Ended};
 
 /// What is around a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,14 +119,14 @@ impl Running {
         }
     }
 
-    /// Ends it. Returns what was set aside, as [`Ended`] names it.
-    pub(super) async fn end(&mut self) -> Vec<String> {
+    /// Ends it. Returns what was found of it afterwards.
+    pub(super) async fn end(&mut self) -> Aftermath {
         match self {
             #[cfg(target_os = "linux")]
             Self::Sandboxed(running) => running.end().await,
             Self::Unconfined(running) => {
                 running.end().await;
-                Vec::new()
+                Aftermath::default()
             }
         }
     }

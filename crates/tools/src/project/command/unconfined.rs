@@ -11,7 +11,7 @@ use std::process::{ExitStatus, Stdio};
 use neuraxis_ports::ToolError;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-use crate::sandbox::Ended;
+use crate::sandbox::{Aftermath, Ended};
 
 /// Found in the command's own search path, which holds no folder of the project by a relative name.
 const SHELL: &str = "sh";
@@ -71,7 +71,7 @@ impl Unconfined {
         Ok(Ended {
             exit_code: status.code(),
             signal: signal(status),
-            set_aside: Vec::new(),
+            aftermath: Aftermath::default(),
             left_running: false,
         })
     }
