@@ -83,7 +83,7 @@ impl SqlStore {
     /// # Errors
     ///
     /// An [`OpenError`] if the URL names no database, if the database cannot be reached or is damaged, holds something
-    /// else, or was written by a newer version. Nothing is changed then.
+    /// else, was written by a newer version, or lies no longer beside its `-wal`. Nothing is changed then.
     pub async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Database::open(config).await?;
         if let Some(file) = config.file() {

@@ -360,8 +360,8 @@ impl Task {
         works: &'a [Work],
     ) -> Result<Outcomes, Error> {
         let mut outcomes: Outcomes = works.iter().map(|_| Ok(Done::Nothing)).collect();
-        // What is under way goes on where it began; nothing new begins where nobody would find it.
-        let placed = match works.iter().any(Work::begins) {
+        // What is under way goes on where it began; nothing else is done where nobody would find it.
+        let placed = match works.iter().any(Work::has_to_be_found) {
             // Not as unavailable, which would be tried again for a while.
             true => self.check_place().map_err(StoreError::Refused),
             false => Ok(()),
@@ -369,7 +369,7 @@ impl Task {
         let (mut steps, mut others) = (Vec::new(), Vec::new());
         let (mut in_new_sessions, mut in_sessions) = (Vec::new(), Vec::new());
         for (place, work) in works.iter().enumerate() {
-            if let (true, Err(error)) = (work.begins(), &placed) {
+            if let (true, Err(error)) = (work.has_to_be_found(), &placed) {
                 put(&mut outcomes, vec![place], vec![Err(error.clone())]);
                 continue;
             }
@@ -445,9 +445,20 @@ impl Work {
         }
     }
 
-    /// Tells whether it makes a session, begins a run or takes one up.
-    const fn begins(&self) -> bool {
-        matches!(self, Self::Begin(_) | Self::Act(Act::Create(_)))
+    /// Tells whether it is of no use to whoever asked for it unless the next to open the store finds it: it makes or removes
+    /// sessions, begins a run or takes one up, tells a run something, or takes a permission back.
+    const fn has_to_be_found(&self) -> bool {
+        matches!(
+            self,
+            Self::Begin(_)
+                | Self::Act(
+                    Act::Create(_)
+                        | Act::Delete(..)
+                        | Act::Prune(_)
+                        | Act::Post { .. }
+                        | Act::Revoke(..)
+                )
+        )
     }
 
     /// The run whose state it may change; the nil id for none.

@@ -310,6 +310,22 @@ fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
 }
 
 #[test]
+fn a_log_without_its_file_is_left_alone_and_the_doctor_says_so() {
+    let machine = crate::sessions::used_machine();
+    let file = machine.database();
+    let log = file.with_extension("db-wal");
+    std::fs::rename(&file, file.with_extension("moved")).unwrap();
+    std::fs::write(&log, "the last of it").unwrap();
+    let complaint = machine.run(["sessions", "list"]).complaint(1);
+    assert!(complaint.contains("put the file back"), "{complaint}");
+    let done = machine.run(["doctor", "--offline"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stdout.contains("delete nothing"), "{done:?}");
+    assert!(!file.exists());
+    assert_eq!(std::fs::read(&log).unwrap(), b"the last of it");
+}
+
+#[test]
 fn the_doctor_looks_at_what_the_server_refuses_to_start_without() {
     let found = |files: [(&str, &str); 3]| {
         let text = "[store]\nkeep = '90d'\narchive = '../home/old/sessions'\n\

@@ -8,6 +8,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use neuraxis_ports::StoreError;
+
 use crate::error::OpenError;
 use crate::own_file;
 
@@ -85,15 +87,36 @@ pub(super) fn header_of(path: &Path) -> Option<Header> {
     })
 }
 
+/// What SQLite adds to the name of a file for its write-ahead log.
+const LOG: &str = "-wal";
+
 /// What SQLite adds to the name of a file for those that it keeps beside it.
-const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+const BESIDE: [&str; 3] = [LOG, "-shm", "-journal"];
 
 fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
-    BESIDE.into_iter().map(|ending| {
-        let mut file = path.to_owned().into_os_string();
-        file.push(ending);
-        file.into()
-    })
+    BESIDE.into_iter().map(move |ending| with(path, ending))
+}
+
+fn with(path: &Path, ending: &str) -> PathBuf {
+    let mut file = path.to_owned().into_os_string();
+    file.push(ending);
+    file.into()
+}
+
+/// Refuses a file that is missing or empty beside its write-ahead log, as where it was moved without it: SQLite deletes the log of
+/// an empty file, and all that it holds.
+fn check_log(path: &Path) -> Result<(), OpenError> {
+    let length = |path: &Path| path.metadata().map_or(0, |found| found.len());
+    let log = with(path, LOG);
+    // The log first: whoever makes a new file meanwhile writes its header before there is a log.
+    if length(&log) == 0 || length(path) > 0 {
+        return Ok(());
+    }
+    let (path, log) = (path.display(), log.display());
+    Err(OpenError::Store(StoreError::Refused(format!(
+        "{path}: the file is missing or empty, and {log} still holds what was written to it: put the file back beside it, or end all \
+         programs that use it and move {log} to where the file is now, under its name with -wal; for a new file move {log} away"
+    ))))
 }
 
 /// Takes from others what they can do with the file and those beside it. Only once it is known to be ours to change: a
@@ -103,12 +126,13 @@ pub(crate) fn tighten(path: &Path) {
     beside(path).for_each(|file| own_file::tighten_file(&file));
 }
 
-/// Makes the file if it is not there, for nobody else to read, and makes sure that it is one's own. SQLite gives the same
-/// rights to the files beside it.
+/// Makes the file if neither it nor its log is there, for nobody else to read, and makes sure that it is one's own. SQLite gives the
+/// same rights to the files beside it.
 pub(super) fn create(path: &Path) -> Result<(), OpenError> {
     for file in beside(path) {
         own_file::check_file(&file)?;
     }
+    check_log(path)?;
     let failed = |path: &Path, source| OpenError::File {
         path: path.to_owned(),
         source,

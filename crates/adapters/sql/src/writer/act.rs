@@ -5,6 +5,7 @@ use neuraxis_ports::{ChainHead, LongOutput, RunLease, RunStart, Session, StoreEr
 use sqlx::Error;
 
 use super::Task;
+use crate::database::FileAtPlace;
 use crate::error::Failure;
 use crate::link::{Link, values};
 use crate::step::Step;
@@ -142,13 +143,22 @@ impl Task {
     /// Refuses a file of SQLite that no longer stands where it was opened, and says so: whoever opens the store finds nothing of
     /// what is written.
     pub(super) fn check_place(&self) -> Result<(), String> {
-        match (self.file, self.database.file_at_place()) {
-            (Some(open), Some(there)) if open != there => Err(format!(
-                "{}: the file was moved or replaced while it was open, and what is written goes into the former one: start anew",
-                self.database.place
-            )),
-            _ => Ok(()),
-        }
+        let place = &self.database.place;
+        let helps = match (self.file, self.database.file_at_place()) {
+            (Some(open), Some(there)) if open != there => match there {
+                FileAtPlace::Gone => {
+                    format!("move {place}-wal to where the file is now, under its name with -wal")
+                }
+                FileAtPlace::There { .. } => format!(
+                    "take {place}-wal and {place}-shm away, which belong to the former file, before anything is started anew"
+                ),
+            },
+            _ => return Ok(()),
+        };
+        Err(format!(
+            "{place}: the file was moved or replaced while it was open, and nobody finds there what is written: put it back, or end \
+             this process and {helps}"
+        ))
     }
 }
 

@@ -1,8 +1,9 @@
 //! The file of SQLite: who may read it, and what is refused.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
-use neuraxis_core::SessionMetrics;
+use neuraxis_core::{Cancelled, InboxEntry, InboxInput, InputId, SessionMetrics};
 use neuraxis_ports::{
     RunLog as _, RunStart, Session, SessionFilter, SessionIndex as _, StoreError,
 };
@@ -141,7 +142,7 @@ async fn a_file_of_every_schema_version_is_read_whole() {
 async fn a_fixture_of_the_newest_version_can_be_made() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_in(folder.path());
-    config.lease = std::time::Duration::ZERO;
+    config.lease = Duration::ZERO;
     let store = open(&config).await;
     let mut busy = Busy::new(&store, 1).await;
     busy.warn(&store, "slow").await.unwrap();
@@ -182,7 +183,7 @@ async fn opening_and_reading_write_nothing() {
         (of("sessions.db"), of("sessions.db-wal"))
     };
     let before = bytes();
-    config.patience = std::time::Duration::from_millis(50);
+    config.patience = Duration::from_millis(50);
     let reading = open(&config).await;
     assert_eq!(reading.check().await.unwrap().runs, 1);
     assert_eq!(records(&reading, busy.run()).await, busy.records);
@@ -241,7 +242,7 @@ async fn what_is_deleted_is_no_longer_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_moved_while_it_was_open_is_named_by_a_probe_and_begins_nothing() {
+async fn in_a_file_that_was_moved_while_it_was_open_only_what_is_under_way_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&config_in(folder.path())).await;
     store.probe().await.unwrap();
@@ -249,6 +250,9 @@ async fn a_file_that_was_moved_while_it_was_open_is_named_by_a_probe_and_begins_
     let free = Session::new(id("free"), START);
     store.create_session(&free).await.unwrap();
     let start = RunStart::new(free.id.clone(), CountingIds::nth_run(2));
+    let enough = InboxInput::Cancelled(Cancelled::new(InputId::new("c1"), "enough"));
+    let enough = InboxEntry::new(enough);
+    let later = START.checked_add(Duration::from_secs(60)).unwrap();
     let [file, moved] = ["sessions.db", "old.db"].map(|name| folder.path().join(name));
     std::fs::rename(&file, &moved).unwrap();
     for is_replaced in [false, true] {
@@ -261,8 +265,14 @@ async fn a_file_that_was_moved_while_it_was_open_is_named_by_a_probe_and_begins_
             "{probed:?}"
         );
         let session = Session::new(id("new"), START);
-        let made = store.create_session(&session).await;
-        for refused in [made, store.begin(&start).await.map(drop)] {
+        for refused in [
+            store.create_session(&session).await,
+            store.begin(&start).await.map(drop),
+            store.post(busy.run(), &enough).await,
+            store.delete_session(&free.id).await,
+            store.prune(later).await.map(drop),
+            store.revoke(&free.id, 1).await.map(drop),
+        ] {
             assert!(
                 matches!(&refused, Err(StoreError::Refused(told)) if told.contains("moved or replaced")),
                 "{refused:?}"
@@ -274,6 +284,45 @@ async fn a_file_that_was_moved_while_it_was_open_is_named_by_a_probe_and_begins_
     std::fs::rename(&moved, &file).unwrap();
     store.probe().await.unwrap();
     store.begin(&start).await.unwrap();
+    store.post(busy.run(), &enough).await.unwrap();
+}
+
+/// SQLite deletes the log of an empty file.
+#[tokio::test]
+async fn a_log_whose_file_was_moved_away_is_left_for_when_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config_in(folder.path());
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    busy.finish(&store).await.unwrap();
+    let [file, log, moved] =
+        ["sessions.db", "sessions.db-wal", "old.db"].map(|name| folder.path().join(name));
+    std::fs::rename(&file, &moved).unwrap();
+    let kept = std::fs::read(&log).unwrap();
+    assert!(!kept.is_empty());
+    for is_made in [false, true] {
+        if is_made {
+            std::fs::write(&file, "").unwrap();
+        }
+        let refused = SqlStore::open(&config).await;
+        assert!(
+            matches!(&refused, Err(OpenError::Store(StoreError::Refused(told))) if told.contains("sessions.db-wal")),
+            "{refused:?}"
+        );
+        assert_eq!(file.exists(), is_made);
+        assert!(std::fs::read(&log).unwrap() == kept, "it was changed");
+    }
+    store.close().await;
+    std::fs::rename(&moved, &file).unwrap();
+    let store = open(&config).await;
+    assert_eq!(records(&store, busy.run()).await, busy.records);
+    store.close().await;
+
+    // One that holds nothing is in nobody's way.
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&log, "").unwrap();
+    let store = open(&config).await;
+    assert_eq!(store.sessions(&SessionFilter::default()).await, Ok(vec![]));
 }
 
 #[tokio::test]

@@ -11,18 +11,20 @@ use crate::support::{Busy, file_config, open, records, server_config};
 /// Tells the test that it is the process to be killed, and which database it opens.
 const URL: &str = "TEST_NEURAXIS_MIGRATED_URL";
 
-/// Opens the database in a process that is killed after so much time, often before it is done.
-fn opened_and_killed(config: &SqlConfig, after: Duration) {
+/// The command that opens the database in a process of its own, by running a test there.
+fn opening(config: &SqlConfig, test: &str) -> Command {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child
         .env(URL, &config.url)
-        .args([
-            "--exact",
-            "migrations::a_migration_that_is_killed_begins_anew",
-        ])
-        .args(["--nocapture", "--test-threads", "1"])
+        .args(["--exact", test, "--nocapture", "--test-threads", "1"])
         .stdout(Stdio::null())
         .stderr(Stdio::null());
+    child
+}
+
+/// Opens the database in a process that is killed after so much time, often before it is done.
+fn opened_and_killed(config: &SqlConfig, after: Duration) {
+    let mut child = opening(config, "migrations::a_migration_that_is_killed_begins_anew");
     let mut child = child.spawn().unwrap();
     std::thread::sleep(after);
     child.kill().unwrap();
@@ -48,6 +50,28 @@ fn a_migration_that_is_killed_begins_anew() {
     for round in 0..12 {
         let config = file_config();
         opened_and_killed(&config, Duration::from_millis(round * 2));
+        runtime.block_on(works(&config));
+    }
+}
+
+/// The log of a new file may hold all of it while the file has little more than its header.
+#[test]
+fn of_processes_that_open_a_new_file_at_once_none_takes_it_for_a_log_that_is_left() {
+    const NAME: &str = "migrations::of_processes_that_open_a_new_file_at_once_none_takes_it_for_a_log_that_is_left";
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    if let Some(url) = std::env::var_os(URL) {
+        let config = SqlConfig::new(url.into_string().unwrap());
+        runtime.block_on(async { open(&config).await.close().await });
+        return;
+    }
+    for round in 0..6 {
+        let config = file_config();
+        let children: Vec<_> = (0..4)
+            .map(|_| opening(&config, NAME).spawn().unwrap())
+            .collect();
+        for mut child in children {
+            assert!(child.wait().unwrap().success(), "round {round}");
+        }
         runtime.block_on(works(&config));
     }
 }

@@ -328,6 +328,9 @@ fn fix_of_store(config: &Config, error: &StoreError) -> &'static str {
             "see whether the server is up and can be reached, has connections left, and has the database and the user that \
              store.url names; where it checks certificates, the guide on storage says how"
         }
+        StoreError::Refused(_) if config.store().url().starts_with("sqlite:") => {
+            "do what is said there and delete nothing: the -wal may hold all that was kept"
+        }
         StoreError::Refused(_) => {
             "give its user the rights that the guide on storage names, or look whether its tables are all there"
         }
