@@ -321,6 +321,11 @@ fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
             CommandError::failed(error)
                 .hint(format!("`neuraxis runs show {run}` shows which it was"))
         }
+        // As where another run was begun in its place, which nobody drives yet.
+        error @ (DecideError::Resume(ResumeError::Ended(_))
+        | DecideError::KeptOnly(ResumeError::Ended(_))) => CommandError::failed(error).hint(
+            "`neuraxis runs list` shows whether another run goes on in its place; `neuraxis runs resume RUN` takes that up",
+        ),
         error => CommandError::failed(error),
     }
 }
