@@ -169,7 +169,7 @@ mod tests {
             result(),
             Message::user("steered"),
         ];
-        assert_eq!(places(messages), [1..3]);
+        assert_eq!(places(messages), vec![1..3]);
     }
 
     #[test]
