@@ -52,7 +52,7 @@ pub(super) struct Guard {
 }
 
 /// A symlink as it was.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Link {
     target: PathBuf,
     leads_nowhere: bool,
@@ -82,7 +82,7 @@ struct Stamp {
     inode: u64,
     bytes: u64,
     changed: (i64, i64),
-    target: Option<PathBuf>,
+    link: Option<Link>,
 }
 
 impl Guard {
@@ -269,7 +269,7 @@ fn files(path: &Path) -> Option<Files> {
                 inode: file.ino(),
                 bytes: file.len(),
                 changed: (file.ctime(), file.ctime_nsec()),
-                target: fs::read_link(&path).ok(),
+                link: Link::at(&path),
             };
             found.insert(path, stamp);
         }

@@ -455,9 +455,10 @@ async fn with_access_to_git_a_checkout_is_whole_and_what_it_changed_of_what_is_n
             Some(".githooks/pre-push, own"),
         ),
         (
-            "ln -s dev .githooks/post-merge",
+            "ln -s ../dev .githooks/post-merge",
             Some(".githooks/post-merge"),
         ),
+        ("echo true > dev", Some(".githooks/post-merge")),
         ("echo x > a.txt", None),
     ] {
         let ran = run_with(&project, &["git"], command).await;
