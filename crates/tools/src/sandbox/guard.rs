@@ -169,8 +169,8 @@ impl Guard {
         }
     }
 
-    /// Finds what is not as it was of what the configuration of a repository names. Of a folder with too many files to compare it is
-    /// the folder.
+    /// Finds what is not as it was of what the configuration of a repository names. Of a folder that has too many files to compare
+    /// now, or had before, it is the folder; of one that had and has, nothing.
     fn changed(&self) -> BTreeSet<PathBuf> {
         let mut changed = BTreeSet::new();
         for (path, before) in &self.open {
