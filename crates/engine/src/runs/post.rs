@@ -18,7 +18,8 @@ use super::slot::Reached;
 impl Runs {
     /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
     /// returns the input is kept: the run takes it with one of its next steps, or refuses it. A run of which a data policy keeps
-    /// something out of its log is told without that where it is at work here.
+    /// something out of its log is told without that where it is at work here, and so is one that is to end where the store
+    /// refuses to keep that.
     ///
     /// # Errors
     ///
@@ -39,12 +40,18 @@ impl Runs {
             return Ok(());
         }
         let entry = InboxEntry::new(input);
-        self.parts.store.post(run_id, &entry).await?;
-        if let Reached::Here(handle) = self.parts.active.reach(run_id)
+        let kept = self.parts.store.post(run_id, &entry).await;
+        // A store that takes nothing more, as one whose file was moved, keeps nobody from ending what is at work here.
+        let is_refused = matches!(kept, Err(StoreError::Refused(_)));
+        let is_heard =
+            kept.is_ok() || is_refused && matches!(entry.input, InboxInput::Cancelled(_));
+        if is_heard
+            && let Reached::Here(handle) = self.parts.active.reach(run_id)
             && handle.link.send(entry.input.input()).is_ok()
         {
             return Ok(());
         }
+        kept?;
         match (self.resume(run_id, Vec::new()).await, &entry.input) {
             (Ok(handle), _) if handle.run_id() == run_id => {}
             // Another run goes on in its place, which hears of nothing else that was meant for this one: it has other sub-agents.

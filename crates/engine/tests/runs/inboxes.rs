@@ -165,6 +165,29 @@ async fn what_may_not_be_stored_is_posted_without_the_store_where_the_run_is_at_
     assert!(!store.calls().contains(&StoreOperation::Post));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_at_work_here_is_ended_also_where_the_store_refuses_to_keep_the_wish() {
+    let store = failing_store();
+    let orchestrator = busy(&store);
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(seconds(1)).await;
+    let run = handle.run_id();
+    let refuse = || {
+        let refused = StoreError::Refused("the file was moved".to_owned());
+        store.fail_next(StoreOperation::Post, Fault::Refuse(refused));
+    };
+    refuse();
+    let steered = orchestrator.runs().steer(run, "a canary").await;
+    assert!(
+        matches!(steered, Err(ResumeError::Store(StoreError::Refused(_)))),
+        "{steered:?}"
+    );
+    refuse();
+    orchestrator.runs().cancel(run, "enough").await.unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Interrupted);
+}
+
 /// Sends a message by the handle of a run while its end is kept.
 #[derive(Debug, Default)]
 struct Late {
