@@ -52,7 +52,10 @@ impl AgentTurn<'_> {
         };
         let version = self.state.loop_version;
         let size = agent.size();
-        let is_next_to_nothing = |plan: &TrimPlan| plan.falls_short() && plan.tokens < size / 10;
+        // Of a run that went on before, nobody knows how much too large it is: a little may be enough.
+        let is_first = agent.turn.0 <= 1;
+        let is_next_to_nothing =
+            |plan: &TrimPlan| is_first && plan.falls_short() && plan.tokens < size / 10;
         let plan = agent.plan_after_overflow(version, spec, limit, needed);
         let plan = plan.filter(|plan| match version {
             ..2 => true,
