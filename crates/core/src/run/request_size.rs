@@ -89,6 +89,15 @@ impl AgentSpec {
         }
     }
 
+    /// Returns how many tokens of the context the instructions and the definitions of tools leave, which are in every request: what
+    /// results have. `None` where the context is not known.
+    #[must_use]
+    pub fn room_for_results(&self) -> Option<u64> {
+        let context = self.context_tokens?;
+        let size = self.request_size(&[]);
+        Some(context.saturating_sub(size.instructions.saturating_add(size.tools)))
+    }
+
     /// Leaves out tools that would not fit the context of the agent's model with its first request. Tools stay in the order in
     /// which they are offered, as many as fit; one that the profile gathers with stays anyway, and so do one that finds
     /// others and one that delivers the answer. [`left_out`](Self::left_out) names those that do not fit, unless they can be

@@ -227,10 +227,7 @@ impl AgentTurn<'_> {
     /// a quarter of what the context leaves beside instructions and tools for those of one reply.
     fn room_for_answers(&mut self) -> Result<usize, InputError> {
         let calls = self.batch()?.calls.len();
-        let left = self.spec.context_tokens.map(|context| {
-            let size = self.spec.request_size(&[]);
-            context.saturating_sub(size.instructions.saturating_add(size.tools))
-        });
+        let left = self.spec.room_for_results();
         let left = left.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
         Ok(left / calls.max(1))
     }

@@ -64,11 +64,7 @@ impl Driver {
         let mut latest_first = said.messages().iter().rev();
         let reply = latest_first.find(|message| matches!(***message, Message::Assistant(_)));
         let results = reply.map_or(1, |reply| reply.tool_calls().count());
-        // Instructions and tools are in every request, so that results have what these leave.
-        let room = spec.context_tokens.map(|context| {
-            let size = spec.request_size(&[]);
-            context.saturating_sub(size.instructions.saturating_add(size.tools))
-        });
+        let room = spec.room_for_results();
         self.engine.result_bounds.for_context(room, results)
     }
 }
