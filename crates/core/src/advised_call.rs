@@ -1,52 +1,53 @@
-//! What a program's own hooks said of a tool call before it was checked.
+//! What a program's own hooks said about a tool call before it was checked.
 //!
-//! Not for what the policy says of it, which is a [`Vetting`](crate::Vetting), nor for what a hook says between the steps of
-//! the loop, which is an [`Advice`](crate::Advice).
+//! The policy's result for a call is a [`Vetting`](crate::Vetting). A hook's answer between the steps of the loop is an
+//! [`Advice`](crate::Advice).
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ToolCallId;
 use crate::json::{ContentHash, JsonText};
 
-/// What the hooks of a program said of a call: from the record on that holds it they are not asked about the call again,
-/// unless a person puts other arguments in their place.
+/// What a program's hooks said about a call. From the record that holds it onward, the hooks are not asked about the
+/// call again, unless a user replaces its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdvisedCall {
     /// The call.
     pub tool_call_id: ToolCallId,
-    /// The arguments that a hook put in place of those it was shown. They are what was checked, and what runs.
+    /// The arguments that a hook substituted for the ones it was shown. These are checked and run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<JsonText>,
-    /// How the call goes on.
+    /// How the call proceeds.
     #[serde(flatten)]
     pub advice: CallAdvice,
-    /// The keyed hash by which an engine knows what its own hooks said from what was written into its store.
+    /// A keyed hash that lets an engine distinguish what its own hooks said from an entry that something else wrote
+    /// into its store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ContentHash>,
 }
 
-/// How a call goes on, as a hook wants it. The policy judges the call all the same, and of both the stricter holds.
+/// How a hook wants a call to proceed. The policy still judges the call, and the stricter result of the two applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "advice", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallAdvice {
-    /// As the policy says.
+    /// Do what the policy says.
     Continue,
-    /// A person has to approve it, be it that the policy lets it run.
+    /// A user must approve the call, even if the policy allows it.
     Ask {
-        /// Why, for the person.
+        /// The reason, for the user.
         reason: String,
     },
-    /// It is not run, and the agent goes on.
+    /// The call does not run, and the agent continues.
     Refuse {
-        /// Why, for the model.
+        /// The reason, for the model.
         reason: String,
     },
-    /// It is not run, and the agent that calls ends; the text so far is kept.
+    /// The call does not run, and the agent that made it ends; the text so far is kept.
     Stop {
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
     },
 }

@@ -8,7 +8,7 @@ use crate::json::JsonText;
 use crate::message::{ProviderState, ReasoningPart, TextPart};
 use crate::reply::{Reply, ReplyDelta, ReplyEnd, ReplyPart, RequestedCall};
 
-/// The most bytes a reply may have, so that a runaway model cannot fill the memory.
+/// Maximum size of a reply in bytes, so a runaway model cannot fill the memory.
 pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 
 /// Collects deltas into a [`Reply`].
@@ -28,7 +28,7 @@ pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 /// ```
 #[derive(Debug, Default)]
 pub struct ReplyAssembler {
-    /// In the order of their indexes; hardly ever more than a few.
+    /// Sorted by index; rarely more than a few.
     blocks: Vec<(BlockIndex, Block)>,
     bytes: usize,
     end: Option<ReplyEnd>,
@@ -96,8 +96,8 @@ impl ReplyAssembler {
         }
     }
 
-    /// Adds one piece whose text somebody else keeps: texts, thoughts and arguments only count. To be ended by
-    /// [`finish_with`](Self::finish_with).
+    /// Adds one piece whose text the caller keeps: answer text, reasoning and arguments only count toward the size
+    /// limit. Finish with [`finish_with`](Self::finish_with).
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl ReplyAssembler {
         self.push(delta)
     }
 
-    /// Returns the whole reply, whose texts somebody else kept: that of each block.
+    /// Returns the whole reply, with the text of each block supplied by the caller.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl ReplyAssembler {
     ///
     /// # Errors
     ///
-    /// [`LlmErrorKind::Incomplete`] when the stream never ended properly: its calls must not be run.
+    /// [`LlmErrorKind::Incomplete`] when the stream never ended properly: the reply's calls must not run.
     /// [`LlmErrorKind::InvalidResponse`] when a call has no name.
     pub fn finish(self) -> Result<Reply, LlmError> {
         let Some(end) = self.end else {
@@ -250,7 +250,7 @@ impl ReplyAssembler {
 impl Block {
     fn into_part(mut self, index: BlockIndex) -> Result<Option<ReplyPart>, LlmError> {
         Ok(match self.content {
-            // A reasoning item may be nothing but what its provider wants to see again.
+            // A reasoning item may consist only of state that its provider wants back.
             BlockContent::Empty
                 if self.id.is_none() && self.signature.is_none() && self.state.is_none() =>
             {
@@ -272,8 +272,8 @@ impl Block {
                 arguments,
             } => {
                 let name = name.ok_or_else(|| invalid("a tool call has no name"))?;
-                // A call without arguments is one with none of them: an empty text is not JSON, and some servers
-                // refuse a history that holds one.
+                // A call without arguments has an empty object: an empty string is not JSON, and some servers refuse a
+                // history that contains one.
                 let is_empty = arguments.trim().is_empty();
                 let arguments = if is_empty {
                     JsonText::from_text("{}")

@@ -1,7 +1,7 @@
-//! Makes somebody else's JSON Schema harmless: bounded in what checking a value against it can cost.
+//! Makes a third party's JSON Schema safe to use by bounding what it can cost to check a value against it.
 //!
-//! Nothing outside the schema is ever looked up. What a validator looks at is counted as if it never remembered a result, so
-//! that the bound holds for any. Not for checking values: that is the engine's.
+//! Nothing outside the schema is ever looked up. The cost is counted as if a validator never cached a result, so the
+//! bound holds for any validator. Checking values is up to the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,50 +9,51 @@ use serde_json::{Map, Value};
 
 use crate::json::JsonText;
 
-/// The most levels of a schema as it is written.
+/// Maximum nesting depth of a schema as written.
 const MAX_DEPTH: usize = 64;
 
-/// The most levels with those of all that is referred to: a validator goes down as deep.
+/// Maximum nesting depth with all references followed, since a validator recurses that deep.
 const MAX_LEVELS: usize = 512;
 
-/// The most that checking one value may cost, in places of the schema that are looked at.
+/// Maximum cost of checking one value, in visited places of the schema.
 const MAX_COST: u64 = 50_000;
 
-/// How often the rest is checked where what it left unevaluated counts.
+/// Cost factor of a schema that uses `unevaluated…`: how often the rest of it is checked.
 const UNEVALUATED: u64 = 4;
 
-/// What refers to another place.
+/// Keywords that refer to another place.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// What else gives a place a name. Nothing refers to it, and no two places may have the same.
+/// Other keywords that name a place. Nothing may refer to these names, and no two places may share one.
 const ANCHORS: [&str; 2] = ["$anchor", "$dynamicAnchor"];
 
-/// What says of a whole schema what it is.
+/// Keywords that describe a whole schema.
 const OF_WHOLE: [&str; 3] = ["$id", "id", "$schema"];
 
-/// The beginning of the names of a schema's copies among its definitions.
+/// Prefix of the names under which copies of a schema are added to its definitions.
 const COPY: &str = "neuraxis-level-";
 
-/// Why checking a value against a schema has no bound.
+/// Why the cost of checking a value against a schema has no bound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnboundedSchema {
-    /// It is not JSON.
+    /// The schema is not JSON.
     #[error("is not JSON: {0}")]
     NotJson(String),
-    /// It is nested too deeply.
+    /// The schema is nested too deeply.
     #[error("has more than {MAX_DEPTH} levels")]
     TooDeep,
-    /// Something in it refers to anything but a place within it, named by where it is.
+    /// The schema refers to something other than a place within it, given by its location.
     #[error("refers to something outside of itself: a $ref has to begin with #/")]
     Outside,
-    /// Something in it refers to a place that is not there.
+    /// The schema refers to a place that does not exist.
     #[error("refers to {0:?}, which it does not have")]
     Nowhere(String),
-    /// References in a part of it would count from there.
+    /// A part has its own address, so references in it would be resolved relative to that part.
     #[error("has a part with an address of its own")]
     OwnAddress,
-    /// It is too large, or grows beyond all measure, as one does whose parts refer to others more than once, and these do, too.
+    /// The schema is too large, or its size explodes when references are followed: for example, parts that refer to
+    /// others more than once, which in turn do the same.
     #[error(
         "is too costly to check against: it has more than {MAX_COST} places or {MAX_LEVELS} levels, with all that it refers to each \
          time that it does"
@@ -62,12 +63,12 @@ pub enum UnboundedSchema {
 
 /// Returns a schema against which values can be checked at a bounded cost.
 ///
-/// A reference that leads back to where it is used is opened once, and `levels` times more, or as often as the bound lets
-/// it; what is below takes anything.
+/// A reference that leads back to where it is used is expanded once, then up to `levels` more times, as far as the
+/// bound allows. Below that, any value is accepted.
 ///
 /// # Errors
 ///
-/// An [`UnboundedSchema`], which reads as what is said of the schema.
+/// An [`UnboundedSchema`], worded as a predicate of the schema.
 pub fn bounded_schema(schema: &JsonText, levels: u32) -> Result<JsonText, UnboundedSchema> {
     let not_json = |error: serde_json::Error| UnboundedSchema::NotJson(error.to_string());
     let value: Value = schema.decode().map_err(not_json)?;
@@ -103,7 +104,7 @@ fn depth(value: &Value) -> usize {
     1 + below.unwrap_or(0)
 }
 
-/// Tells whether any part is written in the draft that has another name for addresses.
+/// Returns whether any part is written in draft 4, which names the address keyword differently.
 fn is_of_draft_4(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(is_of_draft_4),
@@ -116,8 +117,8 @@ fn is_of_draft_4(value: &Value) -> bool {
     }
 }
 
-/// Refuses references to anything but a place within the schema, and places with an address of their own, from which
-/// references would count. The address may be given by `keyword`, besides by the usual one.
+/// Refuses references to anything but a place within the schema, and parts that have their own address, since
+/// references would be resolved relative to it. `keyword` may hold the address in addition to `$id`.
 fn check_references(value: &Value, is_root: bool, keyword: &str) -> Result<(), UnboundedSchema> {
     match value {
         Value::Array(items) => items
@@ -144,7 +145,7 @@ fn check_references(value: &Value, is_root: bool, keyword: &str) -> Result<(), U
     }
 }
 
-/// Returns the place that a reference names, or nothing if not all read it alike.
+/// Returns the place that a reference names, or `None` if implementations could read it differently.
 fn pointer_of(reference: &str) -> Option<String> {
     let mut parts = reference.strip_prefix('#')?.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
@@ -164,14 +165,14 @@ fn beneath(pointer: &str, name: &str) -> String {
     format!("{pointer}/{name}")
 }
 
-/// Tells whether a place is a whole schema: the schema itself or a copy of it.
+/// Returns whether a place is a whole schema: the schema itself or a copy of it.
 fn is_whole(pointer: &str) -> bool {
     let copy = pointer.strip_prefix("/$defs/");
     let copy = copy.and_then(|name| name.strip_prefix(COPY));
     pointer.is_empty() || copy.is_some_and(|level| !level.contains('/'))
 }
 
-/// What checking a value against a place takes.
+/// The cost of checking a value against a place.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extent {
     places: u64,
@@ -187,19 +188,19 @@ impl Extent {
     }
 }
 
-/// Adds up what checking costs, and finds the references that lead back to where they are used.
+/// Adds up the cost of checking, and finds the references that lead back to where they are used.
 struct Walk<'a> {
     schema: &'a Value,
-    /// What each place takes that is referred to; `None` while it is being added up.
+    /// The cost of each place that is referred to; `None` while it is being computed.
     extents: BTreeMap<String, Option<Extent>>,
-    /// The places of the references that lead back.
+    /// The locations of the references that lead back.
     back: BTreeSet<String>,
-    /// How deep the walk is.
+    /// The current depth of the walk.
     level: usize,
 }
 
 impl<'a> Walk<'a> {
-    /// Returns the places of the references that lead back, if checking is not too costly without them.
+    /// Returns the locations of the references that lead back, if checking is not too costly without them.
     fn through(schema: &'a Value) -> Result<BTreeSet<String>, UnboundedSchema> {
         let mut walk = Self {
             schema,
@@ -214,7 +215,7 @@ impl<'a> Walk<'a> {
         Ok(walk.back)
     }
 
-    /// Returns what a place takes, with all it refers to.
+    /// Returns the cost of a place, including everything it refers to.
     fn extent(&mut self, pointer: &str, value: &Value) -> Result<Extent, UnboundedSchema> {
         if self.level > MAX_LEVELS {
             return Err(UnboundedSchema::TooCostly);
@@ -247,7 +248,7 @@ impl<'a> Walk<'a> {
     ) -> Result<Extent, UnboundedSchema> {
         let mut sum = Extent::default();
         for (name, member) in members {
-            // What is only defined costs where it is used.
+            // Definitions cost where they are used, not where they are defined.
             if matches!(name.as_str(), "$defs" | "definitions") && is_whole(pointer) {
                 continue;
             }
@@ -256,7 +257,7 @@ impl<'a> Walk<'a> {
         if let Some(Value::String(target)) = members.get("$ref") {
             sum = sum.and(self.reference(pointer, target)?);
         }
-        // To know what is left, the rest is checked again.
+        // To find what is left unevaluated, a validator checks the rest again.
         let rests = ["unevaluatedProperties", "unevaluatedItems"];
         if rests.iter().any(|name| members.contains_key(*name)) {
             sum.places = sum.places.saturating_mul(UNEVALUATED);
@@ -274,7 +275,7 @@ impl<'a> Walk<'a> {
             let target = target.chars().take(100).collect();
             return Err(UnboundedSchema::Nowhere(target));
         };
-        // What it is within is being added up just now.
+        // The cost of an enclosing place is still being computed.
         let is_within = from
             .strip_prefix(pointer.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -294,8 +295,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Opens the references that lead back so many times more: each time they lead into another copy of the schema, whose other
-/// references stay in it. In the last one they are left out.
+/// Expands the references that lead back `levels` more times. Each expansion leads into another copy of the schema, and
+/// the other references of that copy stay within it. The last copy leaves the leading-back references out.
 fn opened(schema: &Value, back: &BTreeSet<String>, levels: u32) -> Value {
     let copy = |level| {
         let redirect = Redirect {
@@ -326,9 +327,9 @@ fn opened(schema: &Value, back: &BTreeSet<String>, levels: u32) -> Value {
     whole
 }
 
-/// Copies a schema to another level.
+/// Copies a schema for another level.
 struct Redirect<'a> {
-    /// The places of the references that lead to the next level.
+    /// The locations of the references that lead to the next level.
     back: &'a BTreeSet<String>,
     level: u32,
     /// The last level.

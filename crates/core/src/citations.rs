@@ -1,10 +1,11 @@
-//! Citations: which pages an answer may name, and what becomes of the others.
+//! Citations: which pages an answer may name, and what happens to the other links.
 //!
-//! Tools say which pages they read ([`Source`]). Where a profile has its answers checked ([`Citations`]), each link of an
-//! answer that leads to such a page becomes a number into a list of sources at its end, and each that does not is taken
-//! out: a model may make up an address, and nobody can tell from the sound of it. Whatever a link leads to is a citation,
-//! but for places of the answer itself and mail addresses, and so is an address that stands in the text, or alone in
-//! inline code. Not for the addresses in blocks of code and in commands.
+//! Tools report which pages they read ([`Source`]). If a profile has its answers checked ([`Citations`]), each link to
+//! such a page becomes a number that refers to a list of sources at the end of the answer. Every other link is removed:
+//! a model may invent an address, and a reader cannot tell an invented one from a real one.
+//!
+//! The target of a link is a citation, unless it is a place in the same answer or a mail address. An address in plain
+//! text, or alone in inline code, is a citation too. Addresses in code blocks and in commands are not.
 
 mod addresses;
 mod links;
@@ -19,19 +20,19 @@ use addresses::read_at;
 use links::{Edit, Mark, Target, edits};
 use list::OwnList;
 
-/// The most pages that a run remembers; later ones cannot be cited.
+/// Maximum number of pages that a run remembers; later ones cannot be cited.
 pub(crate) const MAX_SOURCES: usize = 2_000;
 
-/// The most characters of a page's title.
+/// Maximum length of a page title, in characters.
 const MAX_TITLE_CHARS: usize = 150;
 
-/// The longest address that is remembered, in bytes.
+/// Maximum length of a remembered address, in bytes.
 const MAX_URL_BYTES: usize = 2_048;
 
-/// How often an answer is looked at anew; each time something goes.
+/// Maximum number of passes over an answer; each pass removes something.
 const MAX_PASSES: usize = 64;
 
-/// The heading of the list of sources, unless the model wrote one.
+/// The heading of the list of sources if the model wrote none.
 const HEADING: &str = "**Sources**";
 
 /// A page that a tool read.
@@ -47,7 +48,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Names a page that was read.
+    /// Creates a source from the page's address.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -62,14 +63,14 @@ impl Source {
         self
     }
 
-    /// Tells whether an address is this page's: the part behind `#`, a slash at the end and the case of scheme and host
-    /// make no difference.
+    /// Returns whether an address is the address of this page. The fragment (`#…`), a trailing slash, and the case of
+    /// scheme and host are ignored.
     #[must_use]
     pub fn is_at(&self, url: &str) -> bool {
         place_of(&self.url) == place_of(url)
     }
 
-    /// Brings it into a form that fits a line; none if it is no page of the web.
+    /// Normalizes the source so that it fits on one line; `None` if it is not a web page.
     pub(crate) fn normalized(mut self) -> Option<Self> {
         let is_plain = |letter: char| !letter.is_whitespace() && !letter.is_control();
         let is_web = self.url.starts_with("https://") || self.url.starts_with("http://");
@@ -91,16 +92,16 @@ impl Source {
     }
 }
 
-/// What becomes of the links in an agent's answer.
+/// What happens to the links in an agent's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Citations {
-    /// They stand as the model wrote them.
+    /// Links stay as the model wrote them.
     #[default]
     Free,
-    /// Those to pages that were read in the session become numbers into a list of sources, the others are taken out. The
-    /// answer is shown once that is done, not as it comes.
+    /// Links to pages that were read in the session become numbers into a list of sources; the others are removed. The
+    /// answer is shown after the check and not streamed.
     Checked,
 }
 
@@ -110,19 +111,19 @@ pub enum Citations {
 pub struct Cited {
     /// The answer, with its list of sources at the end.
     pub text: String,
-    /// The pages that it cites, in the order of their numbers.
+    /// The cited pages, in the order of their numbers.
     pub sources: Vec<Source>,
-    /// The addresses that were taken out, and the numbers that led nowhere.
+    /// The addresses that were removed, and the numbers that referred to nothing.
     pub removed: Vec<String>,
 }
 
-/// Checks the citations of an answer against what was read, as is done for a profile with [`Citations::Checked`].
+/// Checks the citations of an answer against the pages that were read, as for a profile with [`Citations::Checked`].
 pub fn cite(answer: &str, read: &[Source]) -> Cited {
     let own = OwnList::of(answer);
     let mut cited = Cited::default();
     let body = own.body(answer);
     let mut text = cited.edited(body, edits(body, &own), read);
-    // What is taken out may make a link of what was none before.
+    // Removing something may turn the remaining text into a link.
     for _ in 0..MAX_PASSES {
         let mut more = edits(&text, &OwnList::default());
         more.retain(|edit| edit.mark != Mark::Numbered);
@@ -131,7 +132,7 @@ pub fn cite(answer: &str, read: &[Source]) -> Cited {
         }
         text = cited.edited(&text, more, read);
     }
-    // A list with a heading of its own names what was used, cited or not.
+    // A list under its own heading names the pages that were used, cited or not.
     for entry in own.entries() {
         cited.number(&Target::Url(entry.to_owned()), read);
     }
@@ -139,7 +140,7 @@ pub fn cite(answer: &str, read: &[Source]) -> Cited {
 }
 
 impl Cited {
-    /// Puts numbers in the places where something is cited.
+    /// Replaces each citation with its number.
     fn edited(&mut self, body: &str, edits: Vec<Edit>, read: &[Source]) -> String {
         let mut text = String::with_capacity(body.len());
         let mut copied = 0;
@@ -163,7 +164,7 @@ impl Cited {
         text
     }
 
-    /// Returns the number of a page that was read; notes what is taken out otherwise.
+    /// Returns the number of a page that was read; otherwise notes the target as removed.
     fn number(&mut self, target: &Target, read: &[Source]) -> Option<usize> {
         let found = match target {
             Target::Url(url) => read_at(url, read),
@@ -222,11 +223,11 @@ impl Cited {
     }
 }
 
-/// Writes the numbers of the pages that are cited at a place.
+/// Writes the numbers of the pages that are cited at one place.
 fn write_numbers(text: &mut String, mark: Mark, numbers: &[usize]) {
     let numbers = numbers.iter().map(|number| format!("[{number}]"));
     let numbers = numbers.collect::<String>();
-    // The words of a link may be its address, which has become the number by now.
+    // If the link text is the link's own address, it has already become the number.
     if mark == Mark::Behind && (numbers.is_empty() || text.ends_with(&numbers)) {
         return;
     }
@@ -237,7 +238,7 @@ fn write_numbers(text: &mut String, mark: Mark, numbers: &[usize]) {
     text.push_str(&numbers);
 }
 
-/// Takes off the brackets around an address: a number has its own.
+/// Removes the brackets around an address, since its number has brackets.
 fn take_off_brackets(text: &mut String, body: &str, copied: &mut usize) {
     let rest = body.get(*copied..).unwrap_or_default();
     for (open, close) in [('(', ')'), ('[', ']'), ('<', '>')] {
@@ -249,7 +250,7 @@ fn take_off_brackets(text: &mut String, body: &str, copied: &mut usize) {
     }
 }
 
-/// Leaves no blank before the end of a sentence, and no two, where an address was taken out.
+/// Removes the extra space that a removed address leaves before punctuation or another space.
 fn close_gap(text: &mut String, rest: &str) {
     let ends = |letter: char| letter.is_whitespace() || ".,;:!?)".contains(letter);
     if text.ends_with(' ') && rest.chars().next().is_none_or(ends) {
@@ -257,7 +258,7 @@ fn close_gap(text: &mut String, rest: &str) {
     }
 }
 
-/// Returns what two addresses of one page have in common.
+/// Returns the parts of an address that two addresses of one page share.
 fn place_of(url: &str) -> (String, &str) {
     let bare = url.split('#').next().unwrap_or_default();
     let (scheme, rest) = bare.split_once("://").unwrap_or(("", bare));
@@ -267,7 +268,7 @@ fn place_of(url: &str) -> (String, &str) {
     (format!("{scheme}://{host}").to_ascii_lowercase(), path)
 }
 
-/// A title is a stranger's: it must not become anything but text.
+/// Escapes a title: it comes from a third party and must not become anything but text.
 fn shown_title(title: &str) -> String {
     let mut shown = String::with_capacity(title.len());
     for letter in title.chars() {

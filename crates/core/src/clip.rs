@@ -1,9 +1,9 @@
-//! Texts cut to a length.
+//! Truncating strings to a length.
 
-/// Cuts a text after so many characters, and shows where it is cut: `…` stands for the rest.
+/// Truncates a string to `most` characters and marks the cut: `…` stands for the rest.
 ///
-/// Characters are those of Unicode and not what a reader takes for one: a letter may lose the accent behind it. How wide a
-/// text is at a terminal is another question.
+/// Characters are Unicode scalar values, not what a reader perceives as a character, so a letter may lose the combining
+/// accent after it. The display width at a terminal is a separate matter.
 ///
 /// ```
 /// use neuraxis_core::clip;

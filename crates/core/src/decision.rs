@@ -1,6 +1,6 @@
 //! What governance decides: a [`Decision`] for a request, a [`Verdict`] for a call.
 //!
-//! The types live here, because they are recorded; the rules that make them live in `neuraxis-brainstem`.
+//! The types are in this crate because they are recorded; the rules that produce them are in `neuraxis-brainstem`.
 
 mod parts;
 mod read;
@@ -29,27 +29,27 @@ use crate::profile::DataPolicy;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Decision {
-    /// The freedom it was asked with.
+    /// The mode of the request.
     pub mode: Mode,
-    /// Where it came from.
+    /// The channel the request came from.
     pub channel: Channel,
-    /// The agent that the request asks for; `None` for that of its channel. In JSON its name differs, since `agent` is the
-    /// one that a record is about.
+    /// The agent that the request asks for; `None` for the default agent of its channel. The name differs in JSON
+    /// because `agent` there names the agent that a record is about.
     #[serde(
         default,
         rename = "requested_agent",
         skip_serializing_if = "Option::is_none"
     )]
     pub agent: Option<AgentName>,
-    /// The name of the agent that answers, and of its profile.
+    /// The name of the answering agent and of its profile.
     pub profile: String,
-    /// The model that serves it.
+    /// The role that serves it.
     pub role: Role,
-    /// The models that may serve it, should that one fail.
+    /// The roles that may serve it if that one fails.
     pub allowed_roles: Vec<Role>,
     /// The tools it is offered.
     pub tools: Vec<ToolName>,
-    /// The tools that its sub-agents may use, although the agent that answers is not offered them.
+    /// The tools that its sub-agents may use even though the answering agent is not offered them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_agent_tools: Vec<ToolName>,
     /// What it may use.
@@ -57,47 +57,47 @@ pub struct Decision {
     /// How many sub-agents it may have.
     #[serde(default, skip_serializing_if = "is_default")]
     pub agent_limits: AgentLimits,
-    /// The most tokens of one reply.
+    /// Maximum number of tokens in one reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
     /// The sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
-    /// How hard the request seems, where that chose the role.
+    /// How hard the request seems, if that determined the role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
-    /// A model that is to be asked first which role serves; until it answers, `role` holds.
+    /// A model to ask first which role serves the request; until it answers, `role` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
-    /// The question that is the reply, because the request is too vague to work on.
+    /// The question to reply with, because the request is too vague to work on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clarify: Option<Clarification>,
-    /// A check of the draft by a model, before it becomes the reply.
+    /// A check of the draft by a model before the draft becomes the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_check: Option<SelfCheck>,
-    /// Who takes over when it does not go well.
+    /// Who takes over when the run does not go well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
-    /// How people's approvals are asked for.
+    /// How user approvals are requested.
     #[serde(default, skip_serializing_if = "is_default")]
     pub approval: ApprovalPolicy,
-    /// What of the content may be stored.
+    /// Which parts of the content may be stored.
     #[serde(default, skip_serializing_if = "is_default")]
     pub data: DataPolicy,
-    /// The untrusted content that the conversation already holds.
+    /// The untrusted content that the conversation already contains.
     #[serde(default, skip_serializing_if = "Taint::is_clean")]
     pub taint: Taint,
-    /// The budget that is used up, so that its sentence is the reply and no model is called.
+    /// The budget that is used up. Its text is then the reply, and no model is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<SpentBudget>,
-    /// Why, a sentence each, for people.
+    /// The reasons, one sentence each, for users.
     pub reasons: Vec<String>,
-    /// The hash of the policy that decided, so that a changed policy shows.
+    /// The hash of the policy that decided, so that a policy change is visible.
     pub policy_hash: ContentHash,
 }
 
 impl Decision {
-    /// Makes a decision that allows no tool and gives no reason yet.
+    /// Creates a decision that allows no tool and gives no reason yet.
     #[must_use]
     pub fn new(mode: Mode, channel: Channel, role: Role, policy_hash: ContentHash) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl Decision {
         }
     }
 
-    /// Tells whether some agent of the run may call a tool: the one that answers, or one that works for it.
+    /// Returns whether any agent of the run may call a tool: the answering agent or a sub-agent.
     #[must_use]
     pub fn offers(&self, tool: &ToolName) -> bool {
         self.tools.contains(tool) || self.sub_agent_tools.contains(tool)

@@ -1,12 +1,12 @@
-//! The pure heart of Neuraxis: messages, the turn loop as a state machine, and the records it leaves.
+//! The pure core of Neuraxis: messages, the turn loop as a state machine, and the records that the loop produces.
 //!
-//! **For** anybody who wants the loop without an opinion on how to do I/O: [`RunTree`] holds a whole run as plain data.
-//! It takes an [`Input`], returns a [`Step`] with the [`Effect`]s to perform and the [`Record`]s to keep, and can be
+//! **For** callers that want the loop without a choice of how to do I/O: [`RunTree`] holds a whole run as plain data.
+//! It takes an [`Input`], returns a [`Step`] with the [`Effect`]s to perform and the [`Record`]s to store, and can be
 //! rebuilt from those records at any time, byte for byte.
 //!
-//! **Not for** doing anything: there is no tokio here, no socket, no file, no clock and no randomness. The driver in
-//! `neuraxis-engine` performs effects through the ports of `neuraxis-ports`; rules about what may run are made in
-//! `neuraxis-brainstem`.
+//! **Not for** performing anything: this crate has no tokio, no sockets, no files, no clock and no randomness. The
+//! driver in `neuraxis-engine` performs effects through the ports of `neuraxis-ports`; the rules about what may run are
+//! in `neuraxis-brainstem`.
 //!
 //! ```
 //! use std::sync::Arc;

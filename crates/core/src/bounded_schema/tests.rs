@@ -1,4 +1,4 @@
-//! Schemas that are bounded, and such as have no bound.
+//! Tests with bounded and unbounded schemas.
 
 use serde_json::json;
 

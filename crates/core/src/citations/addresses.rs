@@ -1,19 +1,19 @@
-//! What counts as an address: in running text, as the destination of a link, and as the name of a page that was read.
+//! What is treated as an address: in running text, as the target of a link, and as the name of a page that was read.
 
 use std::ops::Range;
 
 use super::Source;
 
-/// The longest scheme that is looked for in front of `://`, in bytes.
+/// Maximum length of a scheme that is recognized in front of `://`, in bytes.
 const MAX_SCHEME: usize = 32;
 
-/// Tells whether the destination of a link is a place of the same page or a mail address: anything else is a citation.
+/// Returns whether a link target is a place on the same page or a mail address; anything else is a citation.
 pub(super) fn stays_here(destination: &str) -> bool {
     let destination = destination.trim();
     destination.is_empty() || destination.starts_with('#') || begins_with(destination, "mailto:")
 }
 
-/// Tells whether a text is an address and nothing else, but for the brackets and quotes around it.
+/// Returns the address if a string contains nothing else, apart from brackets and quotes around it.
 pub(super) fn sole_address(text: &str) -> Option<&str> {
     let around = |letter: char| letter.is_whitespace() || "<>()[]\"'".contains(letter);
     let text = text.trim_matches(around);
@@ -23,14 +23,14 @@ pub(super) fn sole_address(text: &str) -> Option<&str> {
     is_all.then(|| text.get(range)).flatten()
 }
 
-/// Returns the page that an address leads to, among those that were read.
+/// Returns the page at an address, among the pages that were read.
 pub(super) fn read_at<'a>(address: &str, read: &'a [Source]) -> Option<&'a Source> {
     let spellings = spellings(address);
     read.iter()
         .find(|source| spellings.iter().any(|it| source.is_at(it)))
 }
 
-/// Returns how an address may be written in full: what a browser makes of one without a scheme, or of a DOI.
+/// Returns the full forms of an address: what a browser makes of one without a scheme, or of a DOI.
 fn spellings(address: &str) -> Vec<String> {
     let address = address.trim();
     let slashed = address.replace('\\', "/");
@@ -47,7 +47,8 @@ fn spellings(address: &str) -> Vec<String> {
     }
 }
 
-/// Finds the addresses that begin in a part of a text: those with a scheme, those that begin with `www.`, and DOIs.
+/// Finds the addresses that begin within a range of a string: those with a scheme, those that begin with `www.`, and
+/// DOIs.
 pub(super) fn addresses_in(text: &str, from: usize, to: usize) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let (mut at, mut earliest) = (from, from);
@@ -65,7 +66,7 @@ pub(super) fn addresses_in(text: &str, from: usize, to: usize) -> Vec<Range<usiz
     found
 }
 
-/// Returns where an address begins that is known by what stands at a place, no earlier than `earliest`.
+/// Returns the start of the address that the characters at `at` indicate, no earlier than `earliest`.
 fn beginning(text: &str, earliest: usize, at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
     if let Some(behind) = rest.strip_prefix("://") {
@@ -80,19 +81,19 @@ fn beginning(text: &str, earliest: usize, at: usize) -> Option<usize> {
         && rest
             .get(4..)
             .is_some_and(|host| host.starts_with(char::is_alphanumeric));
-    // Behind a slash it is a part of a path.
+    // After a slash it is part of a path.
     let is_doi = || before != Some('/') && doi(rest).is_some();
     (is_host || is_doi()).then_some(at)
 }
 
-/// Returns where the address begins whose scheme ends at a colon, no earlier than `earliest`.
+/// Returns the start of the address whose scheme ends at a colon, no earlier than `earliest`.
 fn scheme_start(text: &str, earliest: usize, colon: usize) -> Option<usize> {
     let head = text.get(earliest..colon)?;
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+.-".contains(byte);
     let letters = head.bytes().rev().take(MAX_SCHEME);
     let start = colon - letters.take_while(is_part).count();
     let scheme = text.get(start..colon)?;
-    // What stands before it without a blank is no part of the two that everybody knows.
+    // Letters directly before `http` or `https` are not part of the scheme.
     for known in ["https", "http"] {
         let glued = scheme.len().checked_sub(known.len());
         let Some((before, rest)) = glued.and_then(|at| scheme.split_at_checked(at)) else {
@@ -106,7 +107,7 @@ fn scheme_start(text: &str, earliest: usize, colon: usize) -> Option<usize> {
     Some(start + first)
 }
 
-/// Returns the DOI that a text begins with, with or without `doi:` before it.
+/// Returns the DOI at the start of a string, with or without `doi:` before it.
 fn doi(text: &str) -> Option<&str> {
     let name = match begins_with(text, "doi:") {
         true => text.get(4..)?.trim_start_matches(' '),
@@ -122,10 +123,10 @@ fn doi(text: &str) -> Option<&str> {
     is_doi.then(|| name.get(..end_of(name))).flatten()
 }
 
-/// Returns how long the address at the beginning of a text is, in bytes.
+/// Returns the length of the address at the start of a string, in bytes.
 fn length(text: &str) -> usize {
     match doi(text) {
-        // A blank may stand behind `doi:`.
+        // A space may follow `doi:`.
         Some(doi) => text.find(doi).unwrap_or_default() + doi.len(),
         None => end_of(text),
     }
@@ -140,7 +141,7 @@ fn is_end(letter: char) -> bool {
     letter.is_whitespace() || letter.is_control() || "<>[]\"`|\\^{}".contains(letter)
 }
 
-/// Takes off what ends a sentence or closes a bracket that the address did not open.
+/// Removes trailing punctuation and closing brackets that the address did not open.
 fn without_end_of_sentence(address: &str) -> &str {
     let mut address = address;
     while let Some(last) = address.chars().next_back() {

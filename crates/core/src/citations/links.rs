@@ -1,4 +1,4 @@
-//! Where the citations of a text stand: links, tags, bare addresses and numbers in brackets.
+//! Finds the citations in an answer: links, tags, bare addresses and numbers in brackets.
 
 mod disguised;
 
@@ -10,13 +10,13 @@ use super::addresses::{addresses_in, sole_address, stays_here};
 use super::list::OwnList;
 use super::tags::{HtmlTag, Side, tag_at};
 
-/// What the parser is told that a number in brackets leads to.
+/// The target that the parser is given for a number in brackets.
 const NUMBERED: &str = "number:";
 
-/// The most numbers that `[3-9]` may stand for.
+/// Maximum number of numbers in a range such as `[3-9]`.
 const MAX_SPAN: u32 = 20;
 
-/// A place of a text where something is cited.
+/// A place in the answer where something is cited.
 #[derive(Debug)]
 pub(super) struct Edit {
     pub(super) range: Range<usize>,
@@ -24,31 +24,31 @@ pub(super) struct Edit {
     pub(super) targets: Vec<Target>,
 }
 
-/// What stands at such a place.
+/// What is at such a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// The end of a link on words, which stay.
+    /// The end of a link with words as its text; the words stay.
     Behind,
-    /// An address, which nobody misses.
+    /// An address, which can be dropped without harm to the sentence.
     Bare,
-    /// Numbers in brackets, which nobody misses either.
+    /// Numbers in brackets, which can also be dropped.
     Numbered,
-    /// What makes a link of the words behind it.
+    /// The markup that turns the following words into a link.
     Cut,
 }
 
-/// What such a place cites.
+/// What is cited at such a place.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
     /// A page.
     Url(String),
-    /// A number that stands for none.
+    /// A number that stands for no page.
     Nowhere(String),
 }
 
 type Parsed<'a> = (Event<'a>, Range<usize>);
 
-/// Finds the citations of a text, in their order; none overlaps another.
+/// Finds the citations of an answer, in order and without overlaps.
 pub(super) fn edits(text: &str, own: &OwnList<'_>) -> Vec<Edit> {
     let parser = parsed(text);
     let definitions = parser.reference_definitions().iter();
@@ -73,7 +73,7 @@ pub(super) fn edits(text: &str, own: &OwnList<'_>) -> Vec<Edit> {
         let is_blank = |rest: &str| rest.trim().is_empty();
         let is_rest = text.get(range.end..end).is_some_and(is_blank);
         let range = range.start..if is_rest { end } else { range.end };
-        // No words stand on it, and no reader sees it.
+        // A definition has no link text and is not shown to readers.
         finder.found.push(Edit {
             range,
             mark: Mark::Cut,
@@ -83,7 +83,7 @@ pub(super) fn edits(text: &str, own: &OwnList<'_>) -> Vec<Edit> {
     finder.in_order()
 }
 
-/// Returns the numbers in brackets that a text has.
+/// Returns the bracketed numbers in a string.
 pub(super) fn numbers(text: &str) -> Vec<u32> {
     let links = parsed(text).filter_map(|event| match event {
         Event::Start(Tag::Link { dest_url, .. }) => {
@@ -103,21 +103,21 @@ fn parsed(text: &str) -> Parser<'_, impl pulldown_cmark::BrokenLinkCallback<'_>>
     Parser::new_with_broken_link_callback(text, pulldown_cmark::Options::empty(), Some(numbered))
 }
 
-/// Goes through a text from its beginning to its end.
+/// Walks through a string from start to end.
 struct Finder<'a> {
     text: &'a str,
     own: &'a OwnList<'a>,
     found: Vec<Edit>,
-    /// Everything before it is looked at.
+    /// Everything before this offset has been handled.
     past: usize,
-    /// The links that are open, each with the number of the event that ends it.
+    /// The open links, each with the index of the event that ends it.
     links: Vec<(usize, Edit)>,
-    /// The anchors of HTML that are open: where the tag of each stands, if it leads elsewhere.
+    /// The open HTML anchors: the range of each one's tag, if it leads elsewhere.
     anchors: Vec<Option<Range<usize>>>,
 }
 
 impl<'a> Finder<'a> {
-    /// Looks at an event. Returns which one comes next.
+    /// Handles an event. Returns the index of the next one.
     fn event(&mut self, events: &[Parsed<'a>], at: usize) -> usize {
         let Some((event, range)) = events.get(at) else {
             return at + 1;
@@ -145,13 +145,13 @@ impl<'a> Finder<'a> {
                 }
                 at + 1
             }
-            // In a block of code, addresses are no citations.
+            // Addresses in code blocks are not citations.
             Event::Start(Tag::CodeBlock(_)) => end_of(events, at) + 1,
             _ => at + 1,
         }
     }
 
-    /// Looks at a link or an image: the words stay, and what makes a link of them goes.
+    /// Handles a link or an image: the words stay, and the markup that makes them a link is removed.
     fn link(&mut self, events: &[Parsed<'a>], at: usize, kind: LinkType, url: &str) -> usize {
         let Some((_, range)) = events.get(at) else {
             return at + 1;
@@ -165,7 +165,7 @@ impl<'a> Finder<'a> {
         let words = words.filter(|words| !words.trim().is_empty());
         if let Some(label) = url.strip_prefix(NUMBERED) {
             let mut cited = read_numbers(label);
-            // `[1][2]` is one link to the parser.
+            // The parser treats `[1][2]` as one link.
             if let (LinkType::ReferenceUnknown, Some(words)) = (kind, words) {
                 cited.splice(0..0, read_numbers(words));
             }
@@ -209,7 +209,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Looks at running text, with the tags in it, up to where something else begins.
+    /// Handles running text and the tags in it, up to the next other event.
     fn run(&mut self, events: &[Parsed<'a>], at: usize) -> usize {
         let is_run = |(event, _): &&Parsed<'_>| {
             matches!(
@@ -231,7 +231,7 @@ impl<'a> Finder<'a> {
             from = (open + 1).max(self.past);
             if let Some(tag) = tag_at(self.text, open).filter(|_| self.past <= open && open < to) {
                 self.tag(tag);
-                // One that stays may be none to Markdown, which then finds another one in it.
+                // Markdown may not treat a tag that stays as a tag, and may then find another one inside it.
                 from = from.max(self.past);
             }
         }
@@ -240,14 +240,14 @@ impl<'a> Finder<'a> {
     }
 
     fn addresses(&mut self, from: usize, to: usize) {
-        // An address may go on behind what the parser takes for the end of the text.
+        // An address may continue past what the parser takes for the end of the text.
         for range in addresses_in(self.text, from.max(self.past), to) {
             let url = self.text.get(range.clone()).unwrap_or_default().to_owned();
             self.bare(range, vec![Target::Url(url)]);
         }
     }
 
-    /// Looks at a tag: one that leads elsewhere goes, and the words of an anchor stay.
+    /// Handles a tag: one that leads elsewhere is removed, and the words of an anchor stay.
     fn tag(&mut self, tag: HtmlTag) {
         let targets: Vec<Target> = tag.places.into_iter().map(Target::Url).collect();
         match tag.side {
@@ -267,7 +267,7 @@ impl<'a> Finder<'a> {
                 });
             }
             Side::AnchorStart if targets.is_empty() => self.anchors.push(None),
-            // It is an address on no words, unless its end comes.
+            // Treat it as an address without words until its end tag is found.
             Side::AnchorStart => {
                 self.bare(tag.range, targets);
                 let open = self.found.last().map(|open| open.range.clone());
@@ -286,7 +286,7 @@ impl<'a> Finder<'a> {
         });
     }
 
-    /// Adds a place. What of it was looked at before is not looked at again.
+    /// Adds a place, without any part of it that was already handled.
     fn push(&mut self, mut edit: Edit) {
         edit.range.start = edit.range.start.max(self.past);
         edit.range.end = edit.range.end.max(edit.range.start);
@@ -307,7 +307,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Returns the number of the event that ends what one begins.
+/// Returns the index of the event that ends the one at `at`.
 fn end_of(events: &[Parsed<'_>], at: usize) -> usize {
     let mut depth = 0_usize;
     for (number, (event, _)) in events.iter().enumerate().skip(at) {
@@ -323,7 +323,7 @@ fn end_of(events: &[Parsed<'_>], at: usize) -> usize {
     events.len()
 }
 
-/// Reads `3`, `^3`, `3, 4` and `3-5`; nothing if it is something else.
+/// Reads `3`, `^3`, `3, 4` and `3-5`; returns nothing for anything else.
 fn read_numbers(label: &str) -> Vec<u32> {
     let mut numbers = Vec::new();
     for part in label.split([',', ';']) {

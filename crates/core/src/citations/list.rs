@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::addresses::addresses_in;
 use super::links::numbers;
 
-/// The most characters of a line that is taken for the heading of a list.
+/// Maximum length of a line that is treated as the heading of a list, in characters.
 const MAX_HEADING_CHARS: usize = 60;
 
-/// The most lines that an entry goes on for behind its first.
+/// Maximum number of lines that an entry may continue after its first.
 const MAX_MORE_LINES: usize = 2;
 
-/// What a list of sources is called, in lower case: in the languages that models are asked in most. A list under another
-/// heading counts if the text refers to its numbers.
+/// Names of a list of sources, in lower case, in the languages most used with models. A list under another heading is
+/// accepted if the text refers to its numbers.
 const HEADINGS: [&str; 22] = [
     "sources",
     "source",
@@ -38,10 +38,10 @@ const HEADINGS: [&str; 22] = [
     "参考",
 ];
 
-/// A model's own list of sources; an empty one if it wrote none.
+/// A model's own list of sources; empty if it wrote none.
 #[derive(Debug, Default)]
 pub(super) struct OwnList<'a> {
-    /// Where it begins, its heading included.
+    /// Where the list begins, including its heading.
     start: Option<usize>,
     heading: Option<&'a str>,
     /// The addresses, by the numbers of their lines.
@@ -49,7 +49,7 @@ pub(super) struct OwnList<'a> {
     in_order: Vec<&'a str>,
 }
 
-/// A line of the answer that begins an entry.
+/// A line of the answer that starts an entry.
 struct Entry<'a> {
     start: usize,
     number: Option<u32>,
@@ -99,7 +99,7 @@ impl<'a> OwnList<'a> {
         Self::taken(answer, &entries, title)
     }
 
-    /// Takes the lines for a list of sources if their heading says so, or the text refers to their numbers.
+    /// Accepts the lines as a list of sources if their heading says so or the text refers to their numbers.
     fn taken(answer: &'a str, entries: &[Entry<'a>], title: Option<(usize, &'a str)>) -> Self {
         let Some(first) = entries.first() else {
             return Self::default();
@@ -126,14 +126,14 @@ impl<'a> OwnList<'a> {
         }
     }
 
-    /// Returns the answer without it.
+    /// Returns the answer without the list.
     pub(super) fn body(&self, answer: &'a str) -> &'a str {
         answer
             .get(..self.start.unwrap_or(answer.len()))
             .unwrap_or(answer)
     }
 
-    /// Returns the heading as the model wrote it, unless something in it may be more than text.
+    /// Returns the heading as the model wrote it, unless it may contain more than plain text.
     pub(super) fn heading(&self) -> Option<&'a str> {
         let is_more = |heading: &str| heading.contains(['[', '<', '`', '/', '&', '\\', '!']);
         self.heading.filter(|heading| !is_more(heading))
@@ -144,13 +144,13 @@ impl<'a> OwnList<'a> {
         self.numbered.get(&number).copied()
     }
 
-    /// Returns its addresses in their order.
+    /// Returns the addresses of the list, in order.
     pub(super) fn entries(&self) -> impl Iterator<Item = &'a str> {
         self.in_order.iter().copied()
     }
 }
 
-/// Returns the address that an entry names: the one in full, where it has a DOI besides.
+/// Returns the address that an entry names: the full address if the entry also has a DOI.
 fn address_of(entry: &str) -> Option<&str> {
     let ranges = addresses_in(entry, 0, entry.len()).into_iter();
     let mut named = ranges.filter_map(|range| entry.get(range));
@@ -160,7 +160,7 @@ fn address_of(entry: &str) -> Option<&str> {
     Some(full.or_else(|| named.find(in_full)).unwrap_or(first))
 }
 
-/// What was said below a list when its citations were checked before.
+/// Returns whether a line is the note that an earlier check of the citations wrote below its list.
 fn is_note(line: &str) -> bool {
     line.starts_with('*') && line.ends_with("not read.*")
 }
@@ -181,7 +181,7 @@ fn is_sources(line: &str) -> bool {
     HEADINGS.contains(&words.as_str())
 }
 
-/// Reads how a line of a list begins: with a number, as in `[1]`, `[1]:`, `[^1]:`, `1.`, `1)`, or with a bullet.
+/// Reads the start of a list line: a number, as in `[1]`, `[1]:`, `[^1]:`, `1.` or `1)`, or a bullet.
 fn label(line: &str) -> Option<(Option<u32>, &str)> {
     let (bullet, line) = match line.strip_prefix(['-', '*', '•']) {
         Some(rest) if rest.starts_with([' ', '\t']) => (true, rest.trim_start()),
@@ -203,7 +203,7 @@ fn label(line: &str) -> Option<(Option<u32>, &str)> {
         rest.strip_prefix(['.', ')', ':'])
     };
     match (number.parse().ok(), ends) {
-        // `[1](…)` is a link that is called so.
+        // `[1](…)` is a link whose text is a number.
         (Some(number), Some(rest)) if !(bracket && rest.starts_with('(')) => {
             Some((Some(number), rest))
         }

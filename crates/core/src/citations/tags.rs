@@ -1,13 +1,14 @@
-//! Tags of HTML in an answer, as a browser reads them: less strictly than Markdown does, which takes some of them for text.
+//! HTML tags in an answer, read the way a browser reads them: less strictly than Markdown, which treats some of them as
+//! text.
 
 use std::ops::Range;
 
 use super::addresses::{addresses_in, stays_here};
 
-/// The longest tag, in bytes.
+/// Maximum length of a tag, in bytes.
 const MAX_TAG: usize = 8 * 1024;
 
-/// The attributes whose value is the place that a tag leads to, or takes something from.
+/// Attributes whose value is an address that a tag leads to or loads something from.
 const PLACES: [&str; 21] = [
     "action",
     "archive",
@@ -37,22 +38,22 @@ const PLACES: [&str; 21] = [
 pub(super) struct HtmlTag {
     pub(super) range: Range<usize>,
     pub(super) side: Side,
-    /// Where it leads, or takes something from; empty for one that only says how something looks.
+    /// The addresses it leads to or loads from; empty for a tag that only affects the appearance.
     pub(super) places: Vec<String>,
 }
 
 /// What a tag begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// A link on words begins.
+    /// The start of a link with words.
     AnchorStart,
-    /// The end of an anchor: what stands before it was its words.
+    /// The end of an anchor: the text before it is the anchor's words.
     AnchorEnd,
     /// Anything else.
     Other,
 }
 
-/// Reads the tag that begins at a place; nothing if there is none.
+/// Reads the tag that starts at an offset; `None` if there is none.
 pub(super) fn tag_at(text: &str, at: usize) -> Option<HtmlTag> {
     let rest = text.get(at..)?;
     let inner = rest.strip_prefix('<')?;
@@ -85,7 +86,7 @@ pub(super) fn tag_at(text: &str, at: usize) -> Option<HtmlTag> {
     })
 }
 
-/// Reads attributes up to the end of their tag. Returns the places that they name, and what stands behind the tag.
+/// Reads attributes up to the end of their tag. Returns the addresses they name and the text after the tag.
 fn attributes(text: &str) -> Option<(Vec<String>, &str)> {
     let mut places = Vec::new();
     let mut rest = text;
@@ -96,7 +97,7 @@ fn attributes(text: &str) -> Option<(Vec<String>, &str)> {
         }
         let first = rest.chars().next()?;
         let named = |letter: char| letter.is_whitespace() || "=>/".contains(letter);
-        // A browser takes an equals sign at the beginning for a part of the name.
+        // A browser treats a leading equals sign as part of the name.
         let (_, behind_first) = rest.split_at(first.len_utf8());
         let (more, behind) = split_where(behind_first, named);
         let name = rest.get(..first.len_utf8() + more.len())?;
@@ -115,13 +116,13 @@ fn attributes(text: &str) -> Option<(Vec<String>, &str)> {
     }
 }
 
-/// Notes the places that an attribute names.
+/// Notes the addresses that an attribute names.
 fn note(places: &mut Vec<String>, name: &str, value: &str) {
     let value = value.replace("&amp;", "&");
     let value = value.trim();
     if PLACES.iter().any(|place| place.eq_ignore_ascii_case(name)) {
         if !stays_here(value) {
-            // Of a set the first has to do.
+            // For a set, the first address is enough.
             let is_set = name.to_ascii_lowercase().ends_with("srcset");
             let end = value.find([',', ' ', '\t', '\n']).filter(|_| is_set);
             let first = end.and_then(|end| value.get(..end)).unwrap_or(value);

@@ -254,8 +254,8 @@ mod any_text {
         }
     }
 
-    /// Returns a link of a text that leads to a page that was not read: what Markdown makes of it, by another reading than
-    /// that of the code.
+    /// Returns a link in the text that leads to a page that was not read. Links are found in the rendered Markdown,
+    /// independently of how the code under test finds them.
     fn leads_elsewhere(text: &str, read: &[Source]) -> Option<String> {
         use pulldown_cmark::{Event, Parser, Tag};
         let is_fine = |url: &str| {

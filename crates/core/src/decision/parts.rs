@@ -1,4 +1,5 @@
-//! What a decision says beside models, tools and limits: how to route, ask back, check, escalate, approve.
+//! The parts of a decision other than models, tools and limits: routing, clarification, self-check, escalation and
+//! approval.
 
 use std::time::Duration;
 
@@ -8,54 +9,54 @@ use super::Remember;
 use crate::duration;
 use crate::ids::Role;
 
-/// How hard a request seems: a sum of points for what stands in its text.
+/// How hard a request seems: a sum of points for features of its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Complexity {
     /// The sum of the points.
     pub score: u32,
-    /// From how many points on a request is complex.
+    /// The number of points at which a request is treated as complex.
     pub threshold: u32,
-    /// What gave points, with how many each.
+    /// The features that gave points, with the points of each.
     pub features: Vec<ComplexityFeature>,
 }
 
 impl Complexity {
-    /// Tells whether the request is complex.
+    /// Returns whether the request is complex.
     #[must_use]
     pub const fn is_complex(&self) -> bool {
         self.score >= self.threshold
     }
 }
 
-/// Something in a request's text that makes it seem hard.
+/// A feature of a request's text that makes it seem hard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComplexityFeature {
-    /// What it is, such as `code`.
+    /// Its name, such as `code`.
     pub name: String,
-    /// How much of it there is.
+    /// How often it occurs.
     pub count: u32,
     /// The points it gives.
     pub points: u32,
 }
 
-/// A model that is to be asked which role serves. What it says is read by governance; if it fails, the decision's own
-/// role holds.
+/// A model to ask which role serves a request. Governance reads its reply; if the model fails, the decision's own role
+/// applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Routing {
-    /// The role that is asked.
+    /// The role to ask.
     pub asks: Role,
-    /// What it is asked; the user's message follows as a message of its own.
+    /// The prompt; the user's message follows as a separate message.
     pub prompt: String,
     /// The roles it can choose from.
     pub choices: Vec<Role>,
-    /// The most tokens of its reply.
+    /// Maximum number of tokens in its reply.
     pub max_output_tokens: u32,
 }
 
-/// A question that is the reply to a request that is too vague to work on.
+/// A question to reply with when a request is too vague to work on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Clarification {
@@ -71,31 +72,31 @@ pub struct Clarification {
 pub struct SelfCheck {
     /// The role that checks.
     pub role: Role,
-    /// What it is told.
+    /// The prompt for the check.
     pub prompt: String,
-    /// Why it is done.
+    /// Why the check is made.
     pub reason: String,
 }
 
-/// Who takes over when it does not go well.
+/// Who takes over when a run does not go well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Escalation {
-    /// The larger role, where there is one.
+    /// The larger role, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// How many failures in a row it takes.
+    /// How many consecutive failures trigger it.
     pub after_failures: u32,
-    /// Whether a person is asked once the larger role fails too.
+    /// Whether a user is asked if the larger role also fails.
     #[serde(default)]
     pub person: bool,
 }
 
-/// How people's approvals are asked for.
+/// How user approvals are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApprovalPolicy {
-    /// How long a question stays open; for good if there is no limit.
+    /// How long a question stays open; `None` means indefinitely.
     #[serde(
         default,
         rename = "expires_after_ms",
@@ -104,12 +105,12 @@ pub struct ApprovalPolicy {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub expires_after: Option<Duration>,
-    /// The most that an answer may be remembered.
+    /// The broadest scope that an answer may be remembered for.
     #[serde(default)]
     pub remember: Remember,
 }
 
-/// What a budget is for.
+/// The scope of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -137,14 +138,14 @@ pub enum BudgetMeasure {
     ToolCalls,
 }
 
-/// A budget that is used up before the run began.
+/// A budget that was used up before the run began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpentBudget {
-    /// What it is for.
+    /// Its scope.
     pub scope: BudgetScope,
-    /// What is used up.
+    /// The measure that is used up.
     pub measure: BudgetMeasure,
-    /// What the user is told.
+    /// The reply to the user.
     pub reply: String,
 }

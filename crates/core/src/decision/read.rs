@@ -1,31 +1,32 @@
-//! What follows from a decision once the run is under way: which role a model chose, what a check said about a draft, who
-//! takes over after failures.
+//! How a decision is applied once the run is underway: which role a model chose, what a check said about a draft, and
+//! who takes over after failures.
 
 use super::{Escalation, Routing, SelfCheck};
 use crate::ids::Role;
 
-/// What a self-check said about a draft.
+/// The result of a self-check of a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
     /// The draft is the answer.
     Accepted,
-    /// This takes its place.
+    /// This text replaces the draft.
     Corrected(String),
 }
 
-/// Who takes over after failures in a row.
+/// Who takes over after consecutive failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakesOver {
-    /// Nobody yet.
+    /// No change yet.
     Nobody,
     /// A larger role.
     Role(Role),
-    /// A person, who is asked how to go on.
+    /// A user, who is asked how to continue.
     Person,
 }
 
 impl Routing {
-    /// Reads what the model said that was asked which role serves: one of the choices, if it named that and nothing else.
+    /// Reads the reply of the model that was asked which role serves. Returns one of the choices, if the reply names
+    /// that and nothing else.
     #[must_use]
     pub fn chosen(&self, reply: &str) -> Option<&Role> {
         let said = bare(reply).to_lowercase();
@@ -34,8 +35,8 @@ impl Routing {
 }
 
 impl SelfCheck {
-    /// Reads what the model said that checked a draft. Nothing, or a call that failed (`None`), lets the draft stand: a
-    /// check never leaves the user without an answer.
+    /// Reads the reply of the model that checked a draft. An empty reply, or a failed call (`None`), accepts the draft:
+    /// a check never leaves the user without an answer.
     #[must_use]
     pub fn read(reply: Option<&str>) -> Checked {
         match reply.map(str::trim) {
@@ -47,8 +48,8 @@ impl SelfCheck {
 }
 
 impl Escalation {
-    /// Tells who takes over after so many failures in a row: first the larger role, then after as many failures again a
-    /// person.
+    /// Returns who takes over after a number of consecutive failures: first the larger role, and after the same number
+    /// again a user.
     #[must_use]
     pub fn after(&self, failures: u32) -> TakesOver {
         let steps = failures / self.after_failures.max(1);
@@ -62,7 +63,7 @@ impl Escalation {
     }
 }
 
-/// Returns what was said without the marks that models like to put around a single word.
+/// Strips the punctuation and quotes that models often put around a single word.
 fn bare(said: &str) -> &str {
     said.trim().trim_matches(['"', '\'', '`', '.', '*'])
 }

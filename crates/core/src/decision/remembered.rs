@@ -1,7 +1,7 @@
-//! "Allow for this session": answers of people that a session remembers.
+//! "Allow for this session": user answers that a session remembers.
 //!
-//! The types live here, because they are asked for, recorded and stored; which calls they cover is said by
-//! `neuraxis-brainstem`.
+//! The types are in this crate because they are requested, recorded and stored; `neuraxis-brainstem` determines which
+//! calls they cover.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::ToolName;
 use crate::json::{ContentHash, JsonText};
 
-/// The answers of people that a session remembers. Plain data, stored with the session.
+/// The user answers that a session remembers. Plain data, stored with the session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Remembered {
@@ -23,40 +23,41 @@ pub struct Remembered {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Grant {
-    /// Its number in the session, for taking it back. Numbers rise and never come back.
+    /// Its number in the session, used to revoke it. Numbers increase and are never reused.
     pub id: u32,
     /// The tool.
     pub tool: ToolName,
-    /// The hash of the tool's definition as it was then, and of the root that its calls counted from: for a tool that has
-    /// changed, and at another root, it does not count.
+    /// The hash of the tool's definition at that time and of the root that its calls were relative to. The grant does
+    /// not apply to a tool that has changed, or at another root.
     pub definition: ContentHash,
-    /// Which of its calls.
+    /// Which of the tool's calls it covers.
     #[serde(flatten)]
     pub scope: GrantScope,
     /// When it was given.
     pub at: Timestamp,
-    /// Who gave it, where known.
+    /// Who gave it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The policy under which it was given: under another one it does not count.
+    /// The policy under which it was given; it does not apply under another one.
     pub policy_hash: ContentHash,
-    /// The keyed hash by which an engine knows an answer that it kept itself from one that was written into its store.
+    /// A keyed hash that lets an engine distinguish an answer that it stored itself from one that something else wrote
+    /// into its store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ContentHash>,
 }
 
 impl Grant {
-    /// The most bytes of a remembered answer as JSON: 16 KiB. A larger one holds for its call alone.
+    /// Maximum size of a remembered answer as JSON: 16 KiB. A larger one applies only to its own call.
     pub const MAX_BYTES: usize = 16 * 1024;
 
-    /// Tells whether it is small enough to be remembered.
+    /// Returns whether it is small enough to be remembered.
     #[must_use]
     pub fn is_small_enough(&self) -> bool {
         JsonText::encode(self).is_ok_and(|json| json.as_str().len() <= Self::MAX_BYTES)
     }
 }
 
-/// What the sandbox opens for one command that asks for it; a command that asks for nothing has none of it.
+/// What the sandbox opens for a single command that asks for it; a command that asks for nothing gets none of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -64,15 +65,15 @@ impl Grant {
 pub enum Access {
     /// The network of the machine.
     Network,
-    /// Writing in the repository's `.git`, but for hooks and configuration.
+    /// Writing to the repository's `.git`, except hooks and configuration.
     Git,
 }
 
 impl Access {
-    /// All there is to ask for.
+    /// All values.
     pub const ALL: [Self; 2] = [Self::Network, Self::Git];
 
-    /// Returns the word for it in arguments and rules.
+    /// Returns its name in arguments and rules.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -88,31 +89,31 @@ impl fmt::Display for Access {
     }
 }
 
-/// Which calls of a tool a remembered answer is about.
+/// Which calls of a tool a remembered answer covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "scope", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GrantScope {
-    /// Those with the very same arguments.
+    /// Calls with exactly the same arguments.
     Arguments {
-        /// Their hash.
+        /// The hash of the arguments.
         hash: ContentHash,
     },
-    /// Those of which every part of the command fits a pattern, or is allowed anyway.
+    /// Calls in which every part of the command matches a pattern or is allowed anyway.
     Command {
         /// The pattern, such as `git log **`.
         pattern: String,
-        /// What those calls may ask of the sandbox; a call that asks for more is not among them.
+        /// What those calls may ask of the sandbox; a call that asks for more is not covered.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         access: Vec<Access>,
     },
-    /// Those whose URLs all lead to some hosts.
+    /// Calls whose URLs all lead to hosts that match a pattern.
     Host {
         /// The pattern.
         pattern: String,
     },
-    /// Those whose paths all are beneath the root and fit a pattern.
+    /// Calls whose paths are all below the root and match a pattern.
     Path {
         /// The pattern.
         pattern: String,
@@ -122,7 +123,7 @@ pub enum GrantScope {
 }
 
 impl GrantScope {
-    /// Tells whether it holds words of the arguments that it was given for; not only their hash, or nothing of them.
+    /// Returns whether it contains words of the arguments it was given for, rather than only their hash or nothing.
     #[must_use]
     pub const fn quotes_arguments(&self) -> bool {
         match self {
@@ -133,7 +134,7 @@ impl GrantScope {
 }
 
 impl Remembered {
-    /// The most answers that one session remembers.
+    /// Maximum number of answers that one session remembers.
     pub const MAX_GRANTS: usize = 256;
 
     /// Returns all answers, in the order in which they were given.
@@ -148,13 +149,13 @@ impl Remembered {
         self.last_id.saturating_add(1)
     }
 
-    /// Tells whether no further answer is remembered: there are too many, or no number is left for one.
+    /// Returns whether no further answer can be remembered, because there are too many or no number is left.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.grants.len() >= Self::MAX_GRANTS || self.last_id == u32::MAX
     }
 
-    /// Remembers an answer more, if it has the next number and there is room; tells whether it does.
+    /// Remembers another answer, if it has the next number and there is room; returns whether it was added.
     pub fn add(&mut self, grant: Grant) -> bool {
         let fits = !self.is_full() && grant.id == self.next_id();
         if fits {
@@ -164,7 +165,8 @@ impl Remembered {
         fits
     }
 
-    /// Takes in an answer that is on record, however many there are; one whose number is taken is none.
+    /// Adds an answer that is on record, regardless of how many there are. An answer whose number is already taken is
+    /// ignored.
     pub fn record(&mut self, grant: Grant) {
         if grant.id > self.last_id {
             self.last_id = grant.id;
@@ -172,19 +174,19 @@ impl Remembered {
         }
     }
 
-    /// Leaves out the answers that a check refuses. Their numbers stay taken.
+    /// Removes the answers that a check refuses. Their numbers stay taken.
     pub fn retain(&mut self, counts: impl FnMut(&Grant) -> bool) {
         self.grants.retain(counts);
     }
 
-    /// Takes an answer back; tells whether there was one.
+    /// Revokes an answer; returns whether it existed.
     pub fn revoke(&mut self, id: u32) -> bool {
         let before = self.grants.len();
         self.grants.retain(|grant| grant.id != id);
         self.grants.len() < before
     }
 
-    /// Takes all answers back.
+    /// Revokes all answers.
     pub fn clear(&mut self) {
         self.grants.clear();
     }

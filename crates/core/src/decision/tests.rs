@@ -1,8 +1,8 @@
-//! Tests that decisions of old logs are read back, and how decisions, verdicts and taint are written.
+//! Tests that decisions from old logs can be read, and how decisions, verdicts and taint are serialized.
 
 use super::*;
 
-/// As written before rules, taint and the like were part of a decision.
+/// As written before rules, taint and similar fields were part of a decision.
 const OLD: &str = r#"{"mode":"moderate","channel":"chat","profile":"main_thread","role":"reasoning","allowed_roles":["reasoning"],"tools":["current_time"],"limits":{"max_turns":10,"tool_timeout_ms":30000},"reasons":[],"policy_hash":"HASH"}"#;
 
 fn old() -> String {

@@ -11,33 +11,33 @@ use crate::json::is_default;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// The call may run, and nobody is asked.
+    /// The call may run without asking.
     Allow,
-    /// A person has to say so first.
+    /// A user must approve it first.
     Ask {
-        /// Why, for people.
+        /// The reason, for users.
         reason: String,
-        /// Why, for programs: what asks, each kind once.
+        /// The reasons, for programs: what requires the approval, each kind once.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         causes: Vec<AskCause>,
-        /// The rule that says so; none where a mode does.
+        /// The rule that requires it; `None` if a mode does.
         #[serde(skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
         /// How much of the answer may be remembered for the session.
         #[serde(skip_serializing_if = "is_default")]
         remember: Remember,
     },
-    /// It may not, whatever a person says.
+    /// The call may not run, and a user cannot override this.
     Deny {
-        /// The sentence that the model reads in place of a result.
+        /// The sentence that the model reads instead of a result.
         reason: String,
-        /// The rule that says so; none where a mode does.
+        /// The rule that denies it; `None` if a mode does.
         #[serde(skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
     },
 }
 
-/// What makes governance ask a person about a call.
+/// Why governance asks a user about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -49,23 +49,23 @@ pub enum AskCause {
     Layer,
     /// A rule.
     Rule,
-    /// A rule that may concern the call; what the call does cannot be told for certain.
+    /// A rule that may apply to the call; what the call does cannot be determined for certain.
     UnclearRule,
-    /// Untrusted content in the conversation. No rule lifts that.
+    /// Untrusted content in the conversation. No rule lifts this.
     UntrustedContent,
 }
 
-/// A rule of the policy, by its name and the place where it is written.
+/// A rule of the policy, with its name and source location.
 ///
-/// Written out it is `NAME (SOURCE:LINE)`.
+/// Displayed as `NAME (SOURCE:LINE)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuleRef {
     /// The rule's name.
     pub name: Arc<str>,
-    /// The file, or what else the rule was read from.
+    /// The file or other source that the rule was read from.
     pub source: Arc<str>,
-    /// The line there, from 1; 0 where it is not known.
+    /// The line in the source, from 1; 0 if not known.
     #[serde(default, skip_serializing_if = "is_default")]
     pub line: u32,
 }
@@ -80,7 +80,7 @@ impl fmt::Display for RuleRef {
     }
 }
 
-/// How much of a person's "allow" may be remembered for the session, from nothing to the most.
+/// How much of a user's "allow" may be remembered for the session, in increasing order.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -90,9 +90,9 @@ pub enum Remember {
     /// Nothing: every call asks again.
     #[default]
     Never,
-    /// Calls that only read, and from one host that the answer names.
+    /// Calls that only read, and only from one host that the answer names.
     Hosts,
-    /// Calls with the very same arguments, or with arguments that fit the same pattern.
+    /// Calls with exactly the same arguments, or with arguments that match the same pattern.
     Arguments,
     /// All calls of the tool.
     Tool,

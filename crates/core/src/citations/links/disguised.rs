@@ -1,4 +1,4 @@
-//! Addresses that are written so that only a reader sees them: with backslashes and entities in them.
+//! Addresses that only appear in rendered text, because backslashes or entities hide them in the source.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::super::addresses::addresses_in;
 use super::{Edit, Finder, Mark, Parsed, Target};
 
 impl Finder<'_> {
-    /// Finds addresses that only show once backslashes and entities are read.
+    /// Finds addresses that only appear once backslashes and entities are resolved.
     pub(super) fn disguised(&mut self, run: &[&Parsed<'_>]) {
         let mut shown = String::new();
         let mut origins: Vec<Origin> = Vec::new();
@@ -45,7 +45,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds an address in place of what was found inside of it.
+    /// Adds an address, replacing anything found inside its range.
     fn replace(&mut self, range: Range<usize>, url: &str) {
         let overlaps = |edit: &Edit| edit.range.start < range.end && range.start < edit.range.end;
         let is_smaller = |edit: &Edit| {
@@ -66,17 +66,17 @@ impl Finder<'_> {
     }
 }
 
-/// Where a piece of shown text comes from.
+/// The origin of a piece of rendered text.
 struct Origin {
-    /// Where it begins in what is shown, and how long it is there.
+    /// Its start and length in the rendered text.
     start: usize,
     length: usize,
-    /// Where it stands in the text that the model wrote.
+    /// Its range in the text that the model wrote.
     range: Range<usize>,
 }
 
 impl Origin {
-    /// Returns what a byte of what is shown was made of: an entity is one piece.
+    /// Returns the source range of a rendered byte; an entity is one unit.
     fn of(&self, shown: usize) -> Range<usize> {
         if self.length != self.range.len() {
             return self.range.clone();
