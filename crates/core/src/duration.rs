@@ -1,10 +1,10 @@
-//! Durations: whole milliseconds in records, and text with a unit where people write them.
+//! Durations: whole milliseconds in records, and text with a unit in configuration.
 
 use std::time::Duration;
 
 pub mod text;
 
-/// Returns the whole milliseconds of a duration, as records and reports tell it: [`u64::MAX`] of one that has more.
+/// Returns the whole milliseconds of a duration, as used in records and reports; saturates at [`u64::MAX`].
 #[must_use]
 pub fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! What the machine asks the outside to do.
+//! What the machine asks the driver to do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,20 +26,20 @@ pub enum Effect {
     Vet(Vet),
     /// Run one tool call; answered by `ToolFinished`.
     RunTool(RunTool),
-    /// Stop a model call; its answer, if one still comes, is ignored.
+    /// Stop a model call; an answer that still arrives is ignored.
     CancelModel(CancelModel),
-    /// Stop a tool call; its answer, if one still comes, is ignored.
+    /// Stop a tool call; an answer that still arrives is ignored.
     CancelTool(CancelTool),
-    /// Ask a person; answered by `ApprovalDecided`.
+    /// Ask a user for approval; answered by `ApprovalDecided`.
     AskApproval(Box<AskApproval>),
     /// Ask the embedder's hook; answered by `Advised`.
     Consult(Consult),
-    /// The run is over.
+    /// The run has ended.
     Finish(Box<RunOutcome>),
 }
 
 impl Effect {
-    /// Returns the id under which the outside answers, if it answers.
+    /// Returns the id that an answer to this effect carries; `None` if the effect has no answer.
     #[must_use]
     pub const fn id(&self) -> Option<EffectId> {
         match self {
@@ -58,23 +58,23 @@ impl Effect {
 pub struct CallModel {
     /// The effect.
     pub effect_id: EffectId,
-    /// The first attempt to be made; the driver counts on from there.
+    /// The number of the first attempt; the driver counts from there.
     pub attempt: Attempt,
     /// The agent that calls.
     pub agent: AgentId,
     /// Its turn.
     pub turn: Turn,
-    /// The call's place among the content of the run.
+    /// The call's position among the model calls and tool batches of the run.
     pub content_index: ContentIndex,
     /// What the call is for.
     pub purpose: Purpose,
-    /// The model to serve it.
+    /// The role that serves it.
     pub role: Role,
     /// Who reads the reply.
     pub audience: Audience,
-    /// Whether nothing was asked of a model for this agent before, but this.
+    /// Whether this is the first model call for this agent.
     pub is_first: bool,
-    /// The messages, the tools on offer, and how to reply.
+    /// The messages, the offered tools, and how to reply.
     pub request: ModelRequest,
 }
 
@@ -85,55 +85,55 @@ pub struct CallModel {
 pub enum Purpose {
     /// A turn of the loop.
     Turn,
-    /// The answer after a limit was reached; may not use tools and is no turn.
+    /// The answer after a limit was reached; it may not use tools and does not count as a turn.
     LastAnswer,
     /// A summary of older messages.
     Compaction,
     /// A second look at a draft.
     SelfCheck,
-    /// The choice of what an opening gathers; its text is dropped.
+    /// The choice of what an opening gathers; its text is discarded.
     Gather,
-    /// The choice of the role that serves; its text is dropped.
+    /// The choice of the role that serves; its text is discarded.
     Routing,
 }
 
-/// Who reads a reply, and so whether it is worth streaming.
+/// Who reads a reply, which determines whether streaming is worthwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Audience {
-    /// A person, as it comes: what an agent or a sub-agent answers.
+    /// A user, as it streams: the answer of an agent or a sub-agent.
     Person,
-    /// Another part of the system, once it is whole.
+    /// Another part of the system, once it is complete.
     Component,
 }
 
 /// What is sent to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// The conversation, system message first. Shared with the run, not copied.
+    /// The conversation, with the system message first. Shared with the run, not copied.
     pub messages: Transcript,
-    /// The tools it is offered; with none, the wire leaves the field out.
+    /// The offered tools; if there are none, the wire format omits the field.
     pub tools: Arc<[ToolSpec]>,
     /// Whether it may or must call one.
     pub tool_choice: ToolChoice,
-    /// The most tokens of the reply.
+    /// Maximum number of tokens in the reply.
     pub max_output_tokens: Option<u32>,
     /// The sampling temperature.
     pub temperature: Option<f32>,
-    /// The form its text must have.
+    /// The required form of the reply's text.
     pub reply_format: ReplyFormat,
 }
 
-/// The form that the text of a reply must have.
+/// The required form of a reply's text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReplyFormat {
-    /// Any.
+    /// Any text.
     #[default]
     Text,
-    /// JSON that fits a schema.
+    /// JSON that conforms to a schema.
     JsonSchema {
-        /// What the form is called; letters, digits, `_` and `-`, at most 64.
+        /// The name of the schema: letters, digits, `_` and `-`, at most 64.
         name: Arc<str>,
         /// The JSON Schema (2020-12).
         schema: JsonText,
@@ -141,7 +141,7 @@ pub enum ReplyFormat {
 }
 
 impl ReplyFormat {
-    /// Tells whether any text will do.
+    /// Returns whether any text is accepted.
     #[must_use]
     pub const fn is_text(&self) -> bool {
         matches!(self, Self::Text)
@@ -153,9 +153,9 @@ impl ReplyFormat {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// As it sees fit.
+    /// The model decides.
     Auto,
-    /// It must not. The definitions stay in the request, so that the cached prompt prefix survives.
+    /// It must not. The tool definitions stay in the request to preserve the cached prompt prefix.
     None,
     /// It must call some tool.
     Required,
@@ -163,20 +163,20 @@ pub enum ToolChoice {
     Named(ToolName),
 }
 
-/// A batch of calls to be checked.
+/// A batch of calls to check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vet {
     /// The effect.
     pub effect_id: EffectId,
-    /// The agent whose calls they are.
+    /// The agent that made the calls.
     pub agent: AgentId,
     /// Its turn.
     pub turn: Turn,
-    /// The calls, in call order; answered in the same order.
+    /// The calls, in call order; the answer has the same order.
     pub calls: Vec<CallToVet>,
 }
 
-/// One call to be checked.
+/// One call to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallToVet {
     /// The call.
@@ -185,51 +185,51 @@ pub struct CallToVet {
     pub name: Arc<str>,
     /// The final arguments.
     pub arguments: JsonText,
-    /// A person already approved exactly these arguments: an ask is answered, a deny is not.
+    /// A user already approved exactly these arguments. This answers an ask, but does not override a deny.
     pub approved: Option<Box<Approved>>,
-    /// It was admitted before the run was taken up, and is checked anew: what its approval let be remembered is on record
-    /// already, and may have been taken back since.
+    /// The call was admitted before the run was resumed and is now checked again. Anything its approval allowed to be
+    /// remembered is already on record, and may have been revoked since.
     pub is_rechecked: bool,
-    /// What the program's hooks said of exactly these arguments, where that is on record: they are not asked again.
+    /// What the program's hooks said about exactly these arguments, if that is on record; they are not asked again.
     pub advised: Option<Box<AdvisedCall>>,
 }
 
-/// A person's approval of a call.
+/// A user's approval of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Approved {
-    /// What is to be remembered of it for the session.
+    /// What the session should remember of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remember: Option<GrantScope>,
-    /// Who gave it, where known.
+    /// Who gave it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The code it was given with: see [`ApprovalDecided::code`](crate::ApprovalDecided::code).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ContentHash>,
-    /// When its question expires, where it was taken before: see
+    /// When its question expires, if the approval was accepted before that: see
     /// [`ApprovalDecided::given_before`](crate::ApprovalDecided::given_before).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_before: Option<Timestamp>,
 }
 
-/// One tool call to be run.
+/// One tool call to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunTool {
-    /// The effect; its text is the idempotency key.
+    /// The effect; its text form is the idempotency key.
     pub effect_id: EffectId,
-    /// How often it was tried, this time included.
+    /// The number of this attempt, from 1.
     pub attempt: Attempt,
     /// The agent that calls.
     pub agent: AgentId,
     /// Its turn.
     pub turn: Turn,
-    /// The batch's place among the content of the run.
+    /// The batch's position among the model calls and tool batches of the run.
     pub content_index: ContentIndex,
     /// The call.
     pub tool_call_id: ToolCallId,
     /// The tool.
     pub name: ToolName,
-    /// The call's place in its reply.
+    /// The call's position in its reply.
     pub index: CallIndex,
     /// The final arguments.
     pub arguments: JsonText,
@@ -239,21 +239,21 @@ pub struct RunTool {
     pub timeout: Duration,
 }
 
-/// A model call to be stopped.
+/// A model call to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CancelModel {
-    /// The effect that makes it.
+    /// The effect that made the call.
     pub effect_id: EffectId,
 }
 
-/// A tool call to be stopped.
+/// A tool call to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CancelTool {
-    /// The effect that runs it.
+    /// The effect that ran the call.
     pub effect_id: EffectId,
 }
 
-/// A call that a person has to approve.
+/// A call that a user must approve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskApproval {
     /// The effect.
@@ -266,15 +266,15 @@ pub struct AskApproval {
     pub name: Arc<str>,
     /// Exactly what would run.
     pub arguments: JsonText,
-    /// The hash the approval is bound to.
+    /// The hash that the approval is bound to.
     pub arguments_hash: ContentHash,
-    /// Why a person has to decide.
+    /// Why a user must decide.
     pub reason: String,
-    /// The rule that says so; none where a mode does.
+    /// The rule that requires it; `None` if a mode does.
     pub rule: Option<RuleRef>,
-    /// What may be remembered of an approval for the session, the narrowest first; nothing where nothing may be.
+    /// What may be remembered of an approval for the session, narrowest first; empty if nothing may be.
     pub choices: Vec<GrantScope>,
-    /// When the question is no longer open, whatever the answer; none if it stays open for good.
+    /// When the question closes, answered or not; `None` if it stays open indefinitely.
     pub expires_at: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Errors that are part of the conversation between the machine and the outside, and how an error is written down.
+//! Errors exchanged between the machine and the driver, and how an error is formatted with its causes.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::duration;
 use crate::ids::{AgentId, EffectId, Seq, ToolCallId};
 use crate::usage::Usage;
 
-/// Why a model call gave no usable reply. Plain data: it is recorded.
+/// Why a model call produced no usable reply. Plain data, because it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{kind}: {message}")]
@@ -18,9 +18,9 @@ pub struct LlmError {
     /// What went wrong, in a form that code can act on.
     #[serde(flatten)]
     pub kind: LlmErrorKind,
-    /// What went wrong, for people; never holds a secret.
+    /// What went wrong, for humans; never contains a secret.
     pub message: String,
-    /// The tokens used up to then, where known.
+    /// The tokens used before the failure, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
 }
@@ -31,10 +31,10 @@ pub struct LlmError {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LlmErrorKind {
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     #[error("the model did not answer in time")]
     Timeout,
-    /// What came is not what the protocol allows, or cannot be parsed.
+    /// The response violates the protocol or cannot be parsed.
     #[error("the model server gave an invalid response")]
     InvalidResponse,
     /// The server cannot be reached, or the connection broke.
@@ -43,10 +43,10 @@ pub enum LlmErrorKind {
     /// The server failed.
     #[error("the model server failed{}", status.map(|status| format!(" with status {status}")).unwrap_or_default())]
     Server {
-        /// The HTTP status, where there was one.
+        /// The HTTP status, if there was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
-        /// How long the server asks to wait.
+        /// How long the server asks the client to wait.
         #[serde(
             default,
             rename = "retry_after_ms",
@@ -62,7 +62,7 @@ pub enum LlmErrorKind {
     /// Too many requests or tokens.
     #[error("the provider's rate limit is reached")]
     RateLimited {
-        /// How long the provider asks to wait.
+        /// How long the provider asks the client to wait.
         #[serde(
             default,
             rename = "retry_after_ms",
@@ -72,7 +72,7 @@ pub enum LlmErrorKind {
         #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
         retry_after: Option<Duration>,
     },
-    /// The key is missing, wrong or not allowed to do this.
+    /// The key is missing or wrong, or does not permit this.
     #[error("the provider refuses the key")]
     Unauthorized,
     /// No money or quota is left.
@@ -87,29 +87,29 @@ pub enum LlmErrorKind {
         /// The context size, in tokens.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
-        /// What the request needed, in tokens.
+        /// The number of tokens the request needed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         needed: Option<u64>,
     },
     /// The provider refuses the content.
     #[error("the provider refuses the content")]
     ContentFiltered,
-    /// The reply was cut off on its way: its calls must not be run.
+    /// The reply was cut off in transit: its calls must not run.
     #[error("the reply was cut off")]
     Incomplete,
     /// The request is not one the provider accepts.
     #[error("the provider refuses the request")]
     BadRequest,
-    /// A recording stands in for the provider, and holds no such request.
+    /// A recording replaces the provider, and contains no such request.
     #[error("the recording has no answer to this request")]
     NotRecorded,
-    /// We gave up on it.
+    /// The call was canceled on our side.
     #[error("the call was cancelled")]
     Cancelled,
 }
 
 impl LlmErrorKind {
-    /// Tells whether the provider may have used tokens for a call that ended so, without saying how many.
+    /// Returns whether the provider may have used tokens for a call that failed this way without reporting how many.
     #[must_use]
     pub const fn may_have_used_tokens(&self) -> bool {
         matches!(
@@ -123,7 +123,7 @@ impl LlmErrorKind {
         )
     }
 
-    /// A server that failed and did not say when to come back.
+    /// Returns the kind for a server that failed and did not say when to retry.
     #[must_use]
     pub const fn server(status: Option<u16>) -> Self {
         Self::Server {
@@ -134,7 +134,7 @@ impl LlmErrorKind {
 }
 
 impl LlmError {
-    /// Makes an error with nothing known of its usage.
+    /// Creates an error with unknown usage.
     pub fn new(kind: LlmErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -143,15 +143,15 @@ impl LlmError {
         }
     }
 
-    /// Adds the tokens used up to then.
+    /// Adds the tokens used before the failure.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = Some(Box::new(usage));
         self
     }
 
-    /// Returns the tokens used up to then: unknown where the provider may have used some and nobody says how many, none where
-    /// it used none.
+    /// Returns the tokens used before the failure: unknown if the provider may have used some without a reported count,
+    /// and none if it used none.
     pub(crate) fn used(&self) -> Option<Usage> {
         let unknown = self.kind.may_have_used_tokens();
         let said = self.usage.as_deref().copied();
@@ -168,7 +168,7 @@ impl LlmError {
         }
     }
 
-    /// Tells whether the same request may succeed when it is made again.
+    /// Returns whether the same request may succeed when it is repeated.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self.kind {
@@ -191,14 +191,15 @@ impl LlmError {
     }
 }
 
-/// An input that the machine cannot take. The machine is unchanged, but after [`Inconsistent`](Self::Inconsistent).
+/// An input that the machine cannot accept. The machine is unchanged, except after
+/// [`Inconsistent`](Self::Inconsistent).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// The input answers an effect that was never asked for.
+    /// The input answers an effect that was never requested.
     #[error("effect {0} was never asked for")]
     UnknownEffect(EffectId),
-    /// The input answers an effect with an answer of another kind.
+    /// The input answers an effect with the wrong kind of answer.
     #[error("effect {effect} cannot be answered by {input}")]
     WrongAnswer {
         /// The effect.
@@ -206,7 +207,7 @@ pub enum InputError {
         /// The kind of input.
         input: &'static str,
     },
-    /// The verdicts do not match the calls they judge.
+    /// The number of verdicts does not match the calls they judge.
     #[error("effect {effect} asked about {asked} calls and got {answered} verdicts")]
     VerdictCount {
         /// The effect.
@@ -219,16 +220,16 @@ pub enum InputError {
     /// No call with this id waits for approval or for its client.
     #[error("call {0} is not waiting for this")]
     NotWaiting(ToolCallId),
-    /// The approval was given for other arguments than those the call has now.
+    /// The approval was given for arguments other than the call's current ones.
     #[error("the approval of call {0} was given for other arguments")]
     ApprovalMismatch(ToolCallId),
-    /// A message that is to steer the run is not a user's.
+    /// A steering message is not a user message.
     #[error("only a user message can steer a run")]
     NotFromUser,
     /// No agent of this run that is still at work has this id.
     #[error("there is no agent {0} at work")]
     NoSuchAgent(AgentId),
-    /// The hook's advice is not one for this point of the loop.
+    /// The hook's advice does not apply at this point of the loop.
     #[error("effect {0} cannot be answered by this advice")]
     WrongAdvice(EffectId),
     /// The run has ended.
@@ -237,8 +238,8 @@ pub enum InputError {
     /// The clock of active time went backwards.
     #[error("active time went backwards")]
     TimeReversed,
-    /// The run's state contradicts itself, which nothing but a defect leads to. The run may have changed: it is restored
-    /// from its records, or given up.
+    /// The run's state contradicts itself, which only a defect can cause. The run may have changed: restore it from its
+    /// records, or abandon it.
     #[error("the state of the run contradicts itself: {0}")]
     Inconsistent(&'static str),
 }
@@ -247,10 +248,10 @@ pub enum InputError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// There is no record at all, or the first is not `run_started`.
+    /// There are no records, or the first is not `run_started`.
     #[error("the log does not begin with run_started")]
     NoStart,
-    /// The log was written by a loop that follows other rules.
+    /// The log was written by a loop version with other rules.
     #[error("the log has loop version {found}, this is version {ours}")]
     OtherVersion {
         /// The log's version.
@@ -258,36 +259,37 @@ pub enum RestoreError {
         /// This code's version.
         ours: u32,
     },
-    /// The log is not whole: its data policy kept something out of it.
+    /// The log is incomplete because its data policy withheld something.
     #[error("the log cannot be replayed: its data policy keeps {0} out of it")]
     Withheld(&'static str),
-    /// The history that was given is not the one the run began with.
+    /// The given history is not the one the run began with.
     #[error("the history is not the one the run began with")]
     OtherHistory,
-    /// Replaying gives another record than the log has.
+    /// Replaying produces a record that differs from the log.
     #[error("record {seq} is not what its causes lead to: expected {expected}, found {found}")]
     Diverged {
         /// The first record that differs.
         seq: Seq,
-        /// What replaying gives, as JSON, or "nothing".
+        /// The record that replaying produces, as JSON, or "nothing".
         expected: String,
-        /// What the log has, as JSON, or "nothing".
+        /// The record in the log, as JSON, or "nothing".
         found: String,
     },
-    /// A record that should be the cause of a step is none.
+    /// A record that should be the cause of a step is not a cause.
     #[error("record {0} stands where a step should begin but causes none")]
     NoCause(Seq),
-    /// A recorded cause is one that the machine refuses.
+    /// The machine refuses a recorded cause.
     #[error("record {seq} is refused: {source}")]
     Refused {
         /// The record of the cause.
         seq: Seq,
-        /// What the machine found wrong with it.
+        /// Why the machine refuses it.
         source: InputError,
     },
 }
 
-/// Writes an error on one line with all that caused it, each cause once: most say nothing of their source themselves.
+/// Formats an error on one line with its chain of causes, each only once: most errors do not mention their source
+/// themselves.
 #[must_use]
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();

@@ -10,25 +10,26 @@ use crate::json::is_default;
 use crate::record::LimitKind;
 use crate::usage::RunUsage;
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// At work.
+    /// It is at work.
     Running,
-    /// For an approval or a client's tools; nothing runs and its clock stands still.
+    /// It waits for an approval or for tools that the client runs. Nothing runs, and its clock of active time is
+    /// stopped.
     Waiting,
     /// It ended with an answer.
     Done,
     /// It ended without one.
     Failed,
-    /// It was cancelled, or its process died and it cannot go on.
+    /// It was canceled, or its process died and it cannot continue.
     Interrupted,
 }
 
 impl RunStatus {
-    /// Returns the word for it, as records and lists have it.
+    /// Returns the name used in records and lists.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -40,7 +41,7 @@ impl RunStatus {
         }
     }
 
-    /// Tells whether nothing more can happen.
+    /// Returns whether nothing more can happen.
     #[must_use]
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Interrupted)
@@ -53,35 +54,35 @@ impl RunStatus {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FinishReason {
-    /// The model was done.
+    /// The model finished its answer.
     Stop,
-    /// The turn limit was reached; the answer is the last one asked for.
+    /// The turn limit was reached; the answer is the last answer.
     MaxTurns,
     /// The model's answer reached its output limit.
     Length,
     /// The provider withheld content.
     ContentFilter,
-    /// The model, or the program's own code, refused the request or the answer; the reply is what it says.
+    /// The model, or the program's own code, refused the request or the answer; the reply is its text.
     Refused,
-    /// A tool was called that does not exist, and the profile says stop.
+    /// A nonexistent tool was called, and the profile says to stop.
     UnknownTool(String),
-    /// A tool failed, and the profile says stop.
+    /// A tool failed, and the profile says to stop.
     ToolError,
-    /// Another limit than turns and time was reached.
+    /// A limit other than turns and time was reached.
     Budget(BudgetKind),
-    /// Time was up.
+    /// The time limit was reached.
     Deadline,
-    /// The answer was turned down for the last time; the text says why.
+    /// The answer was rejected for the last time; the string says why.
     InvalidAnswer(String),
-    /// Somebody cancelled it.
+    /// The run was canceled.
     Cancelled,
     /// The reply is a question to the user.
     Clarify,
-    /// The calls are the caller's to run.
+    /// The caller must run the calls.
     ClientTools,
-    /// It could not go on; the text says why.
+    /// It could not continue; the string says why.
     Failed(String),
-    /// Its process ended, and no other can go on with it; the text says why.
+    /// Its process ended, and no other process can continue it; the string says why.
     Interrupted(String),
 }
 
@@ -105,7 +106,7 @@ impl FinishReason {
         "interrupted",
     ];
 
-    /// Returns the name that records have for it, without what it holds beside: fit for a label or a filter.
+    /// Returns the name used in records, without the variant's content; suitable for a label or a filter.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -127,7 +128,7 @@ impl FinishReason {
         }
     }
 
-    /// Tells whether a limit ended the run, so that its answer was asked for as the last one.
+    /// Returns whether a limit ended the run, so that its answer was requested as the last answer.
     #[must_use]
     pub const fn ends_at_a_limit(&self) -> bool {
         matches!(self, Self::MaxTurns | Self::Deadline | Self::Budget(_))
@@ -168,15 +169,15 @@ pub enum BudgetKind {
     Tokens,
     /// Money.
     Cost,
-    /// Time, of a session or a day: a run's own ends it as [`FinishReason::Deadline`].
+    /// The time of a session or a day. A run's own time limit ends it as [`FinishReason::Deadline`].
     Time,
-    /// Model calls, where turns did not count (loop rule 7).
+    /// Model calls, when turns did not count (loop rule 7).
     ModelCalls,
-    /// The patience with unknown tools (loop rule 4).
+    /// The tolerance for unknown tools (loop rule 4).
     UnknownTools,
-    /// The patience with the same call again and again (loop rule 14).
+    /// The tolerance for repeating the same call (loop rule 14).
     RepeatedCalls,
-    /// The room that a run's log may take.
+    /// The maximum size of a run's log.
     Log,
 }
 
@@ -221,28 +222,28 @@ impl fmt::Display for BudgetKind {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunOutcome {
-    /// The answer, or what there was of it.
+    /// The answer, or the part of it that exists.
     pub content: String,
-    /// With an answer, at a limit, by a cancellation or by an error.
+    /// Whether it ended with an answer, at a limit, by cancellation or by an error.
     pub finish_reason: FinishReason,
-    /// Turns that counted.
+    /// The number of turns that counted.
     pub turns: u32,
     /// What it used, sub-agents included.
     pub usage: RunUsage,
-    /// The pages that the answer cites, in the order of its numbers, where they were [checked](crate::Citations).
+    /// The pages that the answer cites, in the order of their numbers, if they were [checked](crate::Citations).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// How many messages that came while it was at work no model heard: its history ends with them.
+    /// How many messages arrived while the run was at work and were never sent to a model; its history ends with them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unheard: u32,
 }
 
 impl RunOutcome {
-    /// Returns the status that a run with this outcome has.
+    /// Returns the status of a run with this outcome.
     #[must_use]
     pub const fn status(&self) -> RunStatus {
         match self.finish_reason {

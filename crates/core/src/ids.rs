@@ -1,7 +1,7 @@
-//! Identifiers and ordinals, each a type of its own so that two of them cannot be confused.
+//! Identifiers and ordinals, each a separate type so that two of them cannot be confused.
 //!
-//! Nothing here makes a random id or reads a clock: ids that must be unique in the world come from the `Ids` port,
-//! the others are counted by the machine.
+//! Nothing here generates a random id or reads a clock: globally unique ids come from the `Ids` port, and the machine
+//! counts the others.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::tool::{FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT};
 
-/// Defines ordinals: numbers counted up by one, with `next`.
+/// Defines ordinals: numbers that increase by one, with `next`.
 macro_rules! ordinals {
     ($($(#[$doc:meta])* $name:ident($repr:ty);)*) => {$(
         $(#[$doc])*
@@ -23,7 +23,7 @@ macro_rules! ordinals {
         pub struct $name(pub $repr);
 
         impl $name {
-            /// Returns the number that follows.
+            /// Returns the next number.
             #[must_use]
             pub const fn next(self) -> Self {
                 Self(self.0.saturating_add(1))
@@ -39,21 +39,21 @@ macro_rules! ordinals {
 }
 
 ordinals! {
-    /// The place of a record in its run: 1 for the first, then without gaps. 0 stands for "before any record".
+    /// The position of a record in its run: 1 for the first, without gaps. 0 means "before any record".
     Seq(u64);
-    /// The number of a model call or tool batch in its run, over all agents, from 0 in the order they started.
+    /// The number of a model call or tool batch in its run, across all agents, from 0 in the order they started.
     ContentIndex(u32);
     /// A turn of one agent: one model call with the tool calls it leads to. 1 for the first, 0 before it.
     Turn(u32);
-    /// The place of a tool call in its reply, from 0.
+    /// The position of a tool call in its reply, from 0.
     CallIndex(u32);
-    /// The place of a content part in its message, from 0.
+    /// The position of a content part in its message, from 0.
     BlockIndex(u32);
-    /// How often an effect was tried, this time included: 1 for the first.
+    /// The number of an attempt at an effect: 1 for the first.
     Attempt(u32);
 }
 
-/// Defines names: short texts chosen by people, compared as they are.
+/// Defines names: short strings chosen by users, compared as they are.
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident = $text:literal;)* })*) => {$(
         $(#[$doc])*
@@ -88,7 +88,7 @@ macro_rules! names {
 names! {
     /// Which model serves a call. More roles than the three built-in ones may be configured.
     Role {
-        /// The quick model: routing, simple questions.
+        /// The fast model: routing and simple questions.
         ROUTER = "router";
         /// The thorough model.
         REASONING = "reasoning";
@@ -99,9 +99,9 @@ names! {
     Mode {
         /// Read-only, local, few turns.
         CONSERVATIVE = "conservative";
-        /// The default: writing asks first.
+        /// The default: writing requires approval.
         MODERATE = "moderate";
-        /// Everything; irreversible calls ask first.
+        /// Everything; irreversible calls require approval.
         EXPLORATORY = "exploratory";
     }
     /// Where a request comes from. More channels than the built-in ones may be configured.
@@ -110,34 +110,35 @@ names! {
         CHAT = "chat";
         /// Work on a project's files.
         CODE_TASK = "code_task";
-        /// A look at the state of this machine.
+        /// A check of this machine's state.
         SYSTEM_HEALTH = "system_health";
         /// A question that several researchers work on.
         DEEP_RESEARCH = "deep_research";
     }
     /// A named set of limits that a key or a user has.
     PlanName {}
-    /// An agent: what answers a request, or works for another one. More agents than the built-in ones may be configured.
+    /// An agent: it answers a request, or works for another agent. More agents than the built-in ones may be
+    /// configured.
     AgentName {
-        /// The agent that talks with the user; that of every channel that names no other.
+        /// The agent that talks with the user; used by every channel that names no other.
         MAIN_THREAD = "main_thread";
         /// The agent that leads a piece of research.
         DEEP_RESEARCH = "deep_research";
         /// The agent that researches one topic.
         RESEARCHER = "researcher";
     }
-    /// The id of an input that a sender outside the machine chose; a second input with the same id is a no-op.
+    /// The id of an input, chosen by its sender outside the machine; a second input with the same id is a no-op.
     InputId {}
 }
 
 impl Role {
-    /// The roles that are there without being named, in the order in which they stand in for one another. Others come after
-    /// them.
+    /// The roles that exist without configuration, in the order in which they fall back to one another. Configured
+    /// roles come after them.
     pub const BUILT_IN: [Self; 3] = [Self::REASONING, Self::ROUTER, Self::CODING];
 }
 
-/// A run: one user message handled end to end. A UUIDv7 made by the `Ids` port; that of a request with an
-/// [`IdempotencyKey`] is a UUIDv8 which begins with the same time and goes on with a hash of session and key.
+/// A run: one user message handled end to end. A UUIDv7 generated by the `Ids` port. For a request with an
+/// [`IdempotencyKey`], a UUIDv8 that begins with the same timestamp and continues with a hash of session and key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -149,7 +150,7 @@ impl fmt::Display for RunId {
     }
 }
 
-/// An agent of a run: `a0` is the root, others are numbered in the order they start.
+/// An agent of a run: `a0` is the root; others are numbered in the order they start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AgentId(pub u32);
 
@@ -178,9 +179,9 @@ impl FromStr for AgentId {
     }
 }
 
-/// Something the machine asked the outside to do; also the idempotency key of a tool call.
+/// Something the machine asked the driver to do; also the idempotency key of a tool call.
 ///
-/// Its text is the run's id, a full stop and a number, so that it is unique in the world and the same on every replay.
+/// Its text form is the run's id, a period and a number, so it is globally unique and the same on every replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId {
     /// The run that asked.
@@ -234,29 +235,29 @@ pub(crate) use serialize_as_text;
 
 serialize_as_text!(AgentId, EffectId, ToolName, SessionId);
 
-/// A tool call's id, made by the loop of run, agent, model call and index, so that it is the same on every replay. It ends with
-/// the last three: `_a0_3_1` is the second call of the reply of `a0` whose `content_index` is 3.
+/// The id of a tool call, built by the loop from run, agent, model call and index, so it is the same on every replay.
+/// It ends with the last three: `_a0_3_1` is the second call in the reply to `a0` whose `content_index` is 3.
 ///
-/// At most 64 characters (the limit of the OpenAI Responses API for `call_id`). The id that the provider gave is kept
-/// beside it, for echoing to that provider.
+/// At most 64 characters, the limit of the OpenAI Responses API for `call_id`. The provider's own id is stored beside
+/// it, to be sent back to that provider.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct ToolCallId(Arc<str>);
 
 impl ToolCallId {
-    /// Makes the id of the call at `index` of the reply to the model call `content_index` of `agent`.
+    /// Creates the id of the call at `index` in the reply to the model call `content_index` of `agent`.
     #[must_use]
     pub fn new(run: RunId, agent: AgentId, content_index: ContentIndex, index: CallIndex) -> Self {
         let mut text = String::with_capacity(64);
         text.push_str("call_");
         text.push_str(run.0.simple().encode_lower(&mut Uuid::encode_buffer()));
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "_{agent}_{content_index}_{index}");
         Self(text.into())
     }
 
-    /// Returns the run whose call it is; `None` for an id that came from outside.
+    /// Returns the run that the call belongs to; `None` for an id from outside.
     ///
     /// ```
     /// use neuraxis_core::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId};
@@ -272,7 +273,7 @@ impl ToolCallId {
         run.parse().ok().map(RunId)
     }
 
-    /// Wraps an id that came from outside, such as the one in a history that a client sent.
+    /// Wraps an id from outside, such as one in a history sent by a client.
     pub fn from_text(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
@@ -290,7 +291,7 @@ impl fmt::Display for ToolCallId {
     }
 }
 
-/// A tool's name: 1 to 64 of `A-Z a-z 0-9 _ -`, what every provider accepts.
+/// A tool's name: 1 to 64 of `A-Z a-z 0-9 _ -`, which every provider accepts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolName(Arc<str>);
 
@@ -313,19 +314,19 @@ impl ToolName {
         Self(READ_OUTPUT.into())
     }
 
-    /// Returns the name as text that is shared, not copied.
+    /// Returns the name as a shared string, without copying.
     #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
 }
 
-/// A session's id: 1 to 128 of `A-Z a-z 0-9 . _ : -`, chosen by whoever made the session.
+/// A session's id: 1 to 128 of `A-Z a-z 0-9 . _ : -`, chosen by the creator of the session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(Arc<str>);
 
-/// What a client calls a request, so that repeating the request does not repeat what it asks for: 1 to 255 visible ASCII
-/// characters. It is known within its session alone.
+/// A client's name for a request, so repeating the request does not repeat its effects: 1 to 255 visible ASCII
+/// characters. Its scope is its session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyKey(Arc<str>);
 
@@ -389,14 +390,15 @@ checked_text!(
     b'!'..=b'~'
 );
 
-/// A text that does not have the form of the id it stands for. The text itself is not repeated: it may be hostile.
+/// A string that does not have the form of the id it stands for. The string itself is not repeated, since it may be
+/// hostile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid {what}: it must be {rule}")]
 #[non_exhaustive]
 pub struct InvalidId {
-    /// What the text should have been.
+    /// The kind of id that was expected.
     pub what: &'static str,
-    /// What such an id consists of.
+    /// The form that such an id must have.
     pub rule: &'static str,
 }
 

@@ -1,7 +1,8 @@
-//! What comes unasked for to a run, in a form that can be kept until the run takes it.
+//! Unsolicited inputs to a run, in a form that can be stored until the run takes them.
 //!
-//! Any process may put such an entry into a run's inbox and say so to its sender; the one that holds the run takes it
-//! with its next step. Not for inputs that the driver itself makes, such as a model's reply.
+//! Any process may put such an entry into a run's inbox and confirm it to the sender. The process that drives the run
+//! takes the entry with its next step. Inputs that the driver itself produces, such as a model's reply, do not go
+//! through the inbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
 use crate::record::{Record, RecordBody};
 
-/// Something for a run, waiting to be taken.
+/// An input for a run, waiting to be taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InboxEntry {
-    /// By which a repeated entry is recognized: that of the input. See [`InboxInput::id`].
+    /// The input's id, which identifies a repeated entry. See [`InboxInput::id`].
     pub id: InputId,
     /// The message, the decision, the result or the cancellation itself.
     pub input: InboxInput,
@@ -36,25 +37,25 @@ impl InboxEntry {
     }
 }
 
-/// What an inbox may hold.
+/// The inputs that an inbox may hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum InboxInput {
     /// A decision about a call.
     ApprovalDecided(ApprovalDecided),
-    /// A message for the run at work.
+    /// A message for a run at work.
     Steered(Steered),
-    /// A wish that the run end.
+    /// A request to end the run.
     Cancelled(Cancelled),
-    /// The result of a tool that the caller runs.
+    /// The result of a tool that the caller ran.
     ClientResult(ClientResult),
 }
 
-/// The result of a tool that the caller runs.
+/// The result of a tool that the caller ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientResult {
-    /// The effect that the run named where it waits.
+    /// The effect that the run named when it began to wait.
     pub effect_id: EffectId,
     /// The attempt that ended.
     pub attempt: Attempt,
@@ -63,13 +64,14 @@ pub struct ClientResult {
     /// Why there is no value, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<ToolFailure>,
-    /// How long it took, as far as the caller said.
+    /// How long it took, as reported by the caller.
     #[serde(rename = "duration_ms", with = "duration::millis")]
     pub duration: Duration,
 }
 
 impl ClientResult {
-    /// Returns the id of the entry with the result of an effect's attempt: there is one result, whoever sends it.
+    /// Returns the id of the entry with the result of an effect's attempt. There is only one result, regardless of who
+    /// sends it.
     #[must_use]
     pub fn input_id(effect_id: EffectId, attempt: Attempt) -> InputId {
         InputId::new(format!("{effect_id}.{attempt}"))
@@ -89,7 +91,7 @@ impl From<ToolFinished> for ClientResult {
 }
 
 impl InboxInput {
-    /// Returns an input as it is left in an inbox; `None` of one that nobody outside sends.
+    /// Converts an input to its inbox form; `None` if it is a kind that does not come from outside.
     #[must_use]
     pub fn of(input: Input) -> Option<Self> {
         Some(match input {
@@ -101,7 +103,7 @@ impl InboxInput {
         })
     }
 
-    /// Returns the id by which the record of this input names it.
+    /// Returns the id by which the record of this input refers to it.
     #[must_use]
     pub fn id(&self) -> InputId {
         match self {
@@ -112,7 +114,7 @@ impl InboxInput {
         }
     }
 
-    /// Returns what the machine is told.
+    /// Returns the input for the machine.
     #[must_use]
     pub fn input(&self) -> Input {
         match self {
@@ -131,15 +133,15 @@ impl InboxInput {
         }
     }
 
-    /// A message of the user for the agent that answers.
+    /// Creates a user message for the agent that answers.
     pub fn steered(id: InputId, text: &str) -> Self {
         Self::Steered(Steered::new(id, Arc::new(Message::user(text))))
     }
 }
 
 impl Record {
-    /// Returns the id of the inbox entry that this record is the taking of, if it is one. The result of a tool that ran
-    /// here has one, too, which no entry has.
+    /// Returns the id of the inbox entry that this record took in, if any. The result of a tool that ran locally has
+    /// such an id too, but no entry has it.
     #[must_use]
     pub fn inbox_id(&self) -> Option<InputId> {
         match &self.body {

@@ -1,7 +1,7 @@
-//! What the outside tells the machine.
+//! What the machine is told about the outside.
 //!
-//! Every input has an id: the effect it answers and the attempt, or one that its sender chose. A duplicate, or an answer
-//! to an effect that is settled, changes nothing; an impossible one is an [`InputError`](crate::InputError).
+//! Every input has an id: the effect it answers plus the attempt, or one that its sender chose. A duplicate, or an
+//! answer to a settled effect, changes nothing; an impossible input is an [`InputError`](crate::InputError).
 
 mod advice;
 mod approval;
@@ -28,17 +28,17 @@ pub use approval::{ApprovalDecided, ApprovalDecision};
 pub use intervention::{Cancelled, CutOutput, CutReply, Recheck, Resumed, Steered};
 pub use vetting::{Vetted, Vetting};
 
-/// When an input came.
+/// When an input arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// The time on the wall, in whole milliseconds.
+    /// The wall-clock time, in whole milliseconds.
     pub at: Timestamp,
-    /// How long the run has been active, in whole milliseconds: waiting for a person does not count.
+    /// How long the run has been active, in whole milliseconds; waiting for a user does not count.
     pub active_elapsed: Duration,
 }
 
 impl Stamp {
-    /// Makes a stamp; both times are cut to whole milliseconds, which is what a record keeps.
+    /// Creates a stamp; both times are truncated to whole milliseconds, the precision of a record.
     #[must_use]
     pub fn new(at: Timestamp, active_elapsed: Duration) -> Self {
         let at = Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at);
@@ -52,7 +52,7 @@ impl Stamp {
 /// Something that happened outside.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// A model call gave a reply.
+    /// A model call returned a reply.
     ModelReplied(ModelReplied),
     /// An attempt of a model call failed.
     ModelFailed(ModelFailed),
@@ -60,23 +60,23 @@ pub enum Input {
     Vetted(Vetted),
     /// A tool call ended.
     ToolFinished(ToolFinished),
-    /// A person decided about a call, or the time to decide ran out.
+    /// A user decided about a call, or the time to decide ran out.
     ApprovalDecided(ApprovalDecided),
     /// The embedder's hook answered.
     Advised(Advised),
-    /// A message for a run at work: it joins after the current tool batch.
+    /// A message for a run at work; it joins the conversation after the current tool batch.
     Steered(Steered),
-    /// Somebody wants the run to end.
+    /// A request to end the run.
     Cancelled(Cancelled),
-    /// A process took the run up again after a crash or a wait. What was under way is asked for anew or, where it must
-    /// not run twice, settled as unknown.
+    /// A process resumed the run after a crash or a wait. Effects in progress are requested again; those that must not
+    /// run twice are settled as unknown.
     Resumed(Resumed),
     /// Time passed. Before the step's `wake_at` it changes nothing.
     TimePassed,
 }
 
 impl Input {
-    /// Returns the effect that it answers by its id, if it does.
+    /// Returns the effect that this input answers by id, if any.
     pub(crate) const fn effect(&self) -> Option<EffectId> {
         match self {
             Self::ModelReplied(replied) => Some(replied.effect_id),
@@ -92,7 +92,7 @@ impl Input {
         }
     }
 
-    /// Returns the id that its sender chose, if it has one.
+    /// Returns the id that the sender chose, if there is one.
     pub(crate) const fn sender(&self) -> Option<&InputId> {
         match self {
             Self::ApprovalDecided(decided) => Some(&decided.id),
@@ -108,7 +108,7 @@ impl Input {
         }
     }
 
-    /// Returns the kind of input, by its record's name.
+    /// Returns the kind of input, as the name of its record.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -126,7 +126,7 @@ impl Input {
     }
 }
 
-/// A model call gave a reply.
+/// A model call returned a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelReplied {
     /// The call.
@@ -135,17 +135,17 @@ pub struct ModelReplied {
     pub attempt: Attempt,
     /// The reply; shared with its record.
     pub reply: Arc<Reply>,
-    /// The role that served it, which may be another than the one asked for.
+    /// The role that served it, which may differ from the requested one.
     pub served_by: Role,
-    /// Why it is another, where that is no matter of configuration.
+    /// Why another role served, unless this follows from configuration.
     pub downgraded: Option<Box<RoleDowngraded>>,
-    /// What it cost, where prices are known.
+    /// Its cost, if prices are known.
     pub cost: Option<MicroUsd>,
-    /// How that amount came about.
+    /// How the cost was determined.
     pub cost_label: CountLabel,
     /// How long it took.
     pub duration: Duration,
-    /// How long its first delta took, where it was streamed.
+    /// How long its first delta took, if it was streamed.
     pub first_delta: Option<Duration>,
 }
 
@@ -156,21 +156,21 @@ pub struct ModelFailed {
     pub effect_id: EffectId,
     /// The attempt that failed.
     pub attempt: Attempt,
-    /// What the provider or the connection failed with.
+    /// The provider's or the connection's error.
     pub error: LlmError,
     /// Whether the driver tries again.
     pub next: NextAttempt,
     /// The role that failed.
     pub served_by: Role,
-    /// Why it is another than the one asked for, where that is no matter of configuration.
+    /// Why it differs from the requested role, unless this follows from configuration.
     pub downgraded: Option<Box<RoleDowngraded>>,
-    /// That the role is degraded from now on, and why.
+    /// Set if the role is degraded from now on: the reason.
     pub degraded: Option<String>,
-    /// What it cost, where prices are known and the provider said what it used.
+    /// Its cost, if prices are known and the provider reported the usage.
     pub cost: Option<MicroUsd>,
-    /// How that amount came about.
+    /// How the cost was determined.
     pub cost_label: CountLabel,
-    /// The model that was asked, where there was one.
+    /// The model that was called, if any.
     pub model: Option<Box<ModelRef>>,
     /// How long it took.
     pub duration: Duration,
@@ -181,20 +181,20 @@ pub struct ModelFailed {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NextAttempt {
-    /// One does, unless its agent ends before: this attempt did not end the call.
+    /// Another attempt follows, unless the agent ends first: this attempt did not end the call.
     Follows,
-    /// None does: the call has failed.
+    /// No attempt follows: the call has failed.
     None,
 }
 
 /// A tool call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolFinished {
-    /// The effect that ran it; for a client's tool the one named where the run waits.
+    /// The effect that ran it; for a client's tool, the one named when the run began to wait.
     pub effect_id: EffectId,
     /// The attempt that ended.
     pub attempt: Attempt,
-    /// What came of it.
+    /// The result.
     pub outcome: ToolOutcome,
     /// How long it took.
     pub duration: Duration,

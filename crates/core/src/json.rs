@@ -17,16 +17,16 @@ use crate::ids::{InvalidId, serialize_as_text};
 
 pub use layout::laid_out_json;
 
-/// A text that is, or claims to be, JSON. Model output may be anything; [`JsonText::is_valid`] tells.
+/// A string that is, or claims to be, JSON. Model output may be anything; [`JsonText::is_valid`] checks it.
 ///
-/// Cloning shares the text. It serializes as a string; a record's `value` is written in place instead.
+/// Cloning shares the string. It serializes as a string; a record's `value` is embedded as JSON instead.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct JsonText(Arc<str>);
 
 impl JsonText {
-    /// Wraps a text as it is, valid or not.
+    /// Wraps a string as it is, valid or not.
     pub fn from_text(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
@@ -35,24 +35,24 @@ impl JsonText {
     ///
     /// # Errors
     ///
-    /// When the value cannot be written as JSON, for example a map whose keys are not strings.
+    /// If the value cannot be written as JSON, for example a map whose keys are not strings.
     pub fn encode(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
         serde_json::to_string(value).map(|text| Self(text.into()))
     }
 
-    /// Encodes a text as a JSON string.
+    /// Encodes a string as a JSON string.
     #[must_use]
     pub fn string(text: &str) -> Self {
         Self::encode(text).unwrap_or_else(|_| Self::from_text("\"\""))
     }
 
-    /// Makes the result of a failed call, `{"error": "…"}`.
+    /// Creates the result of a failed call, `{"error": "…"}`.
     #[must_use]
     pub fn error(message: &str) -> Self {
         Self(format!("{{\"error\":{}}}", Self::string(message)).into())
     }
 
-    /// Returns the message of an [`error`](Self::error), if it is one.
+    /// Returns the message of an [`error`](Self::error); `None` if this is not one.
     #[must_use]
     pub fn error_message(&self) -> Option<String> {
         #[derive(Deserialize)]
@@ -67,18 +67,18 @@ impl JsonText {
     ///
     /// # Errors
     ///
-    /// When the text is not JSON or does not have the shape of `T`; the error names line and column.
+    /// If the text is not JSON or does not have the shape of `T`; the error names line and column.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
 
-    /// Returns what a reader should see: a JSON string without its quotes and escapes, borrowed where nothing is escaped in it,
-    /// and anything else as it is.
+    /// Returns what a reader should see: a JSON string without its quotes and escapes, borrowed if it has no escapes,
+    /// and anything else unchanged.
     #[must_use]
     pub fn as_text(&self) -> Cow<'_, str> {
         #[derive(Deserialize)]
         struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-        // Most values are objects: an error made for each of them would cost more than this look.
+        // Most values are objects. Creating a parse error for each of them would cost more than this check.
         let is_text = self.0.trim_start().starts_with('"');
         let text = is_text.then(|| self.decode::<Text<'_>>());
         match text {
@@ -93,17 +93,17 @@ impl JsonText {
         &self.0
     }
 
-    /// Tells whether the text is one JSON value.
+    /// Returns whether the text is one JSON value.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         serde_json::from_str::<&RawValue>(&self.0).is_ok()
     }
 
-    /// Returns the text if it is one JSON value on one line, without space around it, otherwise the text as a JSON
-    /// string: what a record's `value` must be, since a log has one record a line.
+    /// Returns the text if it is one JSON value on one line without surrounding whitespace; otherwise returns the text
+    /// as a JSON string. A record's `value` must have this form, since a log has one record per line.
     #[must_use]
     pub fn into_value(self) -> Self {
-        // Space around a value would be gone once the value was read back from its record.
+        // Whitespace around a value would be lost when it is read back from its record.
         let value = self.0.trim_matches([' ', '\t', '\n', '\r']);
         if !self.is_valid() || value.contains(['\n', '\r']) {
             Self::string(&self.0)
@@ -133,7 +133,7 @@ impl fmt::Display for JsonText {
     }
 }
 
-/// Takes the Markdown code fence off that models like to put around JSON, and the space around it.
+/// Strips the Markdown code fence that models often put around JSON, and surrounding whitespace.
 #[must_use]
 pub fn without_fence(text: &str) -> &str {
     let text = text.trim();
@@ -143,7 +143,7 @@ pub fn without_fence(text: &str) -> &str {
     else {
         return text;
     };
-    // The language, if one is named, ends with the line.
+    // The language, if given, ends at the line break.
     inner
         .split_once('\n')
         .filter(|(language, _)| !language.contains('{'))
@@ -151,8 +151,8 @@ pub fn without_fence(text: &str) -> &str {
         .trim()
 }
 
-/// Writes a [`JsonText`] in place, as JSON inside the surrounding JSON. For fields read directly by `serde_json`, not
-/// through `flatten` or a tagged enum. Such a field holds what [`JsonText::into_value`] returns.
+/// Embeds a [`JsonText`] as JSON inside the surrounding JSON. For fields that `serde_json` reads directly, not through
+/// `flatten` or a tagged enum. Such a field holds what [`JsonText::into_value`] returns.
 pub(crate) mod embedded {
     use super::{Deserialize, Deserializer, JsonText, RawValue, Serialize, Serializer};
 
@@ -174,7 +174,7 @@ pub(crate) mod embedded {
     }
 }
 
-/// As [`embedded`], for an optional text.
+/// Like [`embedded`], for an optional text.
 pub(crate) mod optional_embedded {
     use super::{Deserialize, Deserializer, JsonText, RawValue, Serializer, embedded};
 
@@ -196,12 +196,12 @@ pub(crate) mod optional_embedded {
     }
 }
 
-/// Tells whether a field has its default, so that it is left out of what is written.
+/// Returns whether a field has its default, so that it is omitted when serialized.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A SHA-256, written as 64 hexadecimal digits.
+/// A SHA-256 hash, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash([u8; 32]);
 
@@ -212,7 +212,7 @@ impl ContentHash {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Returns the hash of a sequence that was `self` so far and goes on with `item`.
+    /// Returns the hash of a sequence that had the hash `self` and continues with `item`.
     #[must_use]
     pub fn chain(self, item: ContentHash) -> Self {
         let mut hasher = Sha256::new();
@@ -232,7 +232,7 @@ impl ContentHash {
         &self.0
     }
 
-    /// Takes 32 bytes that are a hash; `None` if they are not 32.
+    /// Creates a hash from 32 bytes; `None` for any other length.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)

@@ -1,17 +1,17 @@
-//! Characters that are not what they look like, and how a text is shown that may hold some.
+//! Characters that can mislead a reader, and how to display text that may contain them.
 
-/// The most marks on one letter. Scripts need fewer; more only cover what stands around them.
+/// Maximum number of marks on one letter. Scripts need fewer; more would only obscure the surrounding text.
 const MAX_MARKS: usize = 4;
 
-/// Tells whether a character leaves no mark where text is shown, or changes the order in which what follows is read: of no
-/// width, of direction, the separators of lines and paragraphs, fillers, and the tags by which words are hidden from people
-/// and not from models.
+/// Returns whether a character is invisible when displayed, or changes the reading order of the following text:
+/// zero-width characters, directional controls, line and paragraph separators, fillers, and the tag characters that can
+/// hide words from users but not from models.
 ///
-/// Control characters are another question ([`char::is_control`]). Neither are the two joiners among these nor the selectors
-/// of a glyph's variant: emoji and several scripts are written with them.
+/// Control characters are a separate matter ([`char::is_control`]). The two joiners and the variation selectors are not
+/// included, because emoji and several scripts need them.
 ///
-/// The characters are those that Unicode calls default ignorable (`DerivedCoreProperties.txt`), but for those exceptions, and
-/// those of format without a shape of their own.
+/// The set consists of Unicode's default-ignorable characters (`DerivedCoreProperties.txt`), minus those exceptions,
+/// plus the format characters without a shape of their own.
 ///
 /// ```
 /// use neuraxis_core::is_invisible;
@@ -53,8 +53,8 @@ pub const fn is_invisible(letter: char) -> bool {
     )
 }
 
-/// Tells whether a character is a mark that is seen on the letter before it: an accent, a vowel sign, a tone. Not those that are
-/// drawn over the letter, such as strokes and rings, nor the selectors of a glyph's variant.
+/// Returns whether a character is a mark that is visible on the letter before it: an accent, a vowel sign, a tone.
+/// Marks drawn over the letter, such as strokes and rings, and variation selectors are not included.
 #[must_use]
 pub fn is_mark(letter: char) -> bool {
     if letter.is_ascii() || letter.escape_debug().len() == 1 {
@@ -64,14 +64,14 @@ pub fn is_mark(letter: char) -> bool {
     if is_selector || is_invisible(letter) || is_overlay(letter) {
         return false;
     }
-    // What extends a letter is escaped at the beginning of a text alone.
+    // `escape_debug` escapes combining characters only at the start of a string.
     let behind: String = ['a', letter].into_iter().collect();
     behind.escape_debug().eq(behind.chars())
 }
 
-/// Writes a text so that it hides nothing and moves no cursor: as [`char::escape_debug`] does, but with the characters of
-/// `plain` as they are, and the marks ([`is_mark`]) that stand on a letter, without which several scripts cannot be read.
-/// What [`is_invisible`] is escaped, and so are joiners and the blank of Braille.
+/// Escapes a string so that it hides nothing and moves no cursor: like [`char::escape_debug`], except that the
+/// characters of `plain` stay as they are, and so do marks ([`is_mark`]) on a letter, without which several scripts are
+/// unreadable. Characters that are [invisible](is_invisible) are escaped, and so are joiners and the Braille blank.
 ///
 /// ```
 /// use neuraxis_core::escaped;
@@ -81,7 +81,7 @@ pub fn is_mark(letter: char) -> bool {
 #[must_use]
 pub fn escaped(letters: impl IntoIterator<Item = char>, plain: &[char]) -> String {
     let mut text = String::new();
-    // How many marks may still follow: none where there is no letter to stand on.
+    // How many marks may still follow: none if there is no letter to carry them.
     let mut room = 0_usize;
     for letter in letters {
         let is_mark = is_mark(letter);
@@ -101,7 +101,7 @@ pub fn escaped(letters: impl IntoIterator<Item = char>, plain: &[char]) -> Strin
     text
 }
 
-/// Tells whether a mark is drawn over the letter that it stands on: strokes, slashes, rings and boxes.
+/// Returns whether a mark is drawn over the letter it belongs to: strokes, slashes, rings and boxes.
 #[must_use]
 pub const fn is_overlay(mark: char) -> bool {
     matches!(

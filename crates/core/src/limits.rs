@@ -1,4 +1,4 @@
-//! Limits of a run: how many turns, calls, tokens, how much money and time. Every limit ends with an answer.
+//! Limits on a run: turns, calls, tokens, money and time. A run that reaches a limit still ends with an answer.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use crate::duration;
 #[serde(transparent)]
 pub struct MicroUsd(pub u64);
 
-/// What an agent may use. `None` is no limit of its own.
+/// What an agent may use. `None` means that the agent has no such limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
-    /// Turns before the last answer is asked for.
+    /// Maximum number of turns before the last answer is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
-    /// Tool calls, those of sub-agents included.
+    /// Maximum number of tool calls, including those of sub-agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u32>,
-    /// Tokens of all model calls.
+    /// Maximum number of tokens across all model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Money.
+    /// Maximum amount of money.
     #[serde(
         default,
         rename = "max_cost_micro_usd",
         skip_serializing_if = "Option::is_none"
     )]
     pub max_cost: Option<MicroUsd>,
-    /// Active time of the whole run; waiting for a person does not count.
+    /// Maximum active time of the whole run; waiting for a user does not count.
     #[serde(
         default,
         rename = "deadline_ms",
@@ -43,7 +43,7 @@ pub struct Limits {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub deadline: Option<Duration>,
-    /// Time of one tool call, where the tool itself sets none.
+    /// Time limit of one tool call, for tools that set none.
     #[serde(
         default = "Limits::default_tool_timeout",
         rename = "tool_timeout_ms",
@@ -51,7 +51,7 @@ pub struct Limits {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub tool_timeout: Duration,
-    /// Time of one tool call, whatever the tool itself sets: the shorter of the two counts.
+    /// Upper bound on the time of one tool call, even if the tool sets more: the shorter one applies.
     #[serde(
         default,
         rename = "max_tool_timeout_ms",
@@ -63,11 +63,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How many model calls a run may make at the most, as a multiple of its turns, however few turns they count for
+    /// The maximum number of model calls of a run, as a multiple of its turn limit, even if few of the turns count
     /// (loop rule 7).
     pub const MODEL_CALLS_PER_TURN: u32 = 3;
 
-    /// No limits but the time of one tool call.
+    /// No limits except the time limit of one tool call.
     pub const NONE: Self = Self {
         max_turns: None,
         max_tool_calls: None,
@@ -96,26 +96,26 @@ impl Limits {
         }
     }
 
-    /// Returns how long a call may take of a tool that sets this time, or none.
+    /// Returns the time limit of a call, given the tool's own limit if it sets one.
     #[must_use]
     pub fn time_of_call(&self, of_tool: Option<Duration>) -> Duration {
         let time = of_tool.unwrap_or(self.tool_timeout);
         self.max_tool_timeout.map_or(time, |most| time.min(most))
     }
 
-    /// Returns the time kept back at the end of so much time for one last answer: a fifth, at most 20 seconds.
+    /// Returns how much of a time limit is reserved for one last answer: a fifth, at most 20 seconds.
     pub(crate) fn answer_reserve_of(time: Duration) -> Duration {
         (time / 5).min(Duration::from_secs(20))
     }
 }
 
-/// How many sub-agents a run may have. Bounds on the tree itself, beside what its agents may use.
+/// How many sub-agents a run may have. These bound the agent tree itself, in addition to what its agents may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentLimits {
-    /// How deep they may be: 1 for sub-agents that start none themselves.
+    /// Maximum depth: 1 for sub-agents that start none themselves.
     pub depth: u32,
-    /// How many in all, over the whole run.
+    /// Maximum number in total over the whole run.
     pub total: u32,
 }
 
@@ -130,7 +130,7 @@ impl Default for AgentLimits {
 }
 
 impl AgentLimits {
-    /// Returns the fewer agents, and the less deep ones, of both.
+    /// Returns the smaller total and the smaller depth of both.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {
@@ -141,7 +141,7 @@ impl AgentLimits {
 }
 
 impl Default for Limits {
-    /// The loop's own defaults (loop rule 1): 10 turns, 30 seconds a tool.
+    /// The loop's own defaults (loop rule 1): 10 turns, 30 seconds per tool call.
     fn default() -> Self {
         Self {
             max_turns: Some(10),

@@ -1,7 +1,7 @@
-//! Live events: what is shown at once and never stored.
+//! Live events: shown immediately and never stored.
 //!
-//! A live event names the last committed record and the call it belongs to. When the call ends, its record holds the
-//! whole text, so that a listener that missed events, or came later, ends with the same text as everybody else.
+//! A live event names the last committed record and the call it belongs to. When the call ends, its record contains the
+//! whole text, so a listener that missed events or joined late ends up with the same text as the others.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{AgentId, Attempt, BlockIndex, ContentIndex, EffectId, RunId, Seq, ToolCallId};
 use crate::question::{OpenQuestion, QuestionId, QuestionOutcome};
 
-/// Something to show at once.
+/// Something to show immediately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LiveEvent {
-    /// The last record that was committed before.
+    /// The last record that was committed before this event.
     pub after: Seq,
     /// The model call or tool batch it belongs to.
     pub content_index: ContentIndex,
@@ -26,76 +26,77 @@ pub struct LiveEvent {
     pub call: EffectId,
     /// The attempt of that effect.
     pub attempt: Attempt,
-    /// The part of the reply, or 0 for a tool.
+    /// The part of the reply; 0 for a tool.
     pub block: BlockIndex,
-    /// Where the text begins: bytes of the same block and attempt that came before, those that are heard once more included.
+    /// Where the text begins: the number of earlier bytes in the same block and attempt, including bytes that are
+    /// replayed.
     pub offset: u64,
-    /// A piece of text or of reasoning, how far a tool has come, or what it asks.
+    /// A piece of text or reasoning, the progress of a tool, or a question it asks.
     #[serde(flatten)]
     pub body: LiveBody,
 }
 
-/// A piece of text or of reasoning, how far a tool has come, or what it asks.
+/// A piece of text or reasoning, the progress of a tool, or a question it asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LiveBody {
-    /// More of the model's thoughts.
+    /// More of the model's reasoning.
     ReasoningDelta {
-        /// What they go on with.
+        /// The next piece of the reasoning.
         text: String,
     },
     /// More of the model's answer.
     TextDelta {
-        /// What it goes on with.
+        /// The next piece of the answer.
         text: String,
     },
     /// More of a tool call's arguments.
     ToolCallDelta {
-        /// The tool's name, with the first piece.
+        /// The tool's name; only in the first piece.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<Arc<str>>,
-        /// What the arguments go on with.
+        /// The next piece of the arguments.
         arguments: String,
     },
-    /// All text shown of this call so far is void: the call failed, or starts anew.
+    /// All text shown of this call so far is void: the call failed, or starts over.
     TextRetracted,
-    /// A tool has begun to run and is not done at once.
+    /// A tool has started and did not finish immediately.
     ToolStart {
         /// The call.
         tool_call_id: ToolCallId,
         /// The tool.
         name: Arc<str>,
     },
-    /// How far a tool is.
+    /// The progress of a tool.
     ToolProgress {
         /// The call.
         tool_call_id: ToolCallId,
         /// What it is doing.
         name: String,
-        /// A sign to show beside it.
+        /// An icon to show beside it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         icon: Option<String>,
-        /// Steps done, and steps in all where known.
+        /// Steps done, and total steps if known.
         steps: Option<ProgressSteps>,
     },
     /// Partial output of a tool.
     ToolOutput {
         /// The call.
         tool_call_id: ToolCallId,
-        /// What the output goes on with.
+        /// The next piece of the output.
         text: String,
     },
-    /// A tool asks a person in the middle of its call, and waits. The question dies with the call: no record tells of it.
+    /// A tool asks the user during its call, and waits. The question ends with the call, and no record contains it.
     Question(Arc<OpenQuestion>),
-    /// Nobody has to answer a question any more. The result of its call says so, too.
+    /// A question no longer needs an answer. The result of its call shows this too.
     QuestionSettled {
         /// The question.
         question_id: QuestionId,
         /// The call that asked.
         tool_call_id: ToolCallId,
-        /// What became of it.
+        /// How the question ended.
         outcome: QuestionOutcome,
     },
 }
@@ -118,13 +119,13 @@ impl LiveBody {
     }
 }
 
-/// How far something is.
+/// The progress of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgressSteps {
     /// Steps done.
     pub done: u64,
-    /// Steps in all, where known.
+    /// Total steps, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
 }

@@ -1,13 +1,13 @@
-//! Reads the log of a run: the one place that says what records mean.
+//! Reads the log of a run: the one place that defines what records mean.
 //!
-//! [`Conversation`] is what one agent has said and heard. The machine's agents own one, and [`RunView`] rebuilds the same
-//! from records, by the same methods. [`RunView`] is a fold over the records of one run and tells all that follows from
-//! them; [`LogSummary`] is its small part that a store keeps beside the records, and [`Carried`] what all runs of a
-//! session leave to the next. [`Tally`] is what one run did by model, role, tool and agent, and [`Stats`] what many runs add
-//! up to. [`describe`] names in English what records hold.
+//! [`Conversation`] holds one agent's messages. Each of the machine's agents owns one, and [`RunView`] rebuilds the
+//! same conversations from records with the same methods. [`RunView`] is a fold over the records of one run and answers
+//! every question about it. [`LogSummary`] is the small part of it that a store keeps beside the records, and
+//! [`Carried`] is what all runs of a session pass on to the next run. [`Tally`] breaks down one run by model, role,
+//! tool and agent, and [`Stats`] aggregates many runs. [`describe`] describes the contents of records in English.
 //!
-//! Reading needs no replay, so it works for logs of any loop version. Property tests hold it equal to the machine.
-//! **Not for** deciding what happens next: that is the machine's (`run`).
+//! Reading needs no replay, so it works for logs of any loop version. Property tests check that it agrees with the
+//! machine. **Not for** deciding what happens next: the machine (`run`) does that.
 
 mod carried;
 mod closing;

@@ -1,7 +1,7 @@
 //! Messages: the entries of a conversation, with content as ordered parts.
 //!
-//! What a provider wants to see again (reasoning signatures, encrypted items, its own call ids) is kept beside the part
-//! it belongs to, opaque to us and only ever sent to the provider and model that gave it.
+//! State that a provider wants back (reasoning signatures, encrypted items, its own call ids) is stored beside the part
+//! it belongs to. It is opaque to this crate and only ever sent to the provider and model that produced it.
 
 mod digest;
 mod media;
@@ -21,12 +21,12 @@ use crate::json::JsonText;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// Instructions of the deployment, or a note of the loop to the model.
+    /// Instructions from the deployment, or a note from the loop to the model.
     System {
         /// The instructions.
         text: String,
     },
-    /// What a person (or a parent agent) said.
+    /// What a user or a parent agent said.
     User {
         /// Text and media, in order.
         parts: Vec<Part>,
@@ -41,9 +41,9 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssistantMessage {
-    /// Text, reasoning and tool calls, in the order the model gave them.
+    /// Text, reasoning and tool calls, in the order in which the model produced them.
     pub parts: Vec<Part>,
-    /// The model that answered: provider state of the parts goes to no other. `None` for a history from outside.
+    /// The model that answered: the parts' provider state is sent to no other. `None` for a history from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
 }
@@ -56,9 +56,9 @@ pub struct ToolMessage {
     pub tool_call_id: ToolCallId,
     /// The tool's name, as the model wrote it.
     pub name: Arc<str>,
-    /// The JSON text of the value.
+    /// The value, as JSON text.
     pub content: JsonText,
-    /// Images and files that the tool returned beside its value. Empty for most.
+    /// Images and files that the tool returned beside its value. Usually empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<MediaPart>,
 }
@@ -67,7 +67,7 @@ pub struct ToolMessage {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelRef {
-    /// The provider, such as `openai`; an adapter's name.
+    /// The provider, such as `openai`; the name of an adapter.
     pub provider: Arc<str>,
     /// The model's name at that provider.
     pub model: Arc<str>,
@@ -97,9 +97,9 @@ impl fmt::Display for ModelRef {
 pub enum Part {
     /// Text for the reader.
     Text(TextPart),
-    /// What the model thought on the way.
+    /// The model's reasoning.
     Reasoning(ReasoningPart),
-    /// A tool that the model wants to be called. Only in assistant messages.
+    /// A tool call that the model requests. Only in assistant messages.
     ToolCall(ToolCall),
     /// An image, a sound or a file.
     Media(MediaPart),
@@ -111,18 +111,18 @@ pub enum Part {
 pub struct TextPart {
     /// The text.
     pub text: String,
-    /// What the provider wants to see again with this part.
+    /// State that the provider wants back with this part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ProviderState>,
 }
 
-/// What the model thought on the way to its answer.
+/// The model's reasoning before its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReasoningPart {
-    /// The part's place among the blocks of its reply.
+    /// The part's position among the blocks of its reply.
     pub index: BlockIndex,
-    /// The thought, or its summary; may be empty where the provider shows none.
+    /// The reasoning, or its summary; may be empty if the provider reveals none.
     pub text: String,
     /// The provider's id of this reasoning item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,25 +130,25 @@ pub struct ReasoningPart {
     /// The provider's signature over the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// What else the provider wants to see again, such as encrypted content.
+    /// Other state that the provider wants back, such as encrypted content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ProviderState>,
 }
 
-/// A tool call as it stands in the history.
+/// A tool call in the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolCall {
     /// The loop's id.
     pub id: ToolCallId,
-    /// The tool's name as the model wrote it; may name no tool.
+    /// The tool's name as the model wrote it; the tool may not exist.
     pub name: Arc<str>,
     /// The arguments as the model wrote them; may not be JSON.
     pub arguments: JsonText,
-    /// The id that the provider gave, for echoing to that provider.
+    /// The provider's id, to be sent back to that provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<Arc<str>>,
-    /// What else the provider wants to see again.
+    /// Other state that the provider wants back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ProviderState>,
 }
@@ -168,9 +168,9 @@ pub struct MediaPart {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MediaSource {
-    /// Here, in base64.
+    /// Inline, in base64.
     Base64(Arc<str>),
-    /// At an address that the provider fetches.
+    /// At a URL that the provider fetches.
     Url(String),
 }
 
@@ -178,19 +178,19 @@ pub enum MediaSource {
 pub type ProviderState = JsonText;
 
 impl Message {
-    /// Makes a system message.
+    /// Creates a system message.
     pub fn system(text: impl Into<String>) -> Self {
         Self::System { text: text.into() }
     }
 
-    /// Makes a user message of one text.
+    /// Creates a user message with one text part.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User {
             parts: vec![Part::text(text)],
         }
     }
 
-    /// Makes an assistant message of one text.
+    /// Creates an assistant message with one text part.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::Assistant(AssistantMessage {
             parts: vec![Part::text(text)],
@@ -198,7 +198,7 @@ impl Message {
         })
     }
 
-    /// Makes the message with the result of a tool call, given as JSON: for a caller that runs tools of its own.
+    /// Creates the message with the result of a tool call, given as JSON: for a caller that runs its own tools.
     ///
     /// ```
     /// use neuraxis_core::{JsonText, Message, ToolCallId};
@@ -242,7 +242,7 @@ impl Message {
 }
 
 impl Part {
-    /// Makes a text part.
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextPart {
             text: text.into(),

@@ -1,4 +1,4 @@
-//! What a session used: calls, errors, tokens, money, time. A pure fold over the records of its runs.
+//! The usage of a session: calls, errors, tokens, money, time. A pure fold over the records of its runs.
 
 use std::borrow::Borrow;
 use std::ops::AddAssign;
@@ -15,32 +15,32 @@ use crate::record::{Record, RecordBody, ToolResult, ToolStatus};
 use crate::spec::RunSpec;
 use crate::usage::{CountLabel, RunUsage, Usage};
 
-/// An amount of money, and how it came about. Sums are exact: whole millionths of a US dollar.
+/// An amount of money, and how it was determined. Sums are exact: whole millionths of a US dollar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// The amount; a lower bound where the label is unknown.
+    /// The amount; a lower bound if the label is unknown.
     #[serde(rename = "cost_micro_usd", default)]
     pub amount: MicroUsd,
-    /// Measured where the provider counted the tokens and the deployment set the price; estimated where either is taken
-    /// from elsewhere, such as a list of public prices; unknown where one of the two is missing.
+    /// Measured if the provider counted the tokens and the deployment set the price; estimated if either comes from
+    /// elsewhere, such as a public price list; unknown if one of the two is missing.
     #[serde(rename = "cost_label", default)]
     pub label: CountLabel,
 }
 
 impl Cost {
-    /// A cost that nobody knows.
+    /// An unknown cost.
     pub const UNKNOWN: Self = Self {
         amount: MicroUsd(0),
         label: CountLabel::Unknown,
     };
 
-    /// Returns what a record says was paid; `None` for a record that is about no model call, and for one at whose end a
-    /// call had been stopped nobody knows what it cost.
+    /// Returns the cost that a record reports; `None` for a record without one. If an agent ended with unknown usage,
+    /// for example because a call was stopped, the cost is unknown.
     #[must_use]
     pub fn of(body: &RecordBody) -> Option<Self> {
         match body {
-            // A hook answered in the model's place.
+            // A hook answered instead of the model.
             RecordBody::LlmCall(call)
                 if call.cost.is_none()
                     && call.reply.is_refusal()
@@ -61,7 +61,7 @@ impl Cost {
         }
     }
 
-    /// Makes a cost of what is said of a call; unknown where no amount is.
+    /// Creates a cost from what is reported about a call; unknown if no amount is reported.
     pub(crate) fn said(amount: Option<MicroUsd>, label: CountLabel) -> Self {
         amount.map_or(Self::UNKNOWN, |amount| Self { amount, label })
     }
@@ -74,7 +74,7 @@ impl AddAssign for Cost {
     }
 }
 
-/// What one or more runs used. A [`RunMeter`] finds it out.
+/// The usage of one or more runs. Computed by a [`RunMeter`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -82,36 +82,36 @@ impl AddAssign for Cost {
 pub struct SessionMetrics {
     /// Runs that began.
     pub runs: u64,
-    /// Model calls that gave a reply.
+    /// Model calls that returned a reply.
     pub llm_calls: u64,
     /// Attempts of model calls that failed.
     pub llm_failures: u64,
-    /// Tool calls with a result, be it an error.
+    /// Tool calls with a result, including errors.
     pub tool_calls: u64,
     /// Tool calls whose result is an error.
     pub tool_errors: u64,
-    /// Tool calls with a result that count toward no limit: those that were not run, and those that deliver an answer. None if
-    /// left out.
+    /// Tool calls with a result that count toward no limit: those that did not run, and those that deliver an answer.
+    /// Zero if absent.
     #[serde(skip_serializing_if = "is_default")]
     pub uncounted_tool_calls: u64,
-    /// Tokens, in all and per role that served; failed attempts included as far as known.
+    /// Tokens, in total and by the role that served; includes failed attempts as far as known.
     pub usage: RunUsage,
-    /// Money, as far as prices are known.
+    /// The cost, as far as prices are known.
     #[serde(rename = "cost_micro_usd")]
     pub cost: MicroUsd,
-    /// How sure that is: unknown, and a lower bound then, if a call was made by a model without a price, or was stopped
-    /// before anybody said what it used. Measured if left out.
+    /// How certain the cost is: unknown, and then a lower bound, if a call was made to a model without a price, or was
+    /// stopped before its usage was reported. Measured if absent.
     #[serde(skip_serializing_if = "is_default")]
     pub cost_label: CountLabel,
-    /// How long the runs were active, added up. What a run did while it was stopped at a limit counts; waiting for a person
-    /// or a client does not, and calls beside each other count once.
+    /// The sum of the runs' active times. What a run did while it was stopped at a limit counts; waiting for a user or
+    /// a client does not, and concurrent calls count once.
     #[serde(rename = "worked_ms", with = "duration::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub worked: Duration,
 }
 
 impl SessionMetrics {
-    /// Returns what one run used, from all of its records in their order.
+    /// Returns the usage of one run, from all of its records in order.
     pub fn of_run<R: Borrow<Record>>(records: impl IntoIterator<Item = R>) -> Self {
         let mut meter = RunMeter::default();
         for record in records {
@@ -120,7 +120,7 @@ impl SessionMetrics {
         meter.used
     }
 
-    /// Returns what the model calls cost, as far as prices are known, and how sure that is.
+    /// Returns the cost of the model calls as far as prices are known, and how certain it is.
     #[must_use]
     pub const fn paid(&self) -> Cost {
         Cost {
@@ -161,7 +161,7 @@ impl SessionMetrics {
                 self.tool_calls += 1;
                 self.tool_errors += u64::from(result.status == ToolStatus::Error);
             }
-            // A call that was stopped has no record: only what the agent ends with says that somebody may have to pay it.
+            // A stopped call has no record: only the agent's outcome shows that it may have to be paid for.
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
                 for (role, usage) in outcome.usage.roles.iter() {
                     if usage.total.label == CountLabel::Unknown {
@@ -188,10 +188,10 @@ impl AddAssign<&Self> for SessionMetrics {
     }
 }
 
-/// Finds out what one run used, from all of its records in their order. By default it counts everything.
+/// Computes the usage of one run from all of its records in order. By default it counts everything.
 ///
-/// A run's active time stands in the first record of each step, counted from the run's start: what a step adds is the
-/// difference to the one before.
+/// The first record of each step contains the run's active time since its start: a step adds the difference to the
+/// previous step.
 ///
 /// ```
 /// use neuraxis_core::{Record, RunMeter};
@@ -209,19 +209,19 @@ pub struct RunMeter {
     used: SessionMetrics,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
-    /// The tools by which the run's agents deliver their answers.
+    /// The tools that the run's agents use to deliver their answers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     delivers: Vec<ToolName>,
-    /// How long the run had been active at the last step that was read.
+    /// The active time of the run at the last step that was read.
     #[serde(rename = "active_ms", with = "duration::millis")]
     active: Duration,
-    /// That step was too old to count.
+    /// Whether that step was too old to count.
     #[serde(skip_serializing_if = "is_default")]
     before: bool,
 }
 
 impl RunMeter {
-    /// A meter that counts nothing older than the given time. It is to be shown the older records all the same.
+    /// Creates a meter that counts nothing older than the given time. It must still be given the older records.
     #[must_use]
     pub fn since(since: Timestamp) -> Self {
         Self {
@@ -230,7 +230,7 @@ impl RunMeter {
         }
     }
 
-    /// Takes in the run's next record.
+    /// Reads the run's next record.
     pub fn read(&mut self, record: &Record) {
         if let Some(started) = record.run_started() {
             self.delivers = delivering_tools(&started.spec);
@@ -251,7 +251,7 @@ impl RunMeter {
         if counts {
             let mut added = active.saturating_sub(self.active);
             if let Some(after) = after.filter(|_| self.before) {
-                // Of what the time cuts in two, no more lies behind it than has passed since.
+                // If a step began before `since`, at most the time since then counts.
                 added = added.min(after.unsigned_abs());
             }
             self.used.worked = self.used.worked.saturating_add(added);
@@ -260,13 +260,14 @@ impl RunMeter {
         self.before = !counts;
     }
 
-    /// Returns what the records so far tell.
+    /// Returns the usage according to the records read so far.
     #[must_use]
     pub const fn used(&self) -> &SessionMetrics {
         &self.used
     }
 
-    /// Tells whether the call of a result counts toward limits: as in the loop, it ran and delivers no answer.
+    /// Returns whether the call of a result counts toward limits: as in the loop, it ran and does not deliver an
+    /// answer.
     fn is_counted(&self, result: &ToolResult) -> bool {
         let mut delivers = self.delivers.iter();
         result.effect_id.is_some() && !delivers.any(|tool| tool.as_str() == &*result.name)
@@ -388,7 +389,7 @@ mod tests {
         ];
         assert_eq!(worked(&steps, day()), 12_000);
         assert_eq!(worked(&steps, RunMeter::default()), 72_000);
-        // Waiting over midnight is no work of either day.
+        // Waiting past midnight is no activity on either day.
         let waits = [
             (-60, Some(0)),
             (-20, Some(40_000)),
@@ -396,7 +397,7 @@ mod tests {
             (9_002, Some(42_000)),
         ];
         assert_eq!(worked(&waits, day()), 2_000);
-        // All of it came after, all of it came before.
+        // All of it after midnight; then all of it before.
         assert_eq!(worked(&[(0, Some(0)), (3, Some(3_000))], day()), 3_000);
         assert_eq!(worked(&[(-9, Some(0)), (-3, Some(6_000))], day()), 0);
     }

@@ -1,4 +1,4 @@
-//! What came of a tool call.
+//! The result of a tool call.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +7,10 @@ use crate::ids::ToolName;
 use crate::json::JsonText;
 use crate::message::MediaPart;
 
-/// The most characters of an error's text that a model reads (loop rule 8).
+/// Maximum number of characters of an error's text that a model reads (loop rule 8).
 pub const MAX_ERROR_CHARS: usize = 2_000;
 
-/// The most pages that one result may name as read for it.
+/// Maximum number of pages that one result may name as its sources.
 const MAX_RESULT_SOURCES: usize = 100;
 
 /// What a tool returns.
@@ -23,16 +23,16 @@ pub struct ToolOutput {
     pub keep: Keep,
     /// What later history keeps of the result, if not the result itself.
     pub summary: Option<String>,
-    /// Images and files beside the value, for the model to see. Each holds its content; none names an address. A model that
-    /// takes no such media is told that they are left out.
+    /// Images and files beside the value, for the model to see. Each has inline content, never a URL. A model that does
+    /// not accept such media is told that they are left out.
     pub media: Vec<MediaPart>,
-    /// What people and programs may want to know beside the result; no model reads it.
+    /// Additional information for users and programs; no model reads it.
     pub metadata: Option<JsonText>,
     /// What the result means to the loop beyond its value.
     pub signal: Option<ToolSignal>,
-    /// The pages that the tool read for it, which an answer may cite.
+    /// The pages that the tool read for it; an answer may cite them.
     pub sources: Vec<Source>,
-    /// A hook of the program put it in place of what the tool returned. Not for tools to set.
+    /// Whether one of the program's hooks replaced what the tool returned. Not for tools to set.
     pub rewritten: bool,
 }
 
@@ -47,10 +47,10 @@ impl ToolOutput {
     ///
     /// # Errors
     ///
-    /// As [`JsonText::encode`].
+    /// Same as [`JsonText::encode`].
     pub fn encode(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
         let value = JsonText::encode(value)?;
-        // Lines are broken by text alone that was JSON before.
+        // Only embedded text that already was JSON can contain line breaks.
         let is_on_one_line = !value.as_str().contains(['\n', '\r']);
         Ok(match is_on_one_line {
             true => Self::of(value),
@@ -85,7 +85,7 @@ impl ToolOutput {
         self
     }
 
-    /// Brings every text that a record embeds as JSON into a form that a record can hold.
+    /// Converts every text that a record embeds as JSON into a form that a record can hold.
     pub(crate) fn normalized(self) -> Self {
         let signal = self.signal.map(|signal| match signal {
             ToolSignal::Plan { plan } => ToolSignal::Plan {
@@ -108,7 +108,7 @@ impl ToolOutput {
     }
 }
 
-/// What came of a tool call: a value, or an error in the form of one.
+/// The result of a tool call: a value, or an error in the form of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutcome {
     /// What the tool returned; the value is `{"error": "…"}` if it failed.
@@ -118,7 +118,7 @@ pub struct ToolOutcome {
 }
 
 impl ToolOutcome {
-    /// A call that gave a value.
+    /// Creates the outcome of a call that returned a value.
     #[must_use]
     pub const fn done(output: ToolOutput) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl ToolOutcome {
         }
     }
 
-    /// A call that failed or was not run. The message is cut at [`MAX_ERROR_CHARS`].
+    /// Creates the outcome of a call that failed or did not run. The message is cut at [`MAX_ERROR_CHARS`].
     #[must_use]
     pub fn failed(failure: ToolFailure, message: &str) -> Self {
         let value = match message.char_indices().nth(MAX_ERROR_CHARS) {
@@ -143,7 +143,7 @@ impl ToolOutcome {
         }
     }
 
-    /// Adds what a call that was cut off had printed by then, if it had printed anything, to what the model reads of it.
+    /// Appends the output that a call had printed before it was cut off, if any, to what the model reads.
     #[must_use]
     pub fn with_what_it_printed(mut self, printed: Option<String>) -> Self {
         let printed = printed.filter(|text| !text.trim().is_empty());
@@ -155,51 +155,51 @@ impl ToolOutcome {
         self
     }
 
-    /// Tells whether the call gave a value.
+    /// Returns whether the call returned a value.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         self.failure.is_none()
     }
 }
 
-/// Why a call gave no value.
+/// Why a call returned no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolFailure {
-    /// The tool said so.
+    /// The tool reported an error.
     Error,
-    /// The tool said so, and that the same call may succeed when it is made again. That is for who reads the log: it is
-    /// tried again no more than [`Error`](Self::Error) is.
+    /// The tool reported an error and that the same call may succeed if repeated. This is for readers of the log: it is
+    /// retried no more than [`Error`](Self::Error) is.
     Temporary,
-    /// The tool said so, and that the same call would fail again: what was asked for is not there, not possible or not
-    /// allowed.
+    /// The tool reported an error and that the same call would fail again: what was requested does not exist, is not
+    /// possible or is not allowed.
     Permanent,
     /// It took too long and was stopped.
     Timeout,
-    /// Its code panicked; the run goes on.
+    /// Its code panicked; the run continues.
     Panic,
     /// It was stopped because the run ended.
     Cancelled,
-    /// It was under way when the process died, and must not run twice: nobody knows whether it took effect.
+    /// It was in progress when the process died, and must not run twice: whether it took effect is unknown.
     OutcomeUnknown,
-    /// Its arguments are not JSON or do not fit the schema; it was not run.
+    /// Its arguments are not JSON or do not conform to the schema; it did not run.
     InvalidArguments,
-    /// There is no such tool.
+    /// No such tool exists.
     UnknownTool,
-    /// The tool is not available in this turn; it was not run.
+    /// The tool is not available in this turn; it did not run.
     NotEnabled,
-    /// Policy or a person said no; it was not run.
+    /// Policy or a user denied it; it did not run.
     Denied,
-    /// Nobody decided about it in time; it was not run.
+    /// No decision about it came in time; it did not run.
     ApprovalExpired,
-    /// A limit was reached first; it was not run.
+    /// A limit was reached first; it did not run.
     LimitReached,
 }
 
 impl ToolFailure {
-    /// Returns the name that records have for it.
+    /// Returns the name used in records.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -219,14 +219,15 @@ impl ToolFailure {
         }
     }
 
-    /// Tells whether the same call may succeed when it is made again at once: the tool failed and did not say that it would
-    /// again. Not after a timeout: it has taken as long as it may already, and a tool that hangs would hang twice.
+    /// Returns whether an immediate retry of the same call may succeed: the tool failed and did not report that it
+    /// would fail again. A timeout is not retryable: the call has already used its full time, and a tool that hangs
+    /// would hang again.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
         matches!(self, Self::Error | Self::Temporary | Self::Panic)
     }
 
-    /// Tells whether the tool ran and failed, rather than being kept from running.
+    /// Returns whether the tool ran and failed, rather than being prevented from running.
     #[must_use]
     pub const fn is_of_the_tool(self) -> bool {
         matches!(
@@ -259,18 +260,18 @@ pub enum ToolSignal {
         /// The plan, as JSON text.
         plan: JsonText,
     },
-    /// The user has to answer this first.
+    /// The user must answer this question first.
     Clarify {
         /// The question.
         question: String,
     },
-    /// These tools were found: the agent's later requests hold them. Counts only of the agent's
-    /// [tool that finds others](crate::ToolSearch).
+    /// These tools were found: the agent's later requests include them. Only honored for the agent's [tool that finds
+    /// others](crate::ToolSearch).
     Found {
-        /// Their names, the best first.
+        /// Their names, best match first.
         tools: Vec<ToolName>,
     },
-    /// It repeats what another call brought of strangers' words: the conversation holds them from now on.
+    /// The result repeats third-party text that another call introduced: from now on the conversation contains it.
     Untrusted,
 }
 

@@ -15,9 +15,10 @@ use crate::citations::Citations;
 use crate::ids::ToolName;
 use crate::json::is_default;
 
-/// How an agent behaves in the loop. It stands in the first record of its run, so a replay needs nothing else.
+/// How an agent behaves in the loop. The profile is part of the first record of its run, so a replay needs nothing
+/// else.
 ///
-/// Every decision has a default; a profile names only where it differs.
+/// Every setting has a default; a profile names only its differences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -30,64 +31,64 @@ pub struct Profile {
     /// Which calls of one reply run at the same time (loop rule 1).
     #[serde(default)]
     pub parallel: Parallel,
-    /// What an unknown tool leads to (loop rule 4).
+    /// What happens when an unknown tool is called (loop rule 4).
     #[serde(default)]
     pub unknown_tool: UnknownTool,
-    /// What a failed call leads to (loop rule 3).
+    /// What happens when a call fails (loop rule 3).
     #[serde(default)]
     pub tool_errors: ToolErrors,
-    /// What a reached limit leads to (loop rule 6).
+    /// What happens when a limit is reached (loop rule 6).
     #[serde(default)]
     pub limit_reached: LimitReached,
-    /// What a reply without calls leads to.
+    /// What happens when a reply makes no calls.
     #[serde(default, skip_serializing_if = "is_default")]
     pub no_calls: NoCalls,
-    /// In which turns the tools may be called.
+    /// In which turns tools may be called.
     #[serde(default, skip_serializing_if = "is_default")]
     pub offer: Offer,
-    /// Which role serves which turn, where it is not the agent's own.
+    /// The role for specific turns, if it is not the agent's own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub roles: TurnRoles,
-    /// Tools whose result is the answer: the loop ends with the batch that holds one.
+    /// Tools whose result is the answer: the loop ends with the batch that contains such a result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_after: Vec<ToolName>,
-    /// What the results of single tools change.
+    /// What the results of specific tools change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ResultRule>,
-    /// What is done to arguments before they are checked.
+    /// How arguments are preprocessed before they are checked.
     #[serde(default, skip_serializing_if = "is_default")]
     pub arguments: Arguments,
     /// A turn that brought more results than this adds a short system prompt to digest them (loop rule 13).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest_after: Option<u32>,
-    /// What takes the place of messages that no longer fit (loop rule 13).
+    /// What replaces messages that no longer fit (loop rule 13).
     #[serde(default, skip_serializing_if = "is_default")]
     pub compaction: Compaction,
-    /// When the same call again and again is too much (loop rule 14).
+    /// When repeating the same call is too much (loop rule 14).
     #[serde(default, skip_serializing_if = "is_default")]
     pub repeats: Repeats,
-    /// Whose usage the outcome of the agent tells.
+    /// Whose usage the agent's outcome reports.
     #[serde(default, skip_serializing_if = "is_default")]
     pub usage: UsageScope,
-    /// What becomes of the links in its answer.
+    /// What happens to the links in its answer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub citations: Citations,
-    /// What of its content may be stored.
+    /// Which parts of its content may be stored.
     #[serde(default, skip_serializing_if = "is_default")]
     pub data: DataPolicy,
-    /// How many of its sub-agents work at the same time; the others wait for their turn.
+    /// How many of its sub-agents work at the same time; the others wait.
     #[serde(
         default = "Profile::default_agents",
         skip_serializing_if = "is_default_agents"
     )]
     pub parallel_agents: u32,
-    /// How often a failed call of a server's tool is made again, where its class and the failure allow.
+    /// How often a failed call of a server's tool is retried, if its class and the failure allow it.
     #[serde(
         default = "Profile::default_retries",
         skip_serializing_if = "is_default_retries"
     )]
     pub tool_retries: u32,
-    /// Where an embedder is asked, through [`Effect::Consult`](crate::Effect::Consult).
+    /// The points at which an embedder is consulted, through [`Effect::Consult`](crate::Effect::Consult).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
 }
@@ -101,7 +102,8 @@ impl Profile {
         1
     }
 
-    /// The profile of the agent that talks with the user: calls in parallel where that is safe, everything kept.
+    /// Returns the profile of the agent that talks with the user: parallel calls where that is safe, and everything
+    /// kept.
     #[must_use]
     pub fn main_thread() -> Self {
         Self {
@@ -110,7 +112,7 @@ impl Profile {
         }
     }
 
-    /// The profile of an agent with one focused task: what it read leaves summaries once there is too much of it.
+    /// Returns the profile of an agent with one focused task: results are reduced to summaries once there are too many.
     #[must_use]
     pub fn researcher() -> Self {
         Self {
@@ -120,7 +122,7 @@ impl Profile {
         }
     }
 
-    /// Makes a profile with everything at its default.
+    /// Creates a profile with every setting at its default.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

@@ -1,6 +1,6 @@
-//! What a tool asks a person in the middle of a call: a small form, and what an answer to it has to be.
+//! A question that a tool asks the user during a call: a small form, and the rules for a valid answer.
 //!
-//! Not for asking: who is asked, and how, is the engine's and the program's.
+//! Who is asked, and how, is up to the engine and the program.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use crate::ids::ToolCallId;
 use crate::json::{JsonText, optional_embedded};
 
-/// The id of a question, unique in the world: an answer to one that is gone is never taken for one to a later question.
+/// The globally unique id of a question: an answer to a question that is gone is never mistaken for an answer to a
+/// later one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -37,24 +38,24 @@ impl fmt::Display for QuestionId {
     }
 }
 
-/// A question of a tool that waits for its answer.
+/// A tool's question that is waiting for its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OpenQuestion {
-    /// What an answer names.
+    /// The id that an answer refers to.
     pub question_id: QuestionId,
     /// The call that asks.
     pub tool_call_id: ToolCallId,
-    /// Until when it can be answered, unless its call ends before.
+    /// When it can no longer be answered, unless its call ends earlier.
     pub expires_at: Timestamp,
-    /// Who asks, the message and the fields, in the words of whoever asks.
+    /// The source, the message and the fields, in the words of the source.
     #[serde(flatten)]
     pub question: Question,
 }
 
 impl OpenQuestion {
-    /// A question of a call.
+    /// Creates a question of a call.
     #[must_use]
     pub const fn new(
         question_id: QuestionId,
@@ -71,21 +72,21 @@ impl OpenQuestion {
     }
 }
 
-/// What became of a question.
+/// How a question ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QuestionOutcome {
-    /// Its tool has the answer, which fits the fields.
+    /// Its tool received an answer that fits the fields.
     Answered,
-    /// The person does not want to answer.
+    /// The user declined to answer.
     Declined,
-    /// The person left it alone, and said so.
+    /// The user dismissed the question explicitly.
     Cancelled,
-    /// Nobody answered in time.
+    /// No answer came in time.
     Expired,
-    /// Nobody waits for the answer any more: the call is over, or was given up.
+    /// The answer is no longer awaited: the call has ended or was abandoned.
     Withdrawn,
 }
 
@@ -94,16 +95,16 @@ pub enum QuestionOutcome {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Question {
-    /// Who asks, such as the name of an MCP server. To be shown with the question: whoever answers tells it something.
+    /// Who asks, such as the name of an MCP server. Show it with the question, since the user reveals the answer to it.
     pub from: Arc<str>,
-    /// What is asked. Text of a stranger.
+    /// The question. Untrusted text.
     pub message: String,
-    /// What the answer consists of, in the order in which it is asked for. Without any, the answer is yes or no.
+    /// The fields of the answer, in order. Without fields, the answer is yes or no.
     pub fields: Vec<Field>,
 }
 
 impl Question {
-    /// A question to which the answer is yes or no.
+    /// Creates a question whose answer is yes or no.
     pub fn new(from: impl Into<Arc<str>>, message: impl Into<String>) -> Self {
         Self {
             from: from.into(),
@@ -119,12 +120,12 @@ impl Question {
         self
     }
 
-    /// Checks that an answer is one to this question: an object of its fields, each as it has to be. The form of a text
-    /// (`format`) is for who asks to check.
+    /// Checks that an answer is valid for this question: an object with its fields, each with a valid value. Whoever
+    /// asks must check the `format` of a string.
     ///
     /// # Errors
     ///
-    /// The first fault, by which it is none.
+    /// The first reason why the answer is invalid.
     pub fn check(&self, answer: &JsonText) -> Result<(), InvalidAnswer> {
         let answer: Map<String, Value> = answer.decode().map_err(|_| InvalidAnswer::NotAnObject)?;
         let is_known = |name: &String| self.fields.iter().any(|field| field.name == *name);
@@ -149,40 +150,40 @@ impl Question {
     }
 }
 
-/// The most characters of an unknown field's name that are repeated.
+/// Maximum number of characters of an unknown field's name that are quoted.
 const MAX_REPEATED_CHARS: usize = 64;
 
-/// Why an answer is none to its question.
+/// Why an answer is invalid for its question.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidAnswer {
-    /// It is something else.
+    /// It is not an object.
     #[error("an answer is a JSON object with the fields of the question")]
     NotAnObject,
-    /// It has a field that the question has not.
+    /// It has a field that is not in the question.
     #[error("the question has no field {field:?}")]
     UnknownField {
         /// The field.
         field: String,
     },
-    /// It lacks a field that has to be filled in.
+    /// It lacks a required field.
     #[error("{field:?} has to be filled in")]
     Missing {
         /// The field.
         field: String,
     },
-    /// The value of a field is not one that it takes.
+    /// The value of a field is not acceptable.
     #[error("{field:?} has to be {expected}")]
     Unfit {
         /// The field.
         field: String,
-        /// What the field takes.
+        /// What the field accepts.
         expected: String,
     },
 }
 
 impl InvalidAnswer {
-    /// Returns the field that is at fault; `None` if it is the answer as a whole.
+    /// Returns the invalid field; `None` if the answer as a whole is invalid.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         match self {
@@ -201,19 +202,19 @@ impl InvalidAnswer {
 pub struct Field {
     /// Its name in the answer.
     pub name: String,
-    /// What people call it; the name if there is nothing else.
+    /// Its label; defaults to the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What is to be filled in.
+    /// What to enter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it takes: a text, a number, a choice.
+    /// What it accepts: a string, a number, a choice.
     #[serde(flatten)]
     pub kind: FieldKind,
-    /// Whether it has to be filled in.
+    /// Whether it must be filled in.
     #[serde(default)]
     pub required: Required,
-    /// What it is if nothing is filled in.
+    /// Its value if nothing is entered.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -225,7 +226,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// A field that may be left out.
+    /// Creates an optional field.
     pub fn new(name: impl Into<String>, kind: FieldKind) -> Self {
         Self {
             name: name.into(),
@@ -238,20 +239,20 @@ impl Field {
     }
 }
 
-/// Reads a value that stands in place: through a field that is flattened there is no text of it any more.
+/// Reads an embedded JSON value: through a flattened field, its original text is not available.
 fn in_place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<JsonText>, D::Error> {
     let value = Option::<Value>::deserialize(deserializer)?;
     Ok(value.map(|value| JsonText::from_text(value.to_string())))
 }
 
-/// Whether a field has to be filled in; as JSON, `true` or `false`.
+/// Whether a field must be filled in; as JSON, `true` or `false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "bool", into = "bool")]
 pub enum Required {
-    /// An answer without it is none.
+    /// An answer without it is invalid.
     Yes,
-    /// It may be left out.
+    /// It may be omitted.
     #[default]
     No,
 }
@@ -271,39 +272,39 @@ impl From<Required> for bool {
     }
 }
 
-/// What a field takes.
+/// What a field accepts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FieldKind {
-    /// A text.
+    /// A string.
     Text {
-        /// The fewest characters.
+        /// Minimum number of characters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         min: Option<u64>,
-        /// The most characters.
+        /// Maximum number of characters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<u64>,
-        /// What form it has to have, in a word, such as `email` or `date`.
+        /// The required format, as a name such as `email` or `date`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         format: Option<String>,
     },
     /// A whole number.
     Integer {
-        /// The least.
+        /// The minimum.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         min: Option<i64>,
-        /// The greatest.
+        /// The maximum.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<i64>,
     },
     /// A number.
     Number {
-        /// The least.
+        /// The minimum.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         min: Option<f64>,
-        /// The greatest.
+        /// The maximum.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<f64>,
     },
@@ -322,7 +323,7 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    /// Checks a value; says what would fit if it does not.
+    /// Checks a value; on failure, returns what the field expects.
     fn check(&self, value: &Value) -> Result<(), String> {
         let fits = match self {
             Self::Text { min, max, .. } => value.as_str().is_some_and(|text| {
@@ -347,7 +348,7 @@ impl FieldKind {
         }
     }
 
-    /// Says what the field takes, for people.
+    /// Describes what the field accepts, for users.
     fn expected(&self) -> String {
         match self {
             Self::Text { min, max, .. } => {
@@ -387,13 +388,13 @@ fn bounds<T: fmt::Display>(min: Option<&T>, max: Option<&T>, unit: &str) -> Stri
     }
 }
 
-/// One value of a field that has only so many.
+/// One value of a field with a fixed set of values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FieldChoice {
     /// The value in the answer.
     pub value: String,
-    /// What people call it.
+    /// Its label.
     pub title: String,
 }
 

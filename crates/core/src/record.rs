@@ -1,7 +1,8 @@
-//! Records: what happened in a run, durable, with a gapless number.
+//! Records: what happened in a run, durable and numbered without gaps.
 //!
-//! One log serves as journal, stream, audit trail and usage record. A step of the machine is one `start` or `advance`;
-//! its first record is its cause, holds the input whole and carries `active_ms`. A record is one flat JSON object.
+//! One log serves as journal, stream, audit trail and usage record. A step of the machine is one `start` or `advance`.
+//! The first record of a step is its cause, contains the whole input and carries `active_ms`. A record is one flat JSON
+//! object.
 
 mod body;
 mod cause;
@@ -23,18 +24,18 @@ pub use body::{
 
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};
 
-/// The version of the rules by which the loop makes records.
+/// The version of the rules by which the loop produces records.
 pub const LOOP_VERSION: u32 = 3;
 
-/// The versions whose rules the loop knows: a log of one of them is replayed step by step, by the rules that it was recorded
-/// by, and goes on by them. `docs/loop-rules.md` says what was otherwise in each.
+/// The versions whose rules the loop implements: a log of one of them is replayed, and continued, by the rules that it
+/// was recorded under. `docs/loop-rules.md` describes the differences between versions.
 pub const LOOP_VERSIONS: RangeInclusive<u32> = 1..=LOOP_VERSION;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
-    /// Its place in the run.
+    /// Its position in the run.
     pub seq: Seq,
     /// The model call or tool batch it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,17 +46,17 @@ pub struct Record {
     pub agent: AgentId,
     /// The agent's turn.
     pub turn: Turn,
-    /// The time on the wall.
+    /// The wall-clock time.
     pub at: Timestamp,
-    /// Set on the first record of a step, its cause: how long the run had been active, in milliseconds.
+    /// Set on the first record of a step, its cause: the active time of the run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_ms: Option<u64>,
-    /// What happened: in JSON its fields stand beside those above, with `type`.
+    /// What happened: in JSON, its fields are beside the ones above, with `type`.
     #[serde(flatten)]
     pub body: RecordBody,
 }
 
-/// The fields every record has, and its type.
+/// The fields of every record, and its type.
 #[derive(Deserialize)]
 struct Envelope {
     seq: Seq,
@@ -70,7 +71,7 @@ struct Envelope {
 }
 
 impl Record {
-    /// Returns how its run began, if this is the record that says so: the first of each log.
+    /// Returns how the run began, if this is the first record of its log.
     #[must_use]
     pub fn run_started(&self) -> Option<&RunStarted> {
         match &self.body {
@@ -82,7 +83,7 @@ impl Record {
     /// Returns the record as one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // Records are built of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
+        // Records consist of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
@@ -90,9 +91,9 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// When the text is not JSON, lacks a field, or has a type this version does not know.
+    /// If the text is not JSON, lacks a field, or has a type unknown to this version.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        // Twice over the text instead of buffering it as a tree: values keep their exact bytes.
+        // Parses the text twice instead of buffering it as a tree, so values keep their exact bytes.
         let envelope: Envelope = serde_json::from_str(text)?;
         let body = RecordBody::from_json(&envelope.kind, text)?;
         let Envelope {
@@ -125,7 +126,8 @@ impl<'de> Deserialize<'de> for Record {
     }
 }
 
-/// Writes inputs that name an agent as part of a record, which names it already: once, not twice.
+/// Writes inputs that name an agent as part of a record. The record already names the agent, so it is written only
+/// once.
 mod addressed {
     use serde::{Serialize, Serializer};
 

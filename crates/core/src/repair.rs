@@ -1,7 +1,7 @@
-//! Repairs a history that arrives broken, the same way every time (loop rule 15).
+//! Repairs a history that is invalid on arrival, deterministically (loop rule 15).
 //!
-//! Histories come from clients, from other programs and from logs of other versions. Providers refuse a call without its
-//! result and a result without its call; what is repaired here is what all of them refuse.
+//! Histories come from clients, from other programs and from logs of other versions. Providers refuse a call without
+//! its result and a result without its call; this module repairs what all of them refuse.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,8 +12,8 @@ use crate::json::JsonText;
 use crate::message::{Message, Part, ToolMessage};
 use crate::transcript::Transcript;
 
-/// Returns the history with every call answered once, directly after its message and in call order, and what was done
-/// to it, a sentence each.
+/// Returns the history with every call answered once, directly after its message and in call order, and the repairs
+/// that were made, one sentence each.
 pub(crate) fn repaired(history: Transcript) -> (Transcript, Vec<String>) {
     if is_whole(history.messages()) {
         return (history, Vec::new());
@@ -59,9 +59,9 @@ struct Repair {
     kept: Vec<Arc<Message>>,
     /// The calls of the last assistant message, in call order.
     open: Vec<(ToolCallId, Arc<str>)>,
-    /// Results whose call is still open, or has not come.
+    /// Results whose call is still open or has not appeared.
     results: BTreeMap<ToolCallId, Arc<Message>>,
-    /// What came between a call and its result.
+    /// Messages between a call and its result.
     held: Vec<Arc<Message>>,
     notes: Vec<String>,
 }
@@ -77,7 +77,7 @@ impl Repair {
                 self.answer_calls();
                 self.take_calls(message);
             }
-            // A result may still come after it.
+            // A result may still follow it.
             Message::System { .. } | Message::User { .. } if !self.open.is_empty() => {
                 self.held.push(Arc::clone(message));
             }
@@ -123,7 +123,7 @@ impl Repair {
         }
     }
 
-    /// Gives every open call its result, in call order, and lets what came in between follow.
+    /// Adds a result for every open call, in call order, followed by the messages in between.
     fn answer_calls(&mut self) {
         let in_between = !self.held.is_empty();
         for (id, name) in std::mem::take(&mut self.open) {
@@ -148,7 +148,7 @@ impl Repair {
     }
 }
 
-/// Leaves out every call whose id an earlier call of the same message has.
+/// Removes every call whose id an earlier call of the same message has.
 fn without_doubles(message: &Message) -> Message {
     let Message::Assistant(said) = message else {
         return message.clone();

@@ -1,4 +1,4 @@
-//! What a model answers: the whole reply, and the deltas that it is assembled from.
+//! What a model answers: the whole reply, and the deltas it is assembled from.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::json::JsonText;
 use crate::message::{ModelRef, ProviderState, ReasoningPart, TextPart};
 use crate::usage::Usage;
 
-/// A finished reply of a model.
+/// A complete reply of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reply {
-    /// Text, reasoning and requested calls, in the order the model gave them.
+    /// Text, reasoning and requested calls, in the order in which the model produced them.
     pub parts: Vec<ReplyPart>,
     /// Why the model stopped.
     pub finish: ReplyFinish,
@@ -21,30 +21,30 @@ pub struct Reply {
     pub usage: Usage,
     /// The model that answered.
     pub model: ModelRef,
-    /// What the program's code made of it before it counted, where that is not nothing. What the model wrote is then nowhere
-    /// but in [`ReplyAdvice::AskAgain`].
+    /// How the program's code changed the reply before it took effect, if it did. What the model wrote is then recorded
+    /// only with [`ReplyAdvice::AskAgain`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Box<ReplyAdvice>>,
 }
 
-/// What a program's code made of a reply before it counted.
+/// How a program's code changed a reply before it took effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "advice", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReplyAdvice {
-    /// Its text is the program's.
+    /// Its text comes from the program.
     Rewritten,
-    /// It is not the answer: none of its calls runs, and the model is told why and asked again, as often as
-    /// [`AnswerRule`](crate::AnswerRule) says.
+    /// It is not the answer: none of its calls runs, and the model is told why and asked again, up to the number of
+    /// times that [`AnswerRule`](crate::AnswerRule) allows.
     AskAgain {
         /// What is wrong with it and what to do, for the model.
         reason: String,
     },
-    /// Its text is the program's, and the agent ends with it and
+    /// Its text comes from the program, and the agent ends with it and
     /// [`FinishReason::Refused`](crate::FinishReason::Refused).
     Refused {
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
     },
 }
@@ -56,24 +56,24 @@ pub enum ReplyAdvice {
 pub enum ReplyPart {
     /// Text for the reader.
     Text(TextPart),
-    /// What the model thought on the way.
+    /// The model's reasoning.
     Reasoning(ReasoningPart),
-    /// A tool that the model wants to be called.
+    /// A tool call that the model requests.
     ToolCall(RequestedCall),
 }
 
-/// A tool call as a model asked for it, before the loop gave it an id.
+/// A tool call as the model requested it, before the loop assigned an id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestedCall {
-    /// The provider's id, if it gave one.
+    /// The provider's id, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<Arc<str>>,
-    /// The tool's name; may name no tool.
+    /// The tool's name; the tool may not exist.
     pub name: Arc<str>,
     /// The arguments; may not be JSON.
     pub arguments: JsonText,
-    /// What the provider wants to see again with this call.
+    /// State that the provider wants back with this call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ProviderState>,
 }
@@ -83,7 +83,7 @@ pub struct RequestedCall {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyFinish {
-    /// The reply is complete, and calls nothing.
+    /// The reply is complete and makes no calls.
     Stop,
     /// It waits for the results of its calls.
     ToolCalls,
@@ -91,12 +91,12 @@ pub enum ReplyFinish {
     Length,
     /// The provider withheld the rest.
     ContentFilter,
-    /// The model refused, and its text says so.
+    /// The model refused; its text says so.
     Refused,
 }
 
 impl Reply {
-    /// Makes a complete reply of one text, of which nobody says how many tokens it took.
+    /// Creates a complete reply with one text part and unknown usage.
     pub fn from_text(text: impl Into<String>, model: ModelRef) -> Self {
         Self {
             parts: vec![ReplyPart::text(text)],
@@ -127,7 +127,7 @@ impl Reply {
         thoughts.collect()
     }
 
-    /// Returns why the model is to give another in its place, if it is.
+    /// Returns why the model should give another reply instead, if it should.
     #[must_use]
     pub fn turned_down(&self) -> Option<&str> {
         match self.advice.as_deref()? {
@@ -136,19 +136,19 @@ impl Reply {
         }
     }
 
-    /// Tells whether the agent ends with its text, because the program's code refused the request or what the model said.
+    /// Returns whether the agent ends with its text because the program's code refused the request or the reply.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self.advice.as_deref(), Some(ReplyAdvice::Refused { .. }))
     }
 
-    /// Tells whether it was cut at its limit while it called tools: such calls are not run.
+    /// Returns whether it was cut off at its limit while making calls: such calls do not run.
     #[must_use]
     pub fn has_cut_calls(&self) -> bool {
         self.finish == ReplyFinish::Length && self.calls().next().is_some()
     }
 
-    /// Returns the calls the model asks for.
+    /// Returns the calls that the model requests.
     pub fn calls(&self) -> impl Iterator<Item = &RequestedCall> {
         self.parts.iter().filter_map(|part| match part {
             ReplyPart::ToolCall(call) => Some(call),
@@ -156,14 +156,14 @@ impl Reply {
         })
     }
 
-    /// Takes the reply apart into the deltas of a stream that gives each part whole. Assembled again, they are the same
-    /// reply, if its reasoning parts name the blocks they stand in.
+    /// Splits the reply into the deltas of a stream that delivers each part whole. Reassembled, they give the same
+    /// reply, if its reasoning parts name the blocks they are in.
     #[must_use]
     pub fn into_deltas(self) -> Vec<ReplyDelta> {
         let mut next = BlockIndex::default();
         let mut deltas = Vec::new();
         for part in self.parts {
-            // A reasoning part knows its block; the others take the next one.
+            // A reasoning part knows its block; the others use the next one.
             let block = match &part {
                 ReplyPart::Reasoning(reasoning) => reasoning.index.max(next),
                 ReplyPart::Text(_) | ReplyPart::ToolCall(_) => next,
@@ -181,13 +181,13 @@ impl Reply {
 }
 
 impl ReplyPart {
-    /// Makes a text part.
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         Self::Text(TextPart { text, state: None })
     }
 
-    /// Returns its content, and what the provider wants to see again with it.
+    /// Returns its content, and the state that the provider wants back with it.
     fn into_deltas(self, block: BlockIndex) -> impl Iterator<Item = ReplyDelta> {
         let (content, id, signature, state) = match self {
             Self::Text(part) => {
@@ -227,28 +227,28 @@ pub enum ReplyDelta {
     Text {
         /// The part.
         block: BlockIndex,
-        /// What it goes on with.
+        /// The next piece of the text.
         text: String,
     },
     /// More text of a reasoning part.
     Reasoning {
         /// The part.
         block: BlockIndex,
-        /// What it goes on with.
+        /// The next piece of the reasoning.
         text: String,
     },
-    /// More of a tool call. Name and id come whole, once; arguments in fragments.
+    /// More of a tool call. Name and id are sent once and complete; arguments in fragments.
     ToolCall {
         /// The part.
         block: BlockIndex,
-        /// The provider's id, when this piece brings it.
+        /// The provider's id, if this piece contains it.
         provider_id: Option<Arc<str>>,
-        /// The tool's name, when this piece brings it.
+        /// The tool's name, if this piece contains it.
         name: Option<Arc<str>>,
-        /// What the arguments go on with; may be empty.
+        /// The next piece of the arguments; may be empty.
         arguments: String,
     },
-    /// What the provider wants to see again with a part.
+    /// State that the provider wants back with a part.
     State {
         /// The part.
         block: BlockIndex,
@@ -256,14 +256,14 @@ pub enum ReplyDelta {
         id: Option<String>,
         /// The provider's signature over a reasoning part.
         signature: Option<String>,
-        /// Anything else.
+        /// Any other state.
         state: Option<ProviderState>,
     },
-    /// The reply is whole. A stream that ends without this was cut.
+    /// The reply is complete. A stream that ends without this was cut off.
     End(Box<ReplyEnd>),
 }
 
-/// What is known of a reply once it is whole.
+/// What is known about a reply once it is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyEnd {
     /// Why the model stopped.

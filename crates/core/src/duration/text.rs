@@ -1,7 +1,7 @@
-//! Durations in configuration, as people write them: `"60s"`, `"3m"`, `"1h 30m"`. For `#[serde(with)]`.
+//! Durations in configuration, as users write them: `"60s"`, `"3m"`, `"1h 30m"`. For `#[serde(with)]`.
 //!
-//! The form is jiff's friendly one. Reading is not left to jiff's own module for serde: its complaints do not say what a
-//! duration should look like. A bare number is refused, since it names no unit.
+//! The format is jiff's friendly one. This module does not use jiff's own serde module, because its errors do not say
+//! what a duration should look like. A bare number is refused, since it names no unit.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde::ser::Serializer;
 static PARSER: SpanParser = SpanParser::new();
 static PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::Compact);
 
-/// Returns a duration in the form in which it is read.
+/// Returns a duration in the format that this module reads.
 #[must_use]
 pub fn text(duration: &Duration) -> String {
     PRINTER.unsigned_duration_to_string(duration)
@@ -33,12 +33,12 @@ pub fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok
 ///
 /// # Errors
 ///
-/// Says what was expected, and repeats what was found only as the deserializer does.
+/// An error that says what was expected; it quotes the input only as far as the deserializer does.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     deserializer.deserialize_str(DurationVisitor)
 }
 
-/// The same for a duration that may be missing.
+/// The same for an optional duration.
 pub mod optional {
     use super::{Deserializer, Duration, Serializer};
 
@@ -57,11 +57,11 @@ pub mod optional {
         }
     }
 
-    /// Reads a duration that is there.
+    /// Reads a duration that is present.
     ///
     /// # Errors
     ///
-    /// As [`super::deserialize`].
+    /// Same as [`super::deserialize`].
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {
@@ -85,7 +85,7 @@ impl Visitor<'_> for DurationVisitor {
     }
 }
 
-/// Reads a duration that names days, each of 24 hours.
+/// Reads a duration that includes days, each of 24 hours.
 fn with_days(text: &str) -> Option<Duration> {
     let span = PARSER.parse_span(text).ok()?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours());

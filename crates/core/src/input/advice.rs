@@ -1,4 +1,4 @@
-//! What the embedder's hooks answer.
+//! The answers of the embedder's hooks.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,51 +10,52 @@ use crate::ids::{EffectId, ToolName};
 pub struct Advised {
     /// The effect that asked.
     pub effect_id: EffectId,
-    /// How the agent goes on.
+    /// How the agent should proceed.
     #[serde(flatten)]
     pub advice: Advice,
 }
 
-/// What a hook says.
+/// A hook's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "advice", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Advice {
-    /// Go on as planned.
+    /// Proceed as planned.
     Continue,
-    /// Offer only these of the agent's tools in this turn. An answer to [`Hook::ToolsSelected`](crate::Hook) alone.
+    /// Offer only these of the agent's tools in this turn. Only valid for [`Hook::ToolsSelected`](crate::Hook).
     Offer {
-        /// The tools; names the agent does not have are left out.
+        /// The tools; names that the agent does not have are ignored.
         tools: Vec<ToolName>,
     },
-    /// The text is not the answer: the model is told why and answers again, as often as [`AnswerRule`](crate::AnswerRule)
-    /// says; after that the agent ends with [`FinishReason::InvalidAnswer`](crate::FinishReason::InvalidAnswer). An answer
-    /// to [`Hook::Answer`](crate::Hook) alone.
+    /// Reject the text as an answer: the model is told why and answers again, up to the number of times that
+    /// [`AnswerRule`](crate::AnswerRule) allows. After that, the agent ends with
+    /// [`FinishReason::InvalidAnswer`](crate::FinishReason::InvalidAnswer). Only valid for
+    /// [`Hook::Answer`](crate::Hook).
     TurnDown {
         /// What is wrong with it and what to do, for the model.
         message: String,
     },
-    /// Send the request with changes, which stay in the conversation. An answer to [`Hook::Request`](crate::Hook) alone.
+    /// Send the request with changes, which stay in the conversation. Only valid for [`Hook::Request`](crate::Hook).
     Amend {
-        /// What takes the place of the text of the last user message; its images and files stay.
+        /// A replacement for the text of the last user message; its images and files stay.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
-        /// System messages that are added at the end.
+        /// System messages to add at the end.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
     },
-    /// Do not ask the model: the agent ends with this reply and [`FinishReason::Refused`](crate::FinishReason::Refused). An
-    /// answer to [`Hook::Request`](crate::Hook) alone.
+    /// Do not call the model: the agent ends with this reply and
+    /// [`FinishReason::Refused`](crate::FinishReason::Refused). Only valid for [`Hook::Request`](crate::Hook).
     Refuse {
-        /// What the user is told.
+        /// The reply to the user.
         reply: String,
-        /// Why, kept in the record.
+        /// The reason, stored in the record.
         reason: String,
     },
     /// End the loop; the text so far is kept.
     Stop {
-        /// The embedder's words, kept in the record.
+        /// The embedder's reason, stored in the record.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What somebody says to a run at work: a message, its end, and that it goes on.
+//! Interventions in a run at work: steering it, canceling it, and resuming it.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::message::Message;
 pub struct Steered {
     /// The sender's id.
     pub id: InputId,
-    /// The message; a user message.
+    /// The message, which must be a user message.
     pub message: Arc<Message>,
-    /// The agent it is for.
+    /// The agent that receives it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub agent: AgentId,
 }
 
 impl Steered {
-    /// A message for the agent that answers the user.
+    /// Creates a message for the agent that answers the user.
     #[must_use]
     pub const fn new(id: InputId, message: Arc<Message>) -> Self {
         Self {
@@ -35,52 +35,52 @@ impl Steered {
     }
 }
 
-/// Somebody wants the run to end.
+/// A request to end the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cancelled {
     /// The sender's id.
     pub id: InputId,
-    /// Why, for the log.
+    /// The reason, for the log.
     pub reason: String,
-    /// The agent that is to end, with all below it; the root agent for the whole run.
+    /// The agent to end, with all agents below it; the root agent ends the whole run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub agent: AgentId,
-    /// The limit outside of the machine that makes the whole run end, if it is one: the run then ends as at any limit.
+    /// The limit outside the machine that ends the whole run, if that is the cause: the run then ends as at any limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<BudgetKind>,
-    /// The reply that it cuts off, as far as somebody has read it: it stays in the conversation, marked as interrupted. The
-    /// driver fills this in; what a sender says here does not count.
+    /// The part of the interrupted reply that has been shown. It stays in the conversation, marked as interrupted. The
+    /// driver fills this in and ignores the sender's value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<CutReply>,
-    /// What the tool calls that it cuts off have printed, as far as somebody has read it: the model reads it with the error
-    /// that stands in place of their results. The driver fills this in; what a sender says here does not count.
+    /// The part of the interrupted tool calls' output that has been shown. The model reads it with the error that
+    /// replaces their results. The driver fills this in and ignores the sender's value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub printed: Vec<CutOutput>,
 }
 
-/// What a tool call had printed when it was cut off.
+/// The output of a tool call when it was cut off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CutOutput {
-    /// The attempt of the call.
+    /// The effect that ran the call.
     pub effect_id: EffectId,
-    /// The end of what it had printed.
+    /// The end of its output.
     pub text: String,
 }
 
-/// What a model had said of a reply when it was cut off.
+/// The text of a model's reply when it was cut off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CutReply {
     /// The model call.
     pub effect_id: EffectId,
-    /// The text, as far as it had come.
+    /// The text received so far.
     pub text: String,
 }
 
 impl Cancelled {
-    /// A wish that the whole run end.
+    /// Creates a request to end the whole run.
     #[must_use]
     pub fn new(id: InputId, reason: impl Into<String>) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Cancelled {
         }
     }
 
-    /// As [`new`](Self::new), because a limit outside of the machine is reached.
+    /// Like [`new`](Self::new), for a limit outside the machine that was reached.
     #[must_use]
     pub fn at_limit(id: InputId, limit: BudgetKind) -> Self {
         let limit = Some(limit);
@@ -104,40 +104,41 @@ impl Cancelled {
     }
 }
 
-/// A process took the run up again.
+/// A process resumed the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resumed {
     /// The sender's id.
     pub id: InputId,
-    /// Why it had stopped, for the log.
+    /// Why the run had stopped, for the log.
     pub reason: String,
-    /// What is checked anew.
+    /// What is checked again.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recheck: Recheck,
-    /// What the run may use from here on, where that is less than is on record.
+    /// The run's limits from here on, if they are tighter than those on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Box<Limits>>,
-    /// Whether who had the run gave it back, as a process does that is told to stop: then it was not taken up in vain before.
+    /// Whether the previous process released the run, as it does when told to stop. This resumption then does not count in
+    /// [`RunTree::taken_up_in_vain`](crate::RunTree::taken_up_in_vain).
     #[serde(default, skip_serializing_if = "is_default")]
     pub released: bool,
 }
 
-/// What is checked anew when a run is taken up.
+/// What is checked again when a run is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Recheck {
-    /// Nothing: what is on record decides. So it is in logs of versions that did not look.
+    /// Nothing; what is on record decides. Logs of versions that did not check have this value.
     #[default]
     Nothing,
-    /// Every call before it starts or is made again: one that was found fit to run and waits for its turn, and one that
-    /// had begun.
+    /// Every call before it starts or is repeated: calls that were cleared to run and wait for their turn, and calls
+    /// that had begun.
     Calls,
 }
 
 impl Resumed {
-    /// Takes the run up as it is on record.
+    /// Resumes the run as it is on record.
     #[must_use]
     pub fn new(id: InputId, reason: impl Into<String>) -> Self {
         Self {
@@ -149,7 +150,7 @@ impl Resumed {
         }
     }
 
-    /// Has every call checked anew before it starts or is made again.
+    /// Requires every call to be checked again before it starts or is repeated.
     #[must_use]
     pub const fn checking_calls(mut self) -> Self {
         self.recheck = Recheck::Calls;

@@ -1,4 +1,4 @@
-//! What was found about tool calls before they run.
+//! The result of checking tool calls before they run.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::tool::ToolClass;
 pub struct Vetted {
     /// The effect that asked.
     pub effect_id: EffectId,
-    /// What was found, in the order of the calls. The first record after a reply is about all of its calls that have no result
-    /// yet, and a later one about those that are checked anew, as after a decision. A person is asked where
-    /// `approval_requested` follows: `ask` is found of a call that was approved as well.
+    /// The results, in the order of the calls. The first record after a reply covers all of its calls that have no
+    /// result yet; a later one covers calls that are checked again, such as after a decision. A user is asked only if
+    /// `approval_requested` follows, since an approved call is also recorded as `ask`.
     pub calls: Vec<Vetting>,
-    /// What people allowed for the session with their answers to these calls: from this record on it counts.
+    /// What users allowed for the session with their answers to these calls; it applies from this record on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<Grant>,
-    /// What the program's hooks said of these calls before they were checked; nothing of calls about which none was asked.
+    /// What the program's hooks said about these calls before the check; calls that no hook was asked about are absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advised: Vec<AdvisedCall>,
 }
 
 impl Vetted {
-    /// Says what was found about calls, with nothing allowed for the session.
+    /// Creates the results of a check, with nothing allowed for the session.
     #[must_use]
     pub const fn new(effect_id: EffectId, calls: Vec<Vetting>) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Vetted {
     }
 }
 
-/// What was found about one call.
+/// The result of checking one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "verdict", rename_all = "snake_case")]
@@ -53,62 +53,62 @@ pub enum Vetting {
         /// Its result will be untrusted content.
         #[serde(default, skip_serializing_if = "is_default")]
         untrusted: bool,
-        /// Why; none where nothing governs the run.
+        /// The reason; `None` if no governance applies to the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Arc<str>>,
-        /// The rule that says so; none where a mode does.
+        /// The rule that allows it; `None` if a mode does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
-        /// The remembered answer of a person that lets it run, if one does.
+        /// The remembered user answer that allows it, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grant: Option<u32>,
     },
-    /// The arguments are not JSON or do not fit the schema.
+    /// The arguments are not JSON or do not conform to the schema.
     Invalid {
-        /// The place in the arguments and what is wrong there, for the model.
+        /// The location in the arguments and the problem there, for the model.
         message: String,
     },
-    /// There is no such tool.
+    /// No such tool exists.
     Unknown,
     /// The tool is not available in this turn.
     Disabled,
-    /// A person has to approve it.
+    /// A user must approve it.
     Ask {
         /// What it may change, once approved.
         class: ToolClass,
         /// Its result will be untrusted content.
         #[serde(default, skip_serializing_if = "is_default")]
         untrusted: bool,
-        /// Why, for people.
+        /// The reason, for users.
         reason: String,
-        /// Why, for programs: what asks, each kind once; none where nobody says.
+        /// The reasons, for programs: what requires the approval, each kind once; empty if unknown.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         causes: Vec<AskCause>,
-        /// The rule that says so; none where a mode does.
+        /// The rule that requires it; `None` if a mode does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
         /// How much of the answer may be remembered for the session.
         #[serde(default, skip_serializing_if = "is_default")]
         remember: Remember,
-        /// What the person may be offered to remember, the narrowest first.
+        /// What the user may be offered to remember, narrowest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         choices: Vec<GrantScope>,
-        /// The approval that is on record does not count: whoever checked cannot tell that it was given here.
+        /// The approval on record does not count, because the checker cannot verify that it was given here.
         #[serde(default, skip_serializing_if = "is_default")]
         again: bool,
     },
     /// Policy forbids it.
     Deny {
-        /// The sentence that the model reads in place of a result.
+        /// The sentence that the model reads instead of a result.
         reason: String,
-        /// The rule that says so; none where a mode does.
+        /// The rule that denies it; `None` if a mode does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
     },
 }
 
 impl Vetting {
-    /// It may run, and nobody says why.
+    /// The call may run, with no reason given.
     #[must_use]
     pub const fn run(class: ToolClass) -> Self {
         Self::Run {
@@ -120,7 +120,7 @@ impl Vetting {
         }
     }
 
-    /// A person has to approve it, every time.
+    /// A user must approve the call, every time.
     pub fn ask(class: ToolClass, reason: impl Into<String>) -> Self {
         Self::Ask {
             class,
@@ -134,7 +134,7 @@ impl Vetting {
         }
     }
 
-    /// Policy forbids it.
+    /// The policy forbids the call.
     pub fn deny(reason: impl Into<String>) -> Self {
         Self::Deny {
             reason: reason.into(),
@@ -142,7 +142,7 @@ impl Vetting {
         }
     }
 
-    /// Turns a verdict about a call that is otherwise fine into what was found.
+    /// Converts the verdict on an otherwise valid call to the result of its check.
     #[must_use]
     pub fn from_verdict(verdict: Verdict, class: ToolClass) -> Self {
         match verdict {
@@ -166,7 +166,7 @@ impl Vetting {
         }
     }
 
-    /// Says that the call's result will be untrusted content.
+    /// Marks the call's result as untrusted content.
     #[must_use]
     pub fn bringing_untrusted(mut self) -> Self {
         if let Self::Run { untrusted, .. } | Self::Ask { untrusted, .. } = &mut self {
@@ -175,7 +175,7 @@ impl Vetting {
         self
     }
 
-    /// Says that an approval which is on record does not count, where a person has to approve the call.
+    /// Marks an approval on record as not counting, if a user must approve the call.
     #[must_use]
     pub fn asking_again(mut self) -> Self {
         if let Self::Ask { again, .. } = &mut self {

@@ -1,14 +1,14 @@
-//! JSON as a person reads it who decides by it: whole, a line a value.
+//! JSON laid out for a user who bases a decision on it: complete, with one value per line.
 //!
-//! Not for what hides in its strings: whoever shows it says how those are written.
+//! The caller decides how strings are shown, and so deals with what may hide in them.
 
 use std::str::Chars;
 
 use serde_json::value::RawValue;
 
-/// Lays JSON out on lines, each behind a margin. Every value is there, in its order, also one whose key comes twice. Letters
-/// that were written as escapes for no reason are written as letters, and then each string goes through `shown`, with its
-/// quotes. Returns nothing of what is no JSON.
+/// Lays out JSON on lines, each after a margin. Every value appears in its order, including one with a duplicate key.
+/// Characters that were escaped without need are unescaped; then each string goes through `shown`, with its quotes.
+/// Returns `None` if the input is not JSON.
 #[must_use]
 pub fn laid_out_json(json: &str, margin: &str, shown: impl Fn(&str) -> String) -> Option<String> {
     serde_json::from_str::<&RawValue>(json).ok()?;
@@ -40,7 +40,7 @@ struct Layout<'a> {
     text: String,
     margin: &'a str,
     depth: usize,
-    /// Something was opened and holds nothing so far.
+    /// An array or object was opened and has no items yet.
     is_fresh: bool,
 }
 
@@ -51,7 +51,7 @@ impl Layout<'_> {
         self.text.push_str(&"  ".repeat(self.depth));
     }
 
-    /// Writes a value or a part of one, on a new line behind an opening bracket, which now holds something.
+    /// Writes a value or a part of one, on a new line after an opening bracket, and marks the bracket as non-empty.
     fn value(&mut self, text: &str) {
         if std::mem::take(&mut self.is_fresh) {
             self.line();
@@ -74,7 +74,7 @@ impl Layout<'_> {
     }
 }
 
-/// Takes a string from after its opening quote, and returns it with its quotes.
+/// Reads a string from after its opening quote, and returns it with its quotes.
 fn string(rest: &mut Chars<'_>) -> String {
     let mut token = String::from('"');
     let mut is_escaped = false;

@@ -1,7 +1,7 @@
 //! What a session carries from one run to the next, beside its messages.
 //!
-//! A store keeps it up to date with each commit, so that the session's next run need not read the records of all earlier
-//! ones; a check of the records finds out whether it still says what they do.
+//! A store updates it with each commit, so the session's next run does not have to read the records of all earlier
+//! runs. A check of the records detects whether it has gone out of sync.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +10,14 @@ use crate::decision::{Grant, Remembered, Taint};
 use crate::json::JsonText;
 use crate::record::{Record, RecordBody};
 
-/// How far into its line the type of a record stands, at the most.
+/// How far into its line the type of a record may begin, in bytes.
 const HEAD_BYTES: usize = 512;
 
-/// The most pages that a session remembers as read.
+/// Maximum number of pages that a session remembers as read.
 const MAX_CARRIED_SOURCES: usize = 200;
 
-/// The types of the records that may change what a session carries: those that [`Carried::apply`] and [`Taint::read`] look
-/// at.
+/// The types of the records that may change what a session carries: those that [`Carried::apply`] and [`Taint::read`]
+/// look at.
 const TYPES: [&[u8]; 5] = [
     br#""type":"run_started""#,
     br#""type":"decision""#,
@@ -30,20 +30,20 @@ const TYPES: [&[u8]; 5] = [
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Carried {
-    /// The untrusted content that its runs brought.
+    /// The untrusted content that its runs introduced.
     pub taint: Taint,
-    /// What people allowed for the session, in the order in which they did.
+    /// What users allowed for the session, in order.
     pub remembered: Remembered,
-    /// The pages that its runs read: those that were read last, at most 200.
+    /// The pages that its runs read: the 200 most recent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// Its last plan, if it has one.
+    /// Its most recent plan, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<JsonText>,
 }
 
 impl Carried {
-    /// Takes in the next record of the session; tells whether that changed anything, which few do.
+    /// Applies the next record of the session; returns whether it changed anything, which few records do.
     pub fn apply(&mut self, record: &Record) -> bool {
         match &record.body {
             RecordBody::Plan(changed) => {
@@ -65,7 +65,8 @@ impl Carried {
         }
     }
 
-    /// Notes the pages that a result was made of, or that were read before the session was forked; tells whether any is new.
+    /// Notes the pages that a result is based on, or that were read before the session was forked; returns whether any
+    /// is new.
     fn read_pages(&mut self, record: &Record) -> bool {
         let read = match &record.body {
             RecordBody::RunStarted(started) => &started.spec.sources,
@@ -81,10 +82,10 @@ impl Carried {
         is_any
     }
 
-    /// Returns what a person allowed for the session by what this record says.
+    /// Returns what a user allowed for the session, according to this record.
     ///
-    /// A store takes what the records of an imported run allow back as it keeps them, so that it counts for nothing: a log
-    /// from elsewhere is no warrant, and what was taken back before a session was deleted stays taken back.
+    /// When a store imports a run, it revokes what the run's records allow, so that it has no effect: an imported log
+    /// grants nothing, and a grant that was revoked before its session was deleted stays revoked.
     #[must_use]
     pub fn granted(record: &Record) -> &[Grant] {
         match &record.body {
@@ -93,8 +94,8 @@ impl Carried {
         }
     }
 
-    /// Takes in the next record of the session, given as its line of JSON. Most are passed over by their type, unread; so
-    /// is one that cannot be read, which whoever goes on from it finds.
+    /// Applies the next record of the session, given as its line of JSON. Most records are skipped by type without
+    /// parsing. A record that cannot be parsed is skipped too; the reader that continues the session detects it.
     pub fn apply_line(&mut self, line: &[u8]) {
         let head = line.get(..HEAD_BYTES).unwrap_or(line);
         let names = |name: &&[u8]| head.windows(name.len()).any(|part| part == *name);

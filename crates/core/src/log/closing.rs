@@ -1,6 +1,6 @@
-//! Ends a log that no machine can go on with: one of another version, with something taken out of it, or damaged.
+//! Closes a log that no machine can continue: one of another version, with something withheld, or damaged.
 //!
-//! Not for runs that can be replayed: those end by themselves, with inputs that the machine takes.
+//! Runs that can be replayed do not need this: inputs that the machine accepts end them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::input::Cancelled;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{Record, RecordBody, ToolResult};
 
-/// Where a log ends that is to be closed.
+/// The end of a log that is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
     /// The run.
@@ -26,12 +26,11 @@ pub struct LogEnd {
     pub at: Timestamp,
 }
 
-/// Returns the records that close a log: that the run was ended and why, a result for every call that began and has none, whose
-/// outcome nobody knows, and for every one that a person was still to decide about, which never ran, and the outcome of the
-/// run, as far as the records that can be read tell it.
+/// Returns the records that close a log: that the run was ended and why; a result for every call that began and has
+/// none, with an unknown outcome; a result for every call that still waited for a user's decision, saying that it never
+/// ran; and the outcome of the run, as far as the readable records show it.
 ///
-/// They say what they are: the run ends as interrupted, for the reason given. Replaying such a log fails where replaying
-/// it failed before.
+/// The run ends as interrupted, for the given reason. Replaying such a log fails at the same place as before.
 #[must_use]
 pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<Arc<Record>> {
     let view = RunView::of(records);
@@ -77,8 +76,8 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
     closing.records
 }
 
-/// Returns the result of a call that a person was still to decide about. `None` for one that had begun before its run was
-/// taken up and it was asked about anew.
+/// Returns the result of a call that still waited for a user's decision. `None` for a call that had begun before its
+/// run was resumed and its approval was requested again.
 fn never_ran(view: &RunView, asked: &Record) -> Option<ToolResult> {
     let RecordBody::ApprovalRequested(request) = &asked.body else {
         return None;
@@ -104,7 +103,7 @@ struct Closing {
 }
 
 impl Closing {
-    /// Adds a record of the root agent, or one that belongs to an earlier one.
+    /// Adds a record of the root agent, or one that relates to an earlier record.
     fn add(&mut self, about: Option<&Record>, body: RecordBody, active_ms: Option<u64>) {
         let last = self.records.last().map_or(self.end.last, |last| last.seq);
         self.records.push(Arc::new(Record {

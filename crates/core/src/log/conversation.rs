@@ -1,8 +1,8 @@
-//! What one agent has said and heard, and what is still to join it.
+//! One agent's messages, and what is still waiting to join them.
 //!
-//! The machine's agents own one each; a [`RunView`](super::RunView) rebuilds the same from records. How a reply becomes a
-//! message, how results join by the rules of the profile, what trimming and a correction change stands here and nowhere
-//! else. Not for deciding when any of that happens.
+//! Each of the machine's agents owns one; a [`RunView`](super::RunView) rebuilds the same from records. This is the
+//! only place that defines how a reply becomes a message, how results join by the rules of the profile, and what
+//! trimming and a correction change. When these happen is decided elsewhere.
 
 mod reply;
 #[cfg(test)]
@@ -25,57 +25,57 @@ use crate::spec::{AgentSpec, RunSpec};
 use crate::transcript::{PrefixDigest, Transcript, last_user_message};
 use reply::{chosen_call, parts_of, text_of};
 
-/// Stands in later history for a result that is not kept and has no summary.
+/// Replaces a result in later history that is not kept and has no summary.
 const NOT_KEPT: &str = "(not kept)";
 
-/// Ends a message that the user interrupted.
+/// Marks the end of a message that the user interrupted.
 const INTERRUPTED: &str = "[interrupted]";
 
-/// One agent's conversation: its messages, the results and messages that are still to join them, and the text of its
+/// One agent's conversation: its messages, the results and messages that are waiting to join them, and the text of its
 /// answers. Plain data; messages are shared, never copied.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Conversation {
-    /// System prompt, history, and everything said since.
+    /// System prompt, history, and everything since.
     transcript: Transcript,
     /// Whether the transcript begins with the system prompt of the agent's spec.
     has_prompt: bool,
-    /// How many messages, from the first on, were there before the run, the system prompt among them.
+    /// How many messages, counted from the first, precede the run, including the system prompt.
     #[serde(default, skip_serializing_if = "is_default")]
     earlier: usize,
-    /// How many messages, from the first on, stand in records. The record of the next model call begins after them.
+    /// How many messages, counted from the first, are in records. The record of the next model call begins after them.
     recorded: usize,
-    /// Count and hash of as many of the recorded messages as were hashed so far; brought up to `recorded` when asked for.
+    /// Count and hash of the recorded messages hashed so far; extended to `recorded` on demand.
     hashed: PrefixDigest,
     /// How many calls of the last reply have no result yet.
     open_calls: u32,
     /// Results that have not joined yet, in call order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     results: Vec<(CallIndex, Arc<Message>)>,
-    /// The results whose values later history does not keep, with the summaries that take their place.
+    /// The results whose values later history does not keep, with the summaries that replace them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     summaries: Vec<(ToolCallId, String)>,
-    /// Messages that came while the agent was at work and have not joined yet.
+    /// Messages that arrived while the agent was at work and have not joined yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     steered: Vec<Arc<Message>>,
-    /// The text of its answers so far, blank lines between them.
+    /// The text of its answers so far, separated by blank lines.
     text: String,
 }
 
-/// The model call that a reply came from: the ids of the reply's calls are made of it.
+/// The model call that produced a reply; the ids of the reply's calls are built from it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReplySource {
     /// The run.
     pub(crate) run: RunId,
     /// The agent that asked.
     pub(crate) agent: AgentId,
-    /// The model call's place among the content of the run.
+    /// The model call's position among the model calls and tool batches of the run.
     pub(crate) content_index: ContentIndex,
 }
 
 /// What the record of a model call says was sent.
 #[derive(Debug)]
 pub(crate) struct Unrecorded {
-    /// Count and hash of the messages that stand in records before.
+    /// Count and hash of the messages that earlier records contain.
     pub(crate) prefix: PrefixDigest,
     /// The results among the new messages, in order.
     pub(crate) results: Vec<ToolCallId>,
@@ -84,11 +84,11 @@ pub(crate) struct Unrecorded {
 }
 
 impl Conversation {
-    /// Begins the conversation of the agent that answers the user, and says what had to be repaired of what was there before. Its
-    /// system prompt goes first, unless the history begins with a system message already.
+    /// Creates the conversation of the agent that answers the user, and returns it with the repairs that the earlier
+    /// history needed. The agent's system prompt goes first, unless the history already begins with a system message.
     ///
-    /// Messages that a client brings of a conversation it keeps, and the results of calls that were handed over to it, belong to
-    /// what was there before: they are made whole together with the history, and need no record but that of the spec.
+    /// Messages that a client brings from a conversation it keeps, and results of calls that were handed over to it,
+    /// belong to the earlier history. They are repaired together with it and need no record other than the spec.
     pub(crate) fn of_root(spec: &RunSpec, history: Transcript) -> (Self, Vec<String>) {
         let brings = !spec.messages.iter().all(is_said);
         let before = if brings {
@@ -111,8 +111,9 @@ impl Conversation {
             None => Self::begun(before, false),
         };
         if brings {
-            // Nothing says what of it is new, but what comes before the last question was to be read before that. Results alone go
-            // on with the question that their calls were made for, whatever was said since.
+            // Nothing says which of these messages are new, but everything before the last question was available
+            // before that question. Results alone continue the question that their calls were made for, whatever was
+            // said since.
             let messages = conversation.messages();
             let reply = messages.iter().rposition(is_reply);
             let end = reply.filter(|_| spec.messages.iter().all(is_result));
@@ -127,7 +128,8 @@ impl Conversation {
         (conversation, repairs)
     }
 
-    /// Begins the conversation of a sub-agent with its system prompt. What it is to do is still to be [heard](Self::hear).
+    /// Creates the conversation of a sub-agent with its system prompt. Its task has yet to be added with
+    /// [`hear`](Self::hear).
     pub(crate) fn of_sub_agent(spec: &AgentSpec) -> Self {
         let prompt = spec.system_prompt.as_deref().map(Message::system);
         let transcript: Transcript = prompt.into_iter().collect();
@@ -135,7 +137,7 @@ impl Conversation {
         Self::begun(transcript, has_prompt)
     }
 
-    /// What there is at the beginning needs no record of its own.
+    /// The initial messages need no record of their own.
     fn begun(transcript: Transcript, has_prompt: bool) -> Self {
         Self {
             earlier: transcript.len(),
@@ -146,13 +148,13 @@ impl Conversation {
         }
     }
 
-    /// Returns the messages, oldest first: system prompt, history, and everything said since.
+    /// Returns the messages, oldest first: system prompt, history, and everything since.
     #[must_use]
     pub fn messages(&self) -> &[Arc<Message>] {
         self.transcript.messages()
     }
 
-    /// As [`messages`](Self::messages), to be shared.
+    /// Same as [`messages`](Self::messages), as a shareable transcript.
     #[must_use]
     pub const fn transcript(&self) -> &Transcript {
         &self.transcript
@@ -164,12 +166,13 @@ impl Conversation {
         self.transcript.since(usize::from(self.has_prompt))
     }
 
-    /// Returns how many of these were there before the run.
+    /// Returns how many of [`without_prompt`](Self::without_prompt) precede the run.
     pub(crate) fn earlier(&self) -> usize {
         self.earlier.saturating_sub(usize::from(self.has_prompt))
     }
 
-    /// Returns the text of the agent's answers so far, blank lines between them: what a run without a last answer ends with.
+    /// Returns the text of the agent's answers so far, separated by blank lines: the content of a run that ends without
+    /// a last answer.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -180,14 +183,14 @@ impl Conversation {
         self.open_calls
     }
 
-    /// Returns the last message's text; an empty one if there is no message.
+    /// Returns the last message's text; empty if there is no message.
     pub(crate) fn last_text(&self) -> String {
         let last = self.messages().last();
         last.map(|message| message.text()).unwrap_or_default()
     }
 
-    /// Adds the reply of a turn, each of its calls with its id, and its text to that of the answers. A reply without
-    /// anything in it adds no message. What the record of the call holds need not be recorded again.
+    /// Adds the reply of a turn, with an id for each of its calls, and appends its text to the text of the answers. An
+    /// empty reply adds no message. The record of the call already contains the reply, so it is not recorded again.
     pub(crate) fn push_reply(&mut self, source: ReplySource, reply: &Reply) -> Arc<Message> {
         if reply.turned_down().is_none() {
             self.add_text(&text_of(reply));
@@ -202,8 +205,8 @@ impl Conversation {
         message
     }
 
-    /// Adds the call that an opening gathers with: the first of the reply, or the one that policy wants. The reply's text is
-    /// dropped. Returns nothing if the profile gathers nothing.
+    /// Adds the call that an opening gathers with: the first of the reply, or the one that policy adds. The reply's
+    /// text is discarded. Returns `None` if the profile gathers nothing.
     pub(crate) fn push_gathered(
         &mut self,
         source: ReplySource,
@@ -246,7 +249,7 @@ impl Conversation {
         self.recorded = self.transcript.len();
     }
 
-    /// Adds to the text of the answers.
+    /// Appends to the text of the answers.
     fn add_text(&mut self, text: &str) {
         let text = text.trim();
         if text.is_empty() {
@@ -258,7 +261,7 @@ impl Conversation {
         self.text.push_str(text);
     }
 
-    /// Takes the result of a call of the last reply, as the profile lets the model read it. It joins with
+    /// Takes the result of a call of the last reply, in the form that the profile lets the model read. It joins with
     /// [`join_results`](Self::join_results), in call order.
     pub(crate) fn settle(&mut self, profile: &Profile, result: &ToolResult) {
         let rule = profile.result_rule(&result.name);
@@ -283,8 +286,8 @@ impl Conversation {
         self.open_calls = self.open_calls.saturating_sub(1);
     }
 
-    /// Adds the results that came. Nothing more is expected of the last reply's calls: one that was handed over has no
-    /// result here. Returns how many results joined.
+    /// Adds the results that arrived, and expects no more for the calls of the last reply: a call that was handed over
+    /// has no result here. Returns how many results joined.
     pub(crate) fn join_results(&mut self) -> u32 {
         self.open_calls = 0;
         let joined = u32::try_from(self.results.len()).unwrap_or(u32::MAX);
@@ -294,17 +297,17 @@ impl Conversation {
         joined
     }
 
-    /// Adds a system message that the loop itself has for the model.
+    /// Adds a system message from the loop to the model.
     pub(crate) fn tell(&mut self, message: &str) {
         self.transcript.push(Message::system(message));
     }
 
-    /// Adds an answer that no model gave as it stands here: a question to the user, or what a limit left.
+    /// Adds an answer that no model gave in this form: a question to the user, or the text that remained at a limit.
     pub(crate) fn say(&mut self, text: &str) {
         self.transcript.push(Message::assistant(text));
     }
 
-    /// Adds what the model had said of a reply when the user interrupted it, marked as that.
+    /// Adds the part of a reply that the model had produced when the user interrupted it, marked as interrupted.
     pub(crate) fn push_cut(&mut self, text: &str) {
         self.add_text(text);
         let text = text.trim_end();
@@ -316,22 +319,22 @@ impl Conversation {
         self.transcript.push(message);
     }
 
-    /// Keeps a message that came while the agent is at work, until it may join.
+    /// Holds a message that arrived while the agent is at work, until it may join.
     pub(crate) fn steer(&mut self, message: Arc<Message>) {
         self.steered.push(message);
     }
 
-    /// Tells whether messages that came meanwhile are still to join.
+    /// Returns whether any such messages are waiting to join.
     pub(crate) const fn is_steered(&self) -> bool {
         !self.steered.is_empty()
     }
 
-    /// Returns how many messages that came meanwhile are still to join.
+    /// Returns how many such messages are waiting to join.
     pub(crate) fn unheard(&self) -> u32 {
         u32::try_from(self.steered.len()).unwrap_or(u32::MAX)
     }
 
-    /// Adds the messages that came meanwhile. Returns how many there were.
+    /// Adds the messages that were waiting to join. Returns how many there were.
     pub(crate) fn join_steered(&mut self) -> usize {
         let joined = self.steered.len();
         for message in mem::take(&mut self.steered) {
@@ -340,7 +343,7 @@ impl Conversation {
         joined
     }
 
-    /// Takes the last messages back among those that are still to join.
+    /// Moves the last `count` messages back to those that are waiting to join.
     pub(crate) fn unjoin_steered(&mut self, count: usize) {
         let start = self.transcript.len().saturating_sub(count);
         let mut back = self.transcript.split_off(start);
@@ -348,8 +351,8 @@ impl Conversation {
         self.steered = back;
     }
 
-    /// Puts a correction in the place of the draft, which is the last message: it is what the user is told. The correction
-    /// stands in the record of the check.
+    /// Replaces the draft, which is the last message, with a correction. The correction is what the user sees, and the
+    /// record of the check contains it.
     pub(crate) fn correct(&mut self, correction: &str) {
         let start = self.transcript.len().saturating_sub(1);
         let draft = self.transcript.split_off(start);
@@ -364,8 +367,8 @@ impl Conversation {
         self.add_text(correction);
     }
 
-    /// Puts a text in the place of that of the last user message, and adds system messages: what the program's code made of a
-    /// request. Both stand in the record of its advice.
+    /// Applies the changes that the program's code made to a request: replaces the text of the last user message and
+    /// adds system messages. The record of the advice contains both.
     pub(crate) fn amend(&mut self, text: Option<&str>, notes: &[String]) {
         let replaced = text.and_then(|text| self.transcript.replace_user_text(text));
         if let Some(place) = replaced {
@@ -376,7 +379,7 @@ impl Conversation {
         }
     }
 
-    /// Puts what the user is told in the place of the answer that a model gave, if it gave one and that is not it.
+    /// Replaces the answer that a model gave with the one that the user sees, if there is one and it differs.
     pub(crate) fn answer_with(&mut self, told: &str) {
         let last = self.messages().last();
         let is_answer = last.is_some_and(|last| {
@@ -387,8 +390,8 @@ impl Conversation {
         }
     }
 
-    /// Leaves only summaries of some results, and takes messages out, oldest first; a summary of these, if there is one,
-    /// takes the place of the first. Places are counted without the system prompt.
+    /// Shortens some results to their summaries and removes messages, oldest first; a summary of these, if there is
+    /// one, replaces the first. Positions are counted without the system prompt.
     pub(crate) fn trim(
         &mut self,
         removed: &[Span],
@@ -404,7 +407,7 @@ impl Conversation {
             let before = kept.len();
             let goes = |span: &Span| span.contains(place - prompt);
             if place >= prompt && removed.iter().any(goes) {
-                // What stands in for messages is in the record of the trimming, wherever they were.
+                // The record of the trimming contains what replaces the messages, wherever they were.
                 kept.extend(summary.take());
                 recorded += kept.len() - before;
             } else {
@@ -420,7 +423,7 @@ impl Conversation {
         self.hashed = PrefixDigest::default();
     }
 
-    /// Returns the summary that takes the place of a result's value, if its value is not kept.
+    /// Returns the summary that replaces a result's value, if its value is not kept.
     pub(crate) fn summary_of(&self, call: &ToolCallId) -> Option<&str> {
         let mut summaries = self.summaries.iter();
         summaries
@@ -428,7 +431,7 @@ impl Conversation {
             .map(|(_, summary)| summary.as_str())
     }
 
-    /// Returns the message, or the summary of the result in it, if that is one of those and is not kept.
+    /// Returns the message, or the summary of its result if the result is selected and its value is not kept.
     fn shortened(
         &self,
         message: &Arc<Message>,
@@ -444,8 +447,8 @@ impl Conversation {
         Arc::clone(message)
     }
 
-    /// Returns the history that goes on from here: without the system prompt, and with the summaries of the results that
-    /// are not kept.
+    /// Returns the history for the next run: without the system prompt, and with summaries for the results that are not
+    /// kept.
     pub(crate) fn continued(&self) -> Transcript {
         if self.summaries.is_empty() && !self.has_prompt {
             return self.transcript.clone();
@@ -455,13 +458,14 @@ impl Conversation {
         kept.collect()
     }
 
-    /// Returns the results that have not joined yet as [`continued`](Self::continued) would have them, in call order.
+    /// Returns the results that have not joined yet in the form that [`continued`](Self::continued) would give them, in
+    /// call order.
     pub(crate) fn held(&self) -> impl Iterator<Item = Arc<Message>> {
         let results = self.results.iter();
         results.map(move |(_, message)| self.shortened(message, |_| true))
     }
 
-    /// Returns count and hash of the messages that stand in records.
+    /// Returns count and hash of the messages that records contain.
     pub(crate) fn prefix(&mut self) -> PrefixDigest {
         let hashed = usize::try_from(self.hashed.count).unwrap_or(usize::MAX);
         let messages = self.transcript.messages();
@@ -472,7 +476,7 @@ impl Conversation {
         self.hashed
     }
 
-    /// Returns what the record of a model call says was sent; from now on it stands in records.
+    /// Returns what the record of a model call says was sent, and counts these messages as recorded.
     pub(crate) fn take_unrecorded(&mut self) -> Unrecorded {
         let mut unrecorded = Unrecorded {
             prefix: self.prefix(),
@@ -497,8 +501,8 @@ impl Conversation {
     }
 }
 
-/// Returns a history with what a client brings behind it. The results that this begins with stand behind their calls, before what
-/// no model heard of the run that made them.
+/// Returns a history followed by what a client brings. Results at the start of the client's messages go directly after
+/// their calls, before any messages that no model received in the run that made those calls.
 fn with_brought(history: &Transcript, brought: &[Arc<Message>]) -> Transcript {
     let history = history.messages();
     let unheard = history.iter().rev().take_while(|it| is_said(it)).count();

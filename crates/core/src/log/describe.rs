@@ -1,14 +1,14 @@
-//! Says in English what records hold: limits, failures, purposes, and who serves instead of whom.
+//! Describes in English what records contain: limits, failures, purposes, and which role replaces which.
 //!
-//! One wording for steps, the narration of a run and its outline. Short phrases that begin small, without a full stop.
-//! Not for deciding: what a program has to decide on stands in the records as data. Not for what a model is told, which
-//! replay needs byte for byte and the machine says itself.
+//! The same wording is used for steps, the narration of a run and its outline. The results are short phrases that begin
+//! in lower case and have no period. A program should decide based on the data in the records instead. What a model is
+//! told comes from the machine itself, since replay needs it byte for byte.
 
 use crate::effect::Purpose;
 use crate::outcome::ToolFailure;
 use crate::record::{ContextTrimmed, Escalated, LimitKind, MaxTurnsReached, RoleDowngraded};
 
-/// Says which limit is reached.
+/// Names the limit that was reached.
 #[must_use]
 pub const fn limit(limit: LimitKind) -> &'static str {
     match limit {
@@ -25,14 +25,14 @@ pub const fn limit(limit: LimitKind) -> &'static str {
     }
 }
 
-/// Says that the turn limit is reached.
+/// Describes the turn limit that was reached.
 #[must_use]
 pub fn max_turns(reached: &MaxTurnsReached) -> String {
     let turns = counted(reached.turns.into(), "turn");
     format!("the limit of {turns} is reached")
 }
 
-/// Says how a tool call failed.
+/// Describes how a tool call failed.
 #[must_use]
 pub const fn failure(failure: ToolFailure) -> &'static str {
     match failure {
@@ -50,7 +50,7 @@ pub const fn failure(failure: ToolFailure) -> &'static str {
     }
 }
 
-/// Names what a model call is for; nothing for a turn, which is what most are for.
+/// Names the purpose of a model call; `None` for a turn, the usual purpose.
 #[must_use]
 pub const fn purpose(purpose: Purpose) -> Option<&'static str> {
     match purpose {
@@ -63,7 +63,7 @@ pub const fn purpose(purpose: Purpose) -> Option<&'static str> {
     }
 }
 
-/// Says how many tools a reply asks for; nothing if it asks for none.
+/// Describes how many tools a reply asks for; `None` if it asks for none.
 #[must_use]
 pub fn asks_for(calls: usize) -> Option<String> {
     match calls {
@@ -73,7 +73,7 @@ pub fn asks_for(calls: usize) -> Option<String> {
     }
 }
 
-/// Says which role serves instead of which, and what it is not sent.
+/// Describes which role serves instead of which, and what is left out of the messages it is sent.
 #[must_use]
 pub fn downgraded(downgraded: &RoleDowngraded) -> String {
     let RoleDowngraded { from, to, .. } = downgraded;
@@ -86,7 +86,7 @@ pub fn downgraded(downgraded: &RoleDowngraded) -> String {
     }
 }
 
-/// Says who takes over after failures in a row.
+/// Describes who takes over after consecutive failures.
 #[must_use]
 pub fn escalated(escalated: &Escalated) -> String {
     let failures = escalated.failures;
@@ -96,13 +96,13 @@ pub fn escalated(escalated: &Escalated) -> String {
     }
 }
 
-/// Says what was left out of a conversation.
+/// Describes what was left out of a conversation.
 #[must_use]
 pub fn trimmed(trimmed: &ContextTrimmed) -> String {
     counted(trimmed.messages, "older message")
 }
 
-/// Says how many there are of something.
+/// Returns a count with its noun, in singular or plural.
 #[must_use]
 pub fn counted(count: u64, word: &str) -> String {
     match count {

@@ -1,8 +1,8 @@
 //! How each record changes the view of a run.
 //!
-//! A step is recorded whole, but read record by record: when the last result of a batch comes, nothing says yet whether
-//! the agent goes on or ends. The results join at once. So do the messages that came meanwhile; a record of the same step
-//! that shows that they did not, or not yet, takes them back.
+//! A step is recorded as a whole but read record by record: when the last result of a batch arrives, it is not yet
+//! known whether the agent continues or ends. The results join immediately, and so do the messages that arrived in the
+//! meantime. If a record of the same step shows that these did not join, or not yet, they are taken back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::run::checked;
 use crate::spec::{AgentSpec, RunSpec};
 
 impl RunView {
-    /// Takes in the run's next record.
+    /// Applies the run's next record.
     pub fn apply(&mut self, record: &Arc<Record>) {
         self.summary.apply(record);
         if let Some(active) = record.active_ms {
@@ -48,10 +48,10 @@ impl RunView {
         }
     }
 
-    /// Returns all messages that were sent with the model call of a record, or with an attempt of it that failed. To be asked
-    /// before the record is applied. A model that stood in may have been sent fewer of them: see
-    /// [`left_out`](crate::RoleDowngraded::left_out). `None` of an attempt that was sent what stands in no record before its
-    /// reply: what is asked aside, and a sub-agent's task.
+    /// Returns all messages that were sent with the model call of a record, or with a failed attempt of it. Call this
+    /// before applying the record. A substitute role may have been sent fewer messages: see
+    /// [`left_out`](crate::RoleDowngraded::left_out). `None` for a failed attempt whose messages no record contains
+    /// before its reply: side requests, and a sub-agent's task.
     #[must_use]
     pub fn sent_with(&self, record: &Record) -> Option<Vec<Arc<Message>>> {
         let (purpose, said) = match &record.body {
@@ -136,8 +136,8 @@ impl RunView {
         };
         let is_cited =
             spec.is_some_and(|spec| agent.spec(&spec).checks_citations(&outcome.finish_reason));
-        // Nobody answers what came meanwhile any more: it follows all that was said, but in logs that say nothing of it. The run
-        // after those began without it.
+        // Messages that arrived in the meantime will no longer be answered: they follow everything else. Logs without
+        // `unheard` are the exception: the run after such a log began without these messages.
         agent.take_back_steered(self.step);
         let conversation = &mut agent.conversation;
         conversation.join_results();
@@ -155,7 +155,7 @@ impl RunView {
         }
     }
 
-    /// Takes in a record that changes nothing but a conversation.
+    /// Applies a record that only changes a conversation.
     fn converse(&mut self, record: &Record) {
         let (step, spec, trims) = (self.step, self.spec().cloned(), self.trims);
         let (Some(agent), Some(spec)) = (self.agents.get_mut(&record.agent), spec) else {
@@ -184,7 +184,7 @@ impl RunView {
             RecordBody::PromptInjected(injected) => {
                 let back = agent.take_back_steered(step);
                 agent.conversation.tell(&injected.message);
-                // What came while an answer was looked at joins after what is said of it.
+                // Messages that arrived while an answer was being examined join after what the loop says about it.
                 if back || injected.reason == PromptReason::AnswerAgain {
                     agent.turn_is_over(step);
                 }
@@ -208,7 +208,7 @@ impl AgentView {
         run.agent(self.tool.as_ref())
     }
 
-    /// What changes a sub-agent's first request stands in the record of its model call, with what it is to do.
+    /// Changes to a sub-agent's first request are in the record of its model call, together with its task.
     fn advised(&mut self, advice: &Advice) {
         if self.is_to_hear_its_task() {
             return;
@@ -220,7 +220,7 @@ impl AgentView {
         }
     }
 
-    /// What a sub-agent is to do stands in the record of its first model call.
+    /// A sub-agent's task is in the record of its first model call.
     fn is_to_hear_its_task(&self) -> bool {
         self.tool.is_some() && self.conversation.without_prompt().is_empty()
     }
@@ -252,7 +252,7 @@ impl AgentView {
                 self.turn_is_over(step);
             }
             Purpose::LastAnswer => self.hear_task(call),
-            // What is asked aside is no part of the conversation.
+            // Side requests are not part of the conversation.
             Purpose::Compaction | Purpose::Routing => {}
         }
     }
@@ -278,18 +278,19 @@ impl AgentView {
         }
     }
 
-    /// Nothing of the last reply is open any more: unless the agent ends with this step, its next turn begins.
+    /// All calls of the last reply are settled: unless the agent ends with this step, its next turn begins.
     fn turn_is_over(&mut self, step: Seq) {
         self.conversation.join_results();
         self.joined = (step, self.conversation.join_steered());
     }
 
-    /// What joined in this step did so for good.
+    /// Makes what joined in this step permanent.
     const fn goes_on(&mut self) {
         self.joined = (Seq(0), 0);
     }
 
-    /// Takes back what joined in this step; false if the turn did not end in it, or the agent is known to go on.
+    /// Takes back what joined in this step; returns `false` if the turn did not end in this step, or the agent is known
+    /// to continue.
     fn take_back_steered(&mut self, step: Seq) -> bool {
         let (joined_in, count) = self.joined;
         let may_take_back = joined_in == step;
@@ -301,7 +302,7 @@ impl AgentView {
     }
 }
 
-/// Returns where the reply of a record came from.
+/// Returns the source of a record's reply.
 fn source_of(record: &Record) -> ReplySource {
     ReplySource {
         run: record.run_id,

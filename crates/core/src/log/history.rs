@@ -1,4 +1,4 @@
-//! What a run adds to the conversation of its session, and the history that goes on from it.
+//! What a run adds to the conversation of its session, and the history that results for the next run.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::record::{LimitKind, Record, RecordBody};
 use crate::repair::repaired;
 use crate::transcript::Transcript;
 
-/// Returns the messages that a run added: those it was started with, its replies, and the results of its calls, whatever
-/// it left out later to make room. Only the root agent's; sub-agents have conversations of their own. The records may
-/// end with any step of the run.
+/// Returns the messages that a run added: those it was started with, its replies, and the results of its calls,
+/// including those it later left out to make room. Only the root agent's messages; sub-agents have separate
+/// conversations. The records may end with any step of the run.
 #[must_use]
 pub fn run_messages(records: &[Arc<Record>]) -> Vec<Arc<Message>> {
     let view = RunView::untrimmed().with(records);
@@ -20,13 +20,13 @@ pub fn run_messages(records: &[Arc<Record>]) -> Vec<Arc<Message>> {
     conversation.map_or_else(Vec::new, |root| root.without_prompt().to_vec())
 }
 
-/// Returns the history that goes on from a run: what it was given and what it added, without what it left out to make
-/// room, with the summaries in its place. Results marked not to be kept leave their summaries.
+/// Returns the history after a run: the history it was given and what it added. What it left out to make room is
+/// missing, with the summaries in its place. Results marked as not to be kept leave their summaries.
 ///
 /// ```
 /// use neuraxis_core::{Transcript, continued_history};
 ///
-/// // A session's history is made of its runs, one after the other.
+/// // A session's history results from its runs, one after the other.
 /// # let runs: Vec<Vec<std::sync::Arc<neuraxis_core::Record>>> = Vec::new();
 /// let history = runs.iter().fold(Transcript::default(), |history, run| continued_history(&history, run));
 /// # assert!(history.is_empty());
@@ -43,8 +43,8 @@ fn continued_by(history: &Transcript, run: &RunView) -> Transcript {
     }
 }
 
-/// Adds what is known of the calls of a reply that have not all come to their end: what those brought that have, and that those
-/// about which a person is asked were not run.
+/// Adds what is known about a reply whose calls are not all settled: the results that arrived, and that the calls
+/// waiting for a user's decision did not run.
 fn add_known_results(history: &mut Transcript, run: &RunView) {
     let Some(root) = run.conversation(AgentId::ROOT) else {
         return;
@@ -73,8 +73,8 @@ fn add_known_results(history: &mut Transcript, run: &RunView) {
     }
 }
 
-/// Returns the last turn that a run came to, the last after which another run can branch off. An answer to a limit, whose turn
-/// does not count, is one, too.
+/// Returns the last turn that a run reached, which is the last one that another run can branch off after. An answer at
+/// a limit has a turn too, although that turn does not count.
 #[must_use]
 pub fn last_turn(records: &[Arc<Record>]) -> Turn {
     let of_root = records
@@ -83,16 +83,16 @@ pub fn last_turn(records: &[Arc<Record>]) -> Turn {
     of_root.map(|record| record.turn).max().unwrap_or(Turn(0))
 }
 
-/// Returns the history at the end of a turn of a run, for another run to branch off from there. A turn the run never
-/// came to gives all it said. Calls about which a person was asked and nobody has decided were not run; others of that turn without
-/// a result are answered when the other run starts (loop rule 15).
+/// Returns the history at the end of a turn of a run, for another run to branch off from there. For a turn that the run
+/// never reached, returns the whole history. Calls that still waited for a user's decision count as not run; other
+/// calls of that turn without a result are answered when the other run starts (loop rule 15).
 #[must_use]
 pub fn forked_history(history: &Transcript, records: &[Arc<Record>], turn: Turn) -> Transcript {
     let is_later = |record: &Arc<Record>| record.agent == AgentId::ROOT && record.turn > turn;
     let end = records.iter().position(is_later).unwrap_or(records.len());
     let shared = records.get(..end).unwrap_or_default();
-    // What ended the run, be it an answer to a limit, is not part of the turn. A time that is only nearly up ends
-    // nothing: the answer to the turn may still come.
+    // What ended the run, such as an answer at a limit, is not part of the turn. Reaching the reserve of a deadline
+    // ends nothing: the answer to the turn may still come.
     let ends = |record: &&Arc<Record>| {
         record.agent == AgentId::ROOT
             && match &record.body {

@@ -1,7 +1,7 @@
-//! How long things took, as a histogram that adds up: percentiles of any number of runs in a few bytes.
+//! A mergeable latency histogram: percentiles over any number of runs in a few bytes.
 //!
-//! Below 32 milliseconds each has a bucket of its own; above, every power of two is cut into 16, so that a percentile is
-//! off by 4 % at the most, however long the things took.
+//! Each value below 32 milliseconds has its own bucket. Above that, every power of two is divided into 16 buckets, so a
+//! percentile is off by at most 4 %, regardless of how long the durations are.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration::whole_millis;
 
-/// How many buckets a power of two is cut into, as a power of two.
+/// The number of buckets per power of two, as an exponent of two.
 const BITS: u32 = 4;
 
-/// How many things took how long.
+/// A histogram of durations.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,32 +32,32 @@ const BITS: u32 = 4;
 pub struct Latencies(Vec<(u16, u64)>);
 
 impl Latencies {
-    /// Adds one.
+    /// Adds a duration.
     pub fn add(&mut self, took: Duration) {
         self.add_to(bucket_of(whole_millis(took)), 1);
     }
 
-    /// Adds those of another histogram.
+    /// Adds the durations of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in &other.0 {
             self.add_to(*bucket, *count);
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         let counts = self.0.iter().map(|(_, count)| *count);
         counts.fold(0, u64::saturating_add)
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are no durations.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the time that so many of a hundred did not exceed, within 4 %; `None` where there are none.
+    /// Returns the given percentile, within 4 %; `None` if there are no durations.
     #[must_use]
     pub fn percentile(&self, percent: u8) -> Option<Duration> {
         let (count, percent) = (u128::from(self.count()), u128::from(percent.min(100)));
@@ -86,7 +86,7 @@ impl Latencies {
 fn bucket_of(millis: u64) -> u16 {
     let power = millis.checked_ilog2().unwrap_or(0);
     let shift = power.saturating_sub(BITS);
-    // At most 2 × 2^BITS - 1 is left of it, the first half of which only the first power of two has.
+    // The remainder is at most 2 × 2^BITS - 1; only the first power of two uses the lower half.
     let within = u16::try_from(millis >> shift).unwrap_or(u16::MAX);
     within + (u16::try_from(shift).unwrap_or_default() << BITS)
 }

@@ -1,17 +1,17 @@
-//! A session's plan as a list that is ticked off: for people, and for the next run.
+//! A session's plan as a checklist, for users and for the next run.
 //!
-//! Plans are what tools leave, in the form of `update_plan`; one in another form has no list.
+//! Tools leave plans in the format of `update_plan`; a plan in another format has no checklist.
 
 use serde::Deserialize;
 
 use crate::clip::clip;
 use crate::json::JsonText;
 
-/// The most steps that a list shows, and the most characters of each.
+/// Maximum number of steps in a checklist, and of characters in each.
 const MAX_STEPS: usize = 50;
 const MAX_STEP_CHARS: usize = 200;
 
-/// The most characters of a list that a model is told: a few hundred tokens.
+/// Maximum number of characters of a checklist that a model is shown: a few hundred tokens.
 const MAX_TOLD_CHARS: usize = 2_000;
 
 #[derive(Deserialize)]
@@ -33,8 +33,8 @@ enum Status {
     Done,
 }
 
-/// Returns a plan as a list, a line for each step: `[x]` is done, `[>]` is being done, `[ ]` is to come. Nothing for a plan
-/// without steps, or in another form than that of `update_plan`.
+/// Returns a plan as a checklist with one line per step: `[x]` is done, `[>]` is in progress, `[ ]` is open. `None` for
+/// a plan without steps, or in a format other than that of `update_plan`.
 ///
 /// ```
 /// use neuraxis_core::JsonText;
@@ -50,8 +50,9 @@ pub fn checklist(plan: &JsonText) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Returns what a model is told of the plan that an earlier run of its session left; nothing if no step is open. What a plan
-/// says was written by a model, which may have read what strangers wrote: so it is told as a note, bounded, and no request.
+/// Returns what a model is told about the plan that an earlier run of its session left; `None` if no step is open. A
+/// model wrote the plan and may have read third-party text, so the plan is presented as a bounded note, not as a
+/// request.
 #[must_use]
 pub fn standing_plan(plan: &JsonText) -> Option<String> {
     let steps: Plan = plan.decode().ok()?;

@@ -1,5 +1,5 @@
-//! What many runs add up to: in all, and by day, model, role, tool and agent. It takes no more room for a million runs than
-//! for a hundred.
+//! Aggregates many runs: in total, and by day, model, role, tool and agent. It takes no more space for a
+//! million runs than for a hundred.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::finish::RunStatus;
 use crate::metrics::Cost;
 use crate::usage::Usage;
 
-/// What many runs add up to. Each run counts with all of it for the day on which it began: in UTC, unless
-/// [another time zone](Self::with_days_in) is wanted.
+/// Aggregated statistics of many runs. Each run counts entirely toward the day on which it began: in UTC, unless
+/// [another time zone](Self::with_days_in) is set.
 ///
 /// ```
 /// use neuraxis_core::log::Stats;
@@ -35,58 +35,58 @@ pub struct Stats {
     agents: BTreeMap<String, Sum>,
 }
 
-/// A day, model, role, tool or agent in numbers.
+/// Totals for a day, model, role, tool or agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Sum {
     runs: u64,
     did: Tallied,
 }
 
-/// A day, model, role, tool or agent in numbers, or all of them.
+/// Totals for a day, model, role, tool or agent, or for everything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StatsRow {
-    /// What it is called: a day as `2026-11-24`, a model as `provider/model`; empty in all.
+    /// The name: a day as `2026-11-24`, a model as `provider/model`; empty for the total.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The runs that began then, or in which it had a part.
+    /// The number of runs that began on that day or involved the item.
     pub runs: u64,
-    /// Model calls that gave a reply; of a tool, calls with a result; of an agent, how often it ended.
+    /// Model calls that returned a reply; for a tool, calls with a result; for an agent, how often it ended.
     pub calls: u64,
-    /// Of a day and in all, runs that failed; of a model or role, failed attempts of calls; of a tool, calls whose result is
-    /// an error; of an agent, how often it failed.
+    /// For a day and the total, runs that failed; for a model or role, failed attempts of calls; for a tool, calls
+    /// whose result is an error; for an agent, how often it failed.
     pub failures: u64,
-    /// The tokens of its model calls; none of a tool.
+    /// The tokens of its model calls; zero for a tool.
     pub usage: Usage,
-    /// Money for those tokens, and how sure the amount is.
+    /// The cost of those tokens, and how certain it is.
     #[serde(flatten)]
     pub cost: Cost,
-    /// How long runs that ended were active; of a model or role, how long calls took that gave a reply; of a tool, calls that
-    /// ran; of an agent, how long it worked.
+    /// For runs that ended, how long they were active; for a model or role, how long calls took that returned a reply;
+    /// for a tool, how long calls took that ran; for an agent, how long it worked.
     pub latency: Latency,
 }
 
-/// How long things took, within 4 %.
+/// Latency percentiles, within 4 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Latency {
-    /// What half of them did not exceed, in milliseconds; none where nothing was measured.
+    /// The median, in milliseconds; `None` if nothing was measured.
     pub p50_ms: Option<u64>,
-    /// What 95 of a hundred did not exceed, in milliseconds; none where nothing was measured.
+    /// The 95th percentile, in milliseconds; `None` if nothing was measured.
     pub p95_ms: Option<u64>,
 }
 
 impl Stats {
-    /// Begins and ends days as they do in a time zone. To be said before any run is added.
+    /// Assigns runs to days of a time zone. Call this before adding any run.
     #[must_use]
     pub fn with_days_in(mut self, zone: TimeZone) -> Self {
         self.zone = Some(zone);
         self
     }
 
-    /// Adds a run, as its records were summed up. One without records adds nothing.
+    /// Adds a run by its summary. A run without records adds nothing.
     pub fn add(&mut self, run: &LogSummary) {
         let Some(started) = run.started_at else {
             return;
@@ -107,60 +107,60 @@ impl Stats {
         }
     }
 
-    /// Returns what all runs add up to.
+    /// Returns the total over all runs.
     #[must_use]
     pub fn total(&self) -> StatsRow {
         self.total.row(String::new())
     }
 
-    /// Returns the days on which runs began, the oldest first.
+    /// Returns the days on which runs began, oldest first.
     #[must_use]
     pub fn days(&self) -> Vec<StatsRow> {
         let days = self.days.iter();
         days.map(|(day, sum)| sum.row(day.to_string())).collect()
     }
 
-    /// Returns the models that were asked, those that cost the most first.
+    /// Returns the models that were called, most expensive first.
     #[must_use]
     pub fn models(&self) -> Vec<StatsRow> {
         rows(&self.models)
     }
 
-    /// Returns the roles that served, those that cost the most first.
+    /// Returns the roles that served, most expensive first.
     #[must_use]
     pub fn roles(&self) -> Vec<StatsRow> {
         rows(&self.roles)
     }
 
-    /// Returns the tools that were called, those called most often first.
+    /// Returns the tools that were called, most frequent first.
     #[must_use]
     pub fn tools(&self) -> Vec<StatsRow> {
         rows(&self.tools)
     }
 
-    /// Returns the agents that worked, those that cost the most first.
+    /// Returns the agents that worked, most expensive first.
     #[must_use]
     pub fn agents(&self) -> Vec<StatsRow> {
         rows(&self.agents)
     }
 }
 
-/// Statistics as they are sent and printed.
+/// Statistics as they are serialized.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Stats"))]
 struct Shown {
-    /// Of all runs together, whichever day they began.
+    /// All runs together, regardless of the day.
     total: StatsRow,
-    /// By day, the oldest first; days without runs are left out.
+    /// By day, oldest first; days without runs are omitted.
     days: Vec<StatsRow>,
-    /// By model, those that cost the most first.
+    /// By model, most expensive first.
     models: Vec<StatsRow>,
-    /// By the role that served, those that cost the most first.
+    /// By the role that served, most expensive first.
     roles: Vec<StatsRow>,
-    /// By tool, those called most often first.
+    /// By tool, most frequent first.
     tools: Vec<StatsRow>,
-    /// By agent, those that cost the most first: the one that answers by its profile, others by the tools that start them.
+    /// By agent, most expensive first: the answering agent by its profile, others by the tools that start them.
     agents: Vec<StatsRow>,
 }
 
@@ -243,7 +243,7 @@ fn rows(sums: &BTreeMap<String, Sum>) -> Vec<StatsRow> {
         .iter()
         .map(|(name, sum)| sum.row(name.clone()))
         .collect();
-    // Of equal ones the order of their names stays.
+    // Equal rows stay in the order of their names.
     rows.sort_by_key(|row| std::cmp::Reverse((row.cost.amount, row.calls)));
     rows
 }

@@ -1,8 +1,8 @@
-//! What a run's log says in a few words.
+//! A short summary of a run's log.
 //!
-//! Small plain data: a store folds each record that it keeps into the summary of its run and keeps that beside the
-//! records, so that lists, budgets and the session's next run need not read them. Not for conversations, which
-//! [`RunView`](super::RunView) knows.
+//! Small plain data: a store folds each record that it stores into the summary of its run and keeps the summary beside
+//! the records, so lists, budgets and the session's next run do not have to read them. Conversations are not included;
+//! see [`RunView`](super::RunView).
 
 use std::sync::Arc;
 
@@ -23,17 +23,17 @@ use crate::tool::ToolKind;
 
 use super::tally::Tally;
 
-/// The most characters of a user's message that a summary shows.
+/// Maximum number of characters of a user's message in a summary.
 const MAX_TEXT_CHARS: usize = 120;
 
-/// What the records of one run say in a few words. Records are [applied](Self::apply) in their order, from the first.
+/// A short summary of the records of one run. [Apply](Self::apply) records in order, from the first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct LogSummary {
-    /// How many records there are.
+    /// The number of records.
     pub records: u64,
-    /// Where the run stands.
+    /// The run's status.
     pub status: RunStatus,
     /// Why it ended, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,35 +41,36 @@ pub struct LogSummary {
     /// What it waits for, while it waits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<Pending>,
-    /// When its first record was made.
+    /// The time of its first record.
     pub started_at: Option<Timestamp>,
-    /// When the latest of its records was made, which need not be the last one: clocks of several machines differ.
+    /// The latest time of any record, not necessarily the last one, because the clocks of different machines may
+    /// differ.
     pub last_at: Option<Timestamp>,
     /// When it ended, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// The turns of the agent that answers: those it began, and once it has ended those that counted.
+    /// The turns of the answering agent: those it began; after it has ended, those that counted.
     pub turns: u32,
-    /// The beginning of the user's message, at most 120 characters of it.
+    /// The beginning of the user's message, at most 120 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The plan, if the run changed the session's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<JsonText>,
-    /// The untrusted content that it began with and that its results brought, as a later run of the session sees it.
+    /// The untrusted content that it began with or that its results introduced, as a later run of the session sees it.
     pub taint: Taint,
     /// What it used so far.
     pub meter: RunMeter,
     /// What it did by model, role, tool and agent.
     #[serde(skip_serializing_if = "Tally::is_empty")]
     pub tally: Tally,
-    /// Whether it waits, if anything is pending when a step ends.
+    /// Whether the run waits if anything is pending when a step ends.
     #[serde(skip_serializing_if = "is_default")]
     waits: bool,
-    /// How many calls of its last reply have no result yet, for each agent that has such.
+    /// For each agent with such calls, the number of calls of its last reply that have no result yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     open_calls: Vec<(AgentId, u32)>,
-    /// The last call that began in the step, and what the run waited for until then, where it waited.
+    /// The last call that began in the step, and what the run waited for until then, if it waited.
     #[serde(skip_serializing_if = "Option::is_none")]
     before_call: Option<(ToolCallId, Vec<Pending>)>,
 }
@@ -98,7 +99,7 @@ impl Default for LogSummary {
 }
 
 impl LogSummary {
-    /// Returns the summary of a run, from all of its records in their order.
+    /// Returns the summary of a run, from all of its records in order.
     #[must_use]
     pub fn of(records: &[Arc<Record>]) -> Self {
         let mut summary = Self::default();
@@ -112,7 +113,7 @@ impl LogSummary {
         self.meter.used()
     }
 
-    /// Takes in the run's next record.
+    /// Applies the run's next record.
     pub fn apply(&mut self, record: &Record) {
         self.records = record.seq.0;
         self.started_at.get_or_insert(record.at);
@@ -162,9 +163,9 @@ impl LogSummary {
         }
     }
 
-    /// Follows what is open. A run that waits says so once, not again for what it asks on top; it is at work again when it
-    /// does something else, which a record need not show: when a call is checked, or the last call of a batch has its
-    /// result.
+    /// Tracks what is open. A run that waits records this once, not again for further requests while it waits. It is at
+    /// work again when it does anything else, which is not always a record of its own: for example when a call is
+    /// checked, or the last call of a batch has its result.
     fn follow(&mut self, record: &Record) {
         match &record.body {
             RecordBody::LlmCall(call) => {
@@ -211,7 +212,7 @@ impl LogSummary {
                 self.go_on();
             }
             RecordBody::ToolResult(result) => {
-                // An agent that is given nothing to do has its result in the step that begins its call: nobody was at work.
+                // An agent with nothing to do gets its result in the step that begins its call: nothing was at work.
                 let before = &mut self.before_call;
                 let before = before.take_if(|(call, _)| *call == result.tool_call_id);
                 if let Some((_, waited_for)) = before {
@@ -233,7 +234,7 @@ impl LogSummary {
         }
     }
 
-    /// Counts a result of an agent's call; true if it was the last of the batch.
+    /// Counts a result of an agent's call; returns `true` if it was the last of the batch.
     fn is_batch_over(&mut self, agent: AgentId) -> bool {
         let mut open = self.open_calls.iter_mut();
         let Some((_, calls)) = open.find(|(of, _)| *of == agent) else {
@@ -266,7 +267,7 @@ fn user_text(message: &Message) -> Option<String> {
         return None;
     };
     let shown = clip(&message.text(), MAX_TEXT_CHARS);
-    // What a text column of every database can hold.
+    // Text columns of some databases cannot hold NUL.
     Some(shown.replace('\0', "\u{FFFD}"))
 }
 

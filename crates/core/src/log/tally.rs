@@ -1,7 +1,7 @@
-//! What one run did by model, role, tool and agent: small enough to be kept beside its records, and such that those of many
-//! runs add up.
+//! What one run did by model, role, tool and agent: small enough to store beside its records, and mergeable across
+//! runs.
 //!
-//! Not for what a run used in all, which its [`RunMeter`](crate::RunMeter) knows.
+//! For the total usage of a run, see its [`RunMeter`](crate::RunMeter).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::outcome::ToolFailure;
 use crate::record::{Record, RecordBody, RunStarted, ToolResult};
 use crate::usage::Usage;
 
-/// The most names of one kind that are told apart in a run, and in what many runs add up to.
+/// Maximum number of distinct names of one kind, in a run and in the aggregate of many runs.
 pub(super) const MAX_NAMES: usize = 200;
 
-/// What the others count under.
+/// The name for all others.
 pub(super) const OTHERS: &str = "(others)";
 
-/// What calls of tools that there are not count under: their names are the model's invention.
+/// The name for calls of nonexistent tools, whose names the model made up.
 const UNKNOWN_TOOL: &str = "(unknown tools)";
 
-/// What models, tools and agents are called by.
+/// Tallies by the name of the model, tool or agent.
 pub(super) type Named = BTreeMap<String, Tallied>;
 
 /// What a run did by model, role, tool and agent.
@@ -43,7 +43,7 @@ pub struct Tally {
     /// By the tool's name.
     #[serde(skip_serializing_if = "Named::is_empty")]
     pub tools: Named,
-    /// By the profile of the agent that answers, and by the tools that start the others.
+    /// By the profile of the answering agent, and by the tools that start the other agents.
     #[serde(skip_serializing_if = "Named::is_empty")]
     pub agents: Named,
     /// The agents that have not ended.
@@ -62,13 +62,13 @@ pub struct Tallied {
     pub calls: u64,
     /// Attempts of model calls that failed, tool calls whose result is an error, or agents that failed.
     pub failures: u64,
-    /// The tokens of its model calls, failed attempts included as far as known; nothing for tools.
+    /// The tokens of its model calls, including failed attempts as far as known; zero for tools.
     #[serde(skip_serializing_if = "is_default")]
     pub usage: Usage,
-    /// Money for those tokens, and how sure the amount is.
+    /// The cost of those tokens, and how certain it is.
     #[serde(skip_serializing_if = "is_default")]
     pub cost: Cost,
-    /// How long model calls that gave a reply, tool calls that ran, or agents that ended took.
+    /// How long model calls that returned a reply, tool calls that ran, or agents that ended took.
     #[serde(skip_serializing_if = "Latencies::is_empty")]
     pub latencies: Latencies,
 }
@@ -83,13 +83,13 @@ struct AtWork {
 }
 
 impl Tally {
-    /// Tells whether nothing was counted, nor is about to be.
+    /// Returns whether nothing was counted and nothing is about to be.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Takes in the run's next record.
+    /// Applies the run's next record.
     pub fn read(&mut self, record: &Record) {
         if let Some(active) = record.active_ms {
             self.active_ms = self.active_ms.max(active);
@@ -185,7 +185,7 @@ impl Tallied {
         self.cost += cost;
     }
 
-    /// Adds what it did in another run.
+    /// Adds the tally of another run.
     pub(super) fn merge(&mut self, other: &Self) {
         self.calls = self.calls.saturating_add(other.calls);
         self.failures = self.failures.saturating_add(other.failures);
@@ -194,7 +194,7 @@ impl Tallied {
     }
 }
 
-/// Returns the place of a name among others, or that of all names for which there is no room.
+/// Returns the entry for a name, or the shared entry if there is no room for another name.
 pub(super) fn entry<'a, T: Default>(named: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
     let has_room = named.len() < MAX_NAMES || named.contains_key(name);
     let name = if has_room { name } else { OTHERS };

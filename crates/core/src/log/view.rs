@@ -1,4 +1,4 @@
-//! Everything that the records of a run say, kept up to date record by record.
+//! Everything that the records of a run show, updated record by record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::spec::RunSpec;
 use crate::transcript::Transcript;
 use crate::usage::RunUsage;
 
-/// What the records of one run say, from the first to the last that was [applied](Self::apply). It is right after every
-/// whole step.
+/// What the records of one run show, from the first to the last that was [applied](Self::apply). Accurate after every
+/// complete step.
 ///
 /// ```
 /// use neuraxis_core::log::RunView;
@@ -32,26 +32,26 @@ use crate::usage::RunUsage;
 #[derive(Debug, Clone, Default)]
 pub struct RunView {
     pub(super) summary: LogSummary,
-    /// What the run continues, as it was given.
+    /// The history that the run continues, as given.
     pub(super) history: Transcript,
     pub(super) trims: Trims,
     /// The first record.
     pub(super) started: Option<Arc<Record>>,
     pub(super) decision: Option<Arc<Decision>>,
     pub(super) agents: BTreeMap<AgentId, AgentView>,
-    /// The records of the attempts of calls that have no result, in the order in which they began.
+    /// The records of the latest attempts of calls that have no result, in the order in which they began.
     pub(super) attempts: Vec<Arc<Record>>,
-    /// The records of the questions to people that have no answer, in the order in which they were asked.
+    /// The records of unanswered approval requests, in the order in which they were made.
     pub(super) asked: Vec<Arc<Record>>,
     pub(super) outcome: Option<Arc<Record>>,
-    /// What may end the answer as a question to the user that no tool asked.
+    /// A question to the user, not asked by a tool, that may end the answer.
     pub(super) question: Option<String>,
     /// The first record of the last step.
     pub(super) step: Seq,
     pub(super) active: Duration,
 }
 
-/// Whether messages that a run left out to make room are left out here, too.
+/// Whether messages that a run left out to make room are left out here too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Trims {
     #[default]
@@ -59,24 +59,24 @@ pub(super) enum Trims {
     Ignored,
 }
 
-/// What the records say of one agent.
+/// What the records show about one agent.
 #[derive(Debug, Clone)]
 pub(super) struct AgentView {
-    /// The tool that started it, by which its spec is found; none for the agent that answers the user.
+    /// The tool that started the agent and identifies its spec; `None` for the agent that answers the user.
     pub(super) tool: Option<ToolName>,
     pub(super) conversation: Conversation,
-    /// The step in which messages from outside joined, and how many: until the next step they may turn out not to.
+    /// The step in which messages from outside joined, and how many: until the next step this may turn out to be wrong.
     pub(super) joined: (Seq, usize),
 }
 
-/// A question to a person that has no answer yet.
+/// An approval request that has no answer yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     /// The agent that calls.
     pub agent: AgentId,
-    /// When it was asked.
+    /// When it was made.
     pub at: Timestamp,
-    /// The call with its arguments, why a person is asked, and until when.
+    /// The call with its arguments, why a user must decide, and until when.
     pub request: &'a ApprovalRequested,
 }
 
@@ -90,7 +90,8 @@ pub struct OpenAttempt<'a> {
 }
 
 impl RunView {
-    /// A view of a run that continues the given history, before its first record. Only conversations need the history.
+    /// Creates a view of a run that continues the given history, before its first record. Only conversations need the
+    /// history.
     #[must_use]
     pub fn after(history: Transcript) -> Self {
         Self {
@@ -99,7 +100,7 @@ impl RunView {
         }
     }
 
-    /// A view of which the conversation of the root agent holds all that was said, whatever was left out later.
+    /// Creates a view in which the root agent's conversation contains everything, including what was later left out.
     pub(super) fn untrimmed() -> Self {
         Self {
             trims: Trims::Ignored,
@@ -107,13 +108,13 @@ impl RunView {
         }
     }
 
-    /// Returns what all of these records of a run say; its conversations begin without a history.
+    /// Returns the view of all these records of a run; its conversations begin without a history.
     #[must_use]
     pub fn of(records: &[Arc<Record>]) -> Self {
         Self::default().with(records)
     }
 
-    /// Takes in more records of the run.
+    /// Applies more records of the run.
     #[must_use]
     pub fn with(mut self, records: &[Arc<Record>]) -> Self {
         for record in records {
@@ -122,7 +123,7 @@ impl RunView {
         self
     }
 
-    /// Returns what is kept in a store beside the records.
+    /// Returns the summary that a store keeps beside the records.
     #[must_use]
     pub const fn summary(&self) -> &LogSummary {
         &self.summary
@@ -152,19 +153,19 @@ impl RunView {
         self.started().map(|started| &started.spec)
     }
 
-    /// Returns the folder that its tools work in, where they work on files.
+    /// Returns the folder that its tools work in, if they work on files.
     #[must_use]
     pub fn folder(&self) -> Option<&Arc<str>> {
         self.spec()?.folder.as_ref()
     }
 
-    /// Returns what governance decided about the request, where it did.
+    /// Returns what governance decided about the request, if it did.
     #[must_use]
     pub const fn decision(&self) -> Option<&Arc<Decision>> {
         self.decision.as_ref()
     }
 
-    /// Returns where the run stands.
+    /// Returns the run's status.
     #[must_use]
     pub const fn status(&self) -> RunStatus {
         self.summary.status
@@ -176,7 +177,7 @@ impl RunView {
         self.summary.finish_reason.as_ref()
     }
 
-    /// Returns what the run came to, if it has ended.
+    /// Returns the result of the run, if it has ended.
     #[must_use]
     pub fn outcome(&self) -> Option<&RunOutcome> {
         match &self.outcome.as_ref()?.body {
@@ -191,7 +192,8 @@ impl RunView {
         &self.summary.pending
     }
 
-    /// Returns the calls that began and have no result, each in its last attempt, in the order in which these began.
+    /// Returns the calls that began and have no result, each with its latest attempt, in the order in which these
+    /// began.
     pub fn open_calls(&self) -> impl Iterator<Item = OpenAttempt<'_>> {
         self.attempts
             .iter()
@@ -201,8 +203,8 @@ impl RunView {
             })
     }
 
-    /// Returns the questions to people that have no answer, in the order in which they were asked. A run at work may have
-    /// some, too.
+    /// Returns the unanswered approval requests, in the order in which they were made. A run at work may have some,
+    /// too.
     pub fn open_approvals(&self) -> impl Iterator<Item = Asked<'_>> {
         self.asked.iter().filter_map(|record| match &record.body {
             RecordBody::ApprovalRequested(request) => Some(Asked {
@@ -220,27 +222,27 @@ impl RunView {
         self.summary.metrics()
     }
 
-    /// Returns the tokens that the run used so far; once it has ended, as its outcome tells them.
+    /// Returns the tokens that the run used so far; after it has ended, the usage of its outcome.
     #[must_use]
     pub fn usage(&self) -> &RunUsage {
         let outcome = self.outcome().map(|outcome| &outcome.usage);
         outcome.unwrap_or(&self.metrics().usage)
     }
 
-    /// Returns the turns that the agent that answers began; once it has ended, those that counted.
+    /// Returns the turns that the answering agent began; after it has ended, those that counted.
     #[must_use]
     pub const fn turns(&self) -> u32 {
         self.summary.turns
     }
 
-    /// Returns the text of the root agent's answers so far, blank lines between them.
+    /// Returns the text of the root agent's answers so far, separated by blank lines.
     #[must_use]
     pub fn text(&self) -> &str {
         self.conversation(AgentId::ROOT)
             .map_or("", Conversation::text)
     }
 
-    /// Returns the conversation of an agent that has begun, sub-agents that have ended included.
+    /// Returns the conversation of an agent that has begun, including sub-agents that have ended.
     #[must_use]
     pub fn conversation(&self, agent: AgentId) -> Option<&Conversation> {
         self.agents.get(&agent).map(|agent| &agent.conversation)

@@ -1,4 +1,4 @@
-//! Hashes messages field by field: nothing is encoded only to be hashed.
+//! Hashes messages field by field, without encoding them first.
 
 use sha2::{Digest, Sha256};
 
@@ -9,11 +9,12 @@ use super::{
 use crate::json::{ContentHash, JsonText};
 
 impl Message {
-    /// Returns the hash of a conversation that was `before` so far and goes on with this message.
+    /// Returns the hash of a conversation that had the hash `before` and continues with this message.
     ///
-    /// It is the SHA-256 of the hash before and of the message's fields in order. A text is its length in bytes (64 bits,
-    /// little-endian) and its bytes; a list is its length and its items; a choice is the number of the option, from 0, in
-    /// one byte; what may be missing is one byte 0, or one byte 1 and the value. So no two messages look alike.
+    /// It is the SHA-256 of the previous hash and of the message's fields in order. A string is hashed as its length in
+    /// bytes (64 bits, little-endian) and its bytes; a list as its length and its items; an enum as the number of the
+    /// variant, from 0, in one byte; an optional value as one byte 0, or one byte 1 and the value. So no two messages
+    /// have the same encoding.
     pub(crate) fn hash_after(&self, before: ContentHash) -> ContentHash {
         let mut fields = Fields(Sha256::new_with_prefix(before.as_bytes()));
         fields.message(self);
@@ -74,7 +75,7 @@ impl Fields {
                 self.text(tool_call_id.as_str());
                 self.text(name);
                 self.text(content.as_str());
-                // Most have none, and are hashed as they were before there could be any.
+                // Most messages have no media, and their hashes must not change from before media existed.
                 if !media.is_empty() {
                     self.length(media.len());
                     media.iter().for_each(|part| self.media(part));

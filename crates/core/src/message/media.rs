@@ -1,6 +1,7 @@
-//! Images, sounds and files in messages: how one is made, found and named to people.
+//! Images, sounds and files in messages: how to create, find and display them.
 //!
-//! Not whether the content is what its type says, which whoever takes it in checks, nor who may be sent it.
+//! This module does not check whether the content matches its declared type (the code that accepts it does), nor who
+//! may be sent it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use super::{MediaPart, MediaSource, Message, Part};
 
 impl MediaPart {
-    /// Makes a part that holds its content, in base64.
+    /// Creates a part with inline content, in base64.
     ///
     /// ```
     /// use neuraxis_core::MediaPart;
@@ -23,18 +24,18 @@ impl MediaPart {
         }
     }
 
-    /// Returns how many bytes the content has; nothing if it stands at an address.
+    /// Returns the size of the content in bytes; `None` if it is at a URL.
     #[must_use]
     pub fn bytes(&self) -> Option<usize> {
         match &self.source {
-            // Each four characters hold three bytes, and those at the end may be padding.
+            // Every four characters encode three bytes, and the last ones may be padding.
             MediaSource::Base64(content) => Some(content.trim_end_matches('=').len() * 3 / 4),
             MediaSource::Url(_) => None,
         }
     }
 }
 
-/// Names the part to people: its type and its size, never its content.
+/// Describes the part for users: its type and size, never its content.
 impl fmt::Display for MediaPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = &self.media_type;
@@ -46,21 +47,21 @@ impl fmt::Display for MediaPart {
     }
 }
 
-/// Which types of media a model takes in messages beside text, as far as that is known.
+/// Which media types a model accepts in messages beside text, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MediaTypes {
-    /// Nobody knows: whatever there is a form for is sent, and the server may refuse it.
+    /// Not known: everything that the protocol can express is sent, and the server may refuse it.
     #[default]
     Unknown,
-    /// These, such as `image/png`, or `image/*` for all of a kind, and no others.
+    /// Only these, such as `image/png`, or `image/*` for all of a kind.
     Only(&'static [&'static str]),
 }
 
 impl MediaTypes {
-    /// Text alone.
+    /// Text only.
     pub const NONE: Self = Self::Only(&[]);
 
-    /// Tells whether a model is known to take no media of a type.
+    /// Returns whether a model is known to reject media of a type.
     #[must_use]
     pub fn refuses(self, media_type: &str) -> bool {
         match self {
@@ -69,7 +70,7 @@ impl MediaTypes {
         }
     }
 
-    /// Tells whether a model is known to take media of a type.
+    /// Returns whether a model is known to accept media of a type.
     #[must_use]
     pub fn takes(self, media_type: &str) -> bool {
         let is_it = |known: &&str| match known.strip_suffix('*') {
@@ -80,7 +81,7 @@ impl MediaTypes {
     }
 }
 
-/// Names the types to people.
+/// Lists the types for users.
 impl fmt::Display for MediaTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! What a profile decides, each with its default.
+//! The settings of a profile, each with its default.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ pub enum Opening {
     /// With a turn of the agent's own role.
     #[default]
     Direct,
-    /// With a small model that only chooses what one tool shall gather. Its text is dropped and its first call kept; if
-    /// it makes none, policy adds one. Then the agent's own role answers from what was gathered, without tools.
+    /// With a small model that only chooses what one tool should gather. Its text is discarded and its first call kept;
+    /// if it makes none, policy adds one. Then the agent's own role answers from what was gathered, without tools.
     Gather {
         /// The role that chooses.
         role: Role,
-        /// The one tool it is offered.
+        /// The only tool it is offered.
         tool: ToolName,
         /// The arguments of the call that policy adds.
         default_arguments: JsonText,
@@ -30,69 +30,69 @@ pub enum Opening {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Parallel {
-    /// Neighboring read-only calls run together, others alone; all in call order.
+    /// Adjacent read-only calls run together, others alone; all in call order.
     #[default]
     Auto,
-    /// All calls at once, those that change something too.
+    /// All calls at the same time, including those that make changes.
     All,
-    /// One after the other.
+    /// One after another.
     None,
 }
 
-/// What an unknown tool leads to.
+/// What happens when an unknown tool is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownTool {
-    /// An error result that names the known tools, so that the model can try again.
+    /// The model gets an error result that names the known tools, so it can try again.
     #[default]
     Retry,
-    /// The end of the run; none of that batch runs.
+    /// The run ends; no call of that batch runs.
     Stop,
 }
 
-/// What a failed call leads to.
+/// What happens when a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolErrors {
-    /// An error result for the model, which goes on.
+    /// The model gets an error result and continues.
     #[default]
     Continue,
-    /// The end of the run, with a valid history.
+    /// The run ends with a valid history.
     Stop,
 }
 
-/// What a reached limit leads to.
+/// What happens when a limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LimitReached {
-    /// One more model call that may not use tools.
+    /// One more model call is made, without tools.
     #[default]
     LastAnswer,
-    /// The end, with the text so far.
+    /// The agent ends with the text so far.
     Finish,
 }
 
-/// What a reply without calls leads to, in a turn that might have made some.
+/// What happens when a reply makes no calls in a turn that allows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum NoCalls {
-    /// The end: its text is the answer.
+    /// The agent ends: the reply's text is the answer.
     #[default]
     Finish,
-    /// Another turn, so often at most: for agents that are to deliver through a tool.
+    /// Another turn follows, at most `at_most` times: for agents that should deliver their answer through a tool.
     Remind {
-        /// What the model is told.
+        /// The message to the model.
         prompt: String,
-        /// How often; after that, the text is the answer.
+        /// How many times; after that, the text is the answer.
         at_most: u32,
     },
 }
 
-/// In which turns the tools may be called.
+/// In which turns tools may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -102,11 +102,12 @@ pub enum Offer {
     Always,
     /// In none: no request names a tool.
     Never,
-    /// In the first so many. Later requests still name them, so that the cached prefix survives, but allow no call.
+    /// In the first turns, as many as given. Later requests still name the tools to preserve the cached prefix, but
+    /// allow no call.
     FirstTurns(u32),
 }
 
-/// Which role serves which turn, where it is not the agent's own.
+/// The role for specific turns, if it is not the agent's own.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TurnRoles {
@@ -118,27 +119,27 @@ pub struct TurnRoles {
     pub after_calls: Option<Role>,
 }
 
-/// What is done to arguments before they are checked.
+/// How arguments are preprocessed before they are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arguments {
-    /// Nothing: what is not JSON, or not an object, is an error that the model is told.
+    /// Not at all: arguments that are not a JSON object are an error that the model is told about.
     #[default]
     AsWritten,
-    /// What small models get wrong is put right: no arguments are an empty object, a code fence around them goes, and an
-    /// object written as a JSON string is taken out of it.
+    /// Common mistakes of small models are corrected: missing arguments become an empty object, a surrounding code
+    /// fence is removed, and an object written as a JSON string is unwrapped.
     Lenient,
 }
 
-/// What takes the place of messages that no longer fit.
+/// What replaces messages that no longer fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Compaction {
-    /// A summary that a model makes of them.
+    /// A summary of them, written by a model.
     Summarize {
-        /// The role that makes it.
+        /// The role that writes it.
         role: Role,
     },
     /// Nothing.
@@ -151,24 +152,24 @@ impl Default for Compaction {
     }
 }
 
-/// When the same call, with the same arguments, in one turn after the other is too much.
+/// When repeating the same call with the same arguments in consecutive turns is too much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Repeats {
-    /// From so many turns in a row the model is warned; 0 for never.
+    /// The number of consecutive turns after which the model is warned; 0 for never.
     pub warn: u32,
-    /// In this turn the call is not run any more and the run is brought to its last answer; 0 for never.
+    /// The consecutive turn in which the call no longer runs and the run proceeds to its last answer; 0 for never.
     pub stop: u32,
 }
 
 impl Default for Repeats {
-    /// Two in a row are noticed, the third is not run.
+    /// Warns at two in a row and does not run the third.
     fn default() -> Self {
         Self { warn: 2, stop: 3 }
     }
 }
 
-/// Whose usage the outcome of an agent tells.
+/// Whose usage an agent's outcome reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -180,8 +181,8 @@ pub enum UsageScope {
     Own,
 }
 
-/// What of an agent's content may be stored. What may not stays out of database, log and trace; a hash and a length
-/// stand for it.
+/// Which parts of an agent's content may be stored. The others stay out of database, log and trace, and are replaced by
+/// a hash and a length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(
@@ -190,13 +191,13 @@ pub enum UsageScope {
 )]
 #[serde(default)]
 pub struct DataPolicy {
-    /// What people and models said.
+    /// What users and models said.
     pub text: bool,
     /// The arguments of calls.
     pub tool_calls: bool,
     /// The results of calls.
     pub tool_results: bool,
-    /// The reasoning of models, with the provider's state that goes with it.
+    /// The reasoning of models, with the associated provider state.
     pub reasoning: bool,
 }
 
@@ -209,7 +210,7 @@ impl DataPolicy {
         reasoning: true,
     };
 
-    /// Returns what both let be stored.
+    /// Returns what both policies allow to be stored.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -227,21 +228,22 @@ impl Default for DataPolicy {
     }
 }
 
-/// A point at which an embedder may be asked what it thinks.
+/// A point in the loop at which an embedder may be consulted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Hook {
-    /// The tools of a turn were selected. The advice may offer fewer of them.
+    /// The tools of a turn were selected. The advice may reduce them.
     ToolsSelected,
-    /// A turn is over and the loop would go on.
+    /// A turn has ended and the loop would continue.
     Progress,
     /// A reply's calls are about to be processed.
     ProcessCalls,
-    /// The agent is about to end with a text of a reply. The advice may turn it down.
+    /// The agent is about to end with the text of a reply. The advice may reject it.
     Answer,
-    /// A model is about to be asked for a turn, a last answer, what to gather or which role serves. The advice may change
-    /// what is sent, or end the agent with a reply in its place. Asked once about each, however often it is sent.
+    /// A model is about to be called for a turn, a last answer, the choice of what to gather, or the choice of role.
+    /// The advice may change what is sent, or end the agent with a reply instead. Consulted once for each request,
+    /// regardless of how often it is sent.
     Request,
 }

@@ -7,20 +7,20 @@ use crate::ids::ToolName;
 use crate::json::JsonText;
 use crate::outcome::Keep;
 
-/// What the results of one tool change, where the call gave a value.
+/// What the results of one tool change, for calls that returned a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ResultRule {
     /// The tool.
     pub tool: ToolName,
-    /// The most characters of a result that a model reads; the record holds it whole.
+    /// Maximum number of characters of a result that a model reads; the record contains all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_chars: Option<u32>,
-    /// Whether later history keeps the result, whatever the tool says.
+    /// Whether later history keeps the result, overriding the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<Keep>,
-    /// The tool choice of the next turn, for that turn alone (loop rule 18).
+    /// The tool choice of the next turn only (loop rule 18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<ToolChoice>,
     /// What the model is told after the batch.
@@ -29,7 +29,7 @@ pub struct ResultRule {
 }
 
 impl ResultRule {
-    /// Makes a rule that changes nothing yet.
+    /// Creates a rule that changes nothing yet.
     #[must_use]
     pub const fn new(tool: ToolName) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl ResultRule {
         }
     }
 
-    /// Returns the result as a model reads it.
+    /// Returns the result in the form that a model reads.
     pub(crate) fn edited(&self, value: &JsonText) -> JsonText {
         let most = self
             .max_chars

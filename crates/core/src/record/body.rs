@@ -26,7 +26,7 @@ use crate::usage::CountLabel;
 
 use super::addressed;
 
-/// Defines the enum of bodies and how each is found by its type's name.
+/// Defines the enum of bodies and the lookup by type name.
 macro_rules! bodies {
     ($($(#[$doc:meta])* $variant:ident($content:ty) = $kind:literal;)*) => {
         /// What a record says happened, by its `type`.
@@ -60,9 +60,9 @@ macro_rules! bodies {
 bodies! {
     /// The run began. Always the first record.
     RunStarted(Box<RunStarted>) = "run_started";
-    /// What governance decided about the request. Right after `run_started`, where there is a decision.
+    /// What governance decided about the request. Directly after `run_started`, if there is a decision.
     Decision(Arc<Decision>) = "decision";
-    /// A model call gave a reply.
+    /// A model call returned a reply.
     LlmCall(Box<LlmCall>) = "llm_call";
     /// An attempt of a model call failed.
     LlmFailed(Box<LlmFailed>) = "llm_failed";
@@ -76,43 +76,43 @@ bodies! {
     ToolResult(Box<ToolResult>) = "tool_result";
     /// The session's plan has changed.
     Plan(Box<PlanChanged>) = "plan";
-    /// A part of the work was summed up.
+    /// Part of the work was summarized.
     Summary(Box<Summarized>) = "summary";
-    /// Something went wrong that the run survives.
+    /// Something went wrong, but the run continues.
     Warning(Box<Warning>) = "warning";
-    /// A person has to decide about a call.
+    /// A user must decide about a call.
     ApprovalRequested(Box<ApprovalRequested>) = "approval_requested";
-    /// A person decided about a call, or the time to decide ran out.
+    /// A user decided about a call, or the time to decide ran out.
     ApprovalDecided(Box<ApprovalDecided>) = "approval_decided";
     /// The embedder's hook answered.
     Advised(Box<Advised>) = "advised";
-    /// A message came for the run at work.
+    /// A message arrived for the run at work.
     #[serde(serialize_with = "addressed::steered")]
     Steered(Box<Steered>) = "steered";
-    /// The turn limit was reached while the loop would have gone on.
+    /// The turn limit was reached while the loop would have continued.
     MaxTurnsReached(Box<MaxTurnsReached>) = "max_turns_reached";
     /// The model was asked for its last answer.
     MaxTurnsPromptInjected(Box<MaxTurnsPromptInjected>) = "max_turns_prompt_injected";
-    /// The model was told something by the loop itself.
+    /// The loop itself sent the model a message.
     PromptInjected(Box<PromptInjected>) = "prompt_injected";
     /// Messages were left out to make the conversation fit.
     ContextTrimmed(Box<ContextTrimmed>) = "context_trimmed";
-    /// The history arrived broken and was repaired.
+    /// The history was invalid on arrival and was repaired.
     HistoryRepaired(Box<HistoryRepaired>) = "history_repaired";
-    /// Another role than the one asked for serves the run.
+    /// A role other than the requested one serves the run.
     RoleDowngraded(Box<RoleDowngraded>) = "role_downgraded";
-    /// A larger role or a person takes over after failures in a row.
+    /// A larger role or a user takes over after consecutive failures.
     Escalated(Box<Escalated>) = "escalated";
     /// A limit other than the turn limit was reached.
     LimitReached(Box<LimitReachedRecord>) = "limit_reached";
-    /// Nothing can go on until somebody outside acts.
+    /// The run cannot continue without input from outside.
     Waiting(Box<Waiting>) = "waiting";
-    /// A process took the run up again.
+    /// A process resumed the run.
     Resumed(Box<Resumed>) = "resumed";
-    /// Somebody wants the run to end.
+    /// A request to end the run.
     #[serde(serialize_with = "addressed::cancelled")]
     Cancelled(Box<Cancelled>) = "cancelled";
-    /// An agent ended; for the root agent, the run did.
+    /// An agent ended; if it is the root agent, the run ended.
     Final(Box<RunOutcome>) = "final";
     /// The run ended without an answer.
     RunFailed(Box<RunOutcome>) = "run_failed";
@@ -122,40 +122,40 @@ bodies! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunStarted {
-    /// The rules it follows.
+    /// The version of the rules it follows.
     pub loop_version: u32,
-    /// The session, again, for readers that look no deeper.
+    /// The session, repeated for readers that do not parse the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The hash of the policy that governs it, so that a changed policy shows; none where nothing governs.
+    /// The hash of the policy that governs it, so that a policy change is visible; `None` if no governance applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_hash: Option<ContentHash>,
-    /// The history it continues: how many messages, and their chained hash.
+    /// The history it continues: the number of messages and their chained hash.
     pub history: PrefixDigest,
     /// What it was started with.
     pub spec: Arc<RunSpec>,
 }
 
-/// A model call gave a reply.
+/// A model call returned a reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LlmCall {
-    /// The effect that asked for it.
+    /// The effect that requested it.
     pub effect_id: EffectId,
     /// The attempt that succeeded.
     pub attempt: Attempt,
-    /// What it was for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// The role that was asked for.
+    /// The requested role.
     pub role: Role,
     /// The role that served it.
     pub served_by: Role,
-    /// Why another role served it than the one it was for, where that is no matter of configuration.
+    /// Why a role other than the requested one served it, unless this follows from configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub downgraded: Option<Box<RoleDowngraded>>,
-    /// What was sent before the new messages: how many, and their chained hash.
+    /// What was sent before the new messages: the number of messages and their chained hash.
     pub prefix: PrefixDigest,
-    /// The results among the new messages, in order; they stand in their own records.
+    /// The results among the new messages, in order; their own records contain them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ToolCallId>,
     /// The other new messages, which follow the results.
@@ -163,21 +163,21 @@ pub struct LlmCall {
     pub messages: Vec<Arc<Message>>,
     /// The reply.
     pub reply: Arc<Reply>,
-    /// What it cost, where prices are known.
+    /// Its cost, if prices are known.
     #[serde(
         default,
         rename = "cost_micro_usd",
         skip_serializing_if = "Option::is_none"
     )]
     pub cost: Option<MicroUsd>,
-    /// How that amount came about; measured if left out.
+    /// How the cost was determined; measured if absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cost_label: CountLabel,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub duration: Duration,
-    /// How long its first delta took, where it was streamed.
+    /// How long its first delta took, if it was streamed.
     #[serde(
         default,
         rename = "first_delta_ms",
@@ -192,37 +192,37 @@ pub struct LlmCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LlmFailed {
-    /// The effect that asked for it.
+    /// The effect that requested it.
     pub effect_id: EffectId,
     /// The attempt that failed.
     pub attempt: Attempt,
-    /// What it was for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// The role that was asked for.
+    /// The requested role.
     pub role: Role,
     /// The role that failed.
     pub served_by: Role,
-    /// Why another role was asked than the one it was for, where that is no matter of configuration.
+    /// Why a role other than the requested one was called, unless this follows from configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub downgraded: Option<Box<RoleDowngraded>>,
-    /// That the role is degraded from now on, and why.
+    /// Set if the role is degraded from now on: the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
-    /// What the provider or the connection failed with.
+    /// The provider's or the connection's error.
     pub error: LlmError,
     /// Whether another attempt follows.
     pub next: NextAttempt,
-    /// What it cost, where prices are known and the provider said what it used.
+    /// Its cost, if prices are known and the provider reported the usage.
     #[serde(
         default,
         rename = "cost_micro_usd",
         skip_serializing_if = "Option::is_none"
     )]
     pub cost: Option<MicroUsd>,
-    /// How that amount came about; measured if left out.
+    /// How the cost was determined; measured if absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cost_label: CountLabel,
-    /// The model that was asked, where there was one.
+    /// The model that was called, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<ModelRef>>,
     /// How long it took.
@@ -239,11 +239,11 @@ pub struct ToolCallStarted {
     pub tool_call_id: ToolCallId,
     /// The tool.
     pub name: Arc<str>,
-    /// The call's place in its reply.
+    /// The call's position in its reply.
     pub index: CallIndex,
     /// The effect that runs it: its idempotency key.
     pub effect_id: EffectId,
-    /// How often it was tried, this time included.
+    /// The number of this attempt, from 1.
     pub attempt: Attempt,
     /// The final arguments.
     pub arguments: JsonText,
@@ -254,7 +254,7 @@ pub struct ToolCallStarted {
     /// Who runs it.
     #[serde(default)]
     pub kind: ToolKind,
-    /// Who asked for it.
+    /// Who requested it.
     #[serde(default)]
     pub origin: Origin,
     /// The agents it starts, if it starts any.
@@ -262,7 +262,7 @@ pub struct ToolCallStarted {
     pub agents: Vec<AgentId>,
 }
 
-/// Who asked for a tool call.
+/// Who requested a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -270,7 +270,7 @@ pub enum Origin {
     /// The model.
     #[default]
     Model,
-    /// Policy, where the model should have and did not.
+    /// The policy, because the model should have called the tool and did not.
     Policy,
 }
 
@@ -282,15 +282,15 @@ pub struct ToolCallFailed {
     pub tool_call_id: ToolCallId,
     /// The tool.
     pub name: Arc<str>,
-    /// The call's place in its reply.
+    /// The call's position in its reply.
     pub index: CallIndex,
-    /// The effect that runs it, in this attempt and in the next.
+    /// The effect that runs it, in this attempt and the next.
     pub effect_id: EffectId,
     /// The attempt that failed.
     pub attempt: Attempt,
     /// Whether the tool failed, took too long, panicked or was stopped.
     pub failure: ToolFailure,
-    /// What the tool said, in the form of a result.
+    /// What the tool reported, in the form of a result.
     #[serde(with = "embedded")]
     #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub value: JsonText,
@@ -308,21 +308,21 @@ pub struct ToolResult {
     pub tool_call_id: ToolCallId,
     /// The tool's name as the model wrote it.
     pub name: Arc<str>,
-    /// The call's place in its reply.
+    /// The call's position in its reply.
     pub index: CallIndex,
-    /// The effect that ran it; none for a call that did not run.
+    /// The effect that ran it; `None` for a call that did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect_id: Option<EffectId>,
     /// The attempt that ended, for a call that ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Attempt>,
-    /// Whether it gave a value.
+    /// Whether it returned a value.
     pub status: ToolStatus,
-    /// The value; `{"error": "…"}` if it gave none.
+    /// The value; `{"error": "…"}` if there is none.
     #[serde(with = "embedded")]
     #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub value: JsonText,
-    /// Why it gave none.
+    /// Why it returned none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<ToolFailure>,
     /// What later history keeps of it, if not the value.
@@ -334,7 +334,7 @@ pub struct ToolResult {
     /// Images and files that the tool returned beside the value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<MediaPart>,
-    /// What people and programs may want to know beside the value.
+    /// Additional information for users and programs.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -348,10 +348,10 @@ pub struct ToolResult {
     /// The pages that were read for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// It is untrusted content: from now on the conversation may hold what strangers wrote.
+    /// It is untrusted content: from now on the conversation may contain third-party text.
     #[serde(default, skip_serializing_if = "is_default")]
     pub untrusted: bool,
-    /// A hook of the program put it in place of what the tool returned, which is on record nowhere.
+    /// One of the program's hooks replaced what the tool returned, which is not recorded.
     #[serde(default, skip_serializing_if = "is_default")]
     pub rewritten: bool,
     /// How long it ran.
@@ -365,14 +365,14 @@ pub struct ToolResult {
     pub duration: Option<Duration>,
 }
 
-/// Whether a call gave a value.
+/// Whether a call returned a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
     /// The result is the tool's value.
     Done,
-    /// The result says what went wrong.
+    /// The result describes what went wrong.
     Error,
 }
 
@@ -388,7 +388,7 @@ pub struct PlanChanged {
     pub plan: JsonText,
 }
 
-/// A part of the work was summed up.
+/// Part of the work was summarized.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summarized {
@@ -396,23 +396,23 @@ pub struct Summarized {
     pub text: String,
 }
 
-/// Something went wrong that the run survives.
+/// Something went wrong, but the run continues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Warning {
-    /// What, in a form that code can act on.
+    /// What went wrong, in a form that code can act on.
     pub code: String,
-    /// What, for people.
+    /// What went wrong, for users.
     pub message: String,
 }
 
 impl Warning {
-    /// The code of: a tool failed, and the model went on without it. It tells who looks into a run something, and somebody who
-    /// reads its answer nothing.
+    /// The code for a failed tool that the model continued without. It matters for diagnosing a run, but not to the
+    /// reader of its answer.
     pub const TOOL_NOT_RETRIED: &'static str = "tool_not_retried";
 }
 
-/// A person has to decide about a call.
+/// A user must decide about a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApprovalRequested {
@@ -424,27 +424,28 @@ pub struct ApprovalRequested {
     pub name: Arc<str>,
     /// Exactly what would run.
     pub arguments: JsonText,
-    /// The hash the approval is bound to.
+    /// The hash that the approval is bound to.
     pub arguments_hash: ContentHash,
-    /// Why a person has to decide, for people.
+    /// Why a user must decide, for users.
     pub reason: String,
-    /// Why, for programs: what asks, each kind once; none where nobody says, as in logs of earlier versions.
+    /// The reasons, for programs: what requires the approval, each kind once; empty if unknown, as in logs of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<AskCause>,
-    /// The rule that says so; none where a mode does.
+    /// The rule that requires it; `None` if a mode does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleRef>,
-    /// What may be remembered of an approval for the session, the narrowest first.
+    /// What may be remembered of an approval for the session, narrowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<GrantScope>,
-    /// When the question is no longer open; none if it stays open for good.
+    /// When the question closes; `None` if it stays open indefinitely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
 impl ApprovalRequested {
-    /// Returns a name of the question in 16 hexadecimal digits, made of the run, the call and the arguments that would run:
-    /// whoever answers by it answers this question and no other.
+    /// Returns an id for the question in 16 hexadecimal digits, derived from the run, the call and the arguments that
+    /// would run: an answer that uses it answers this question and no other.
     #[must_use]
     pub fn question(&self, run: RunId) -> String {
         let of_call = ContentHash::of(self.tool_call_id.as_str().as_bytes());
@@ -457,7 +458,7 @@ impl ApprovalRequested {
         name
     }
 
-    /// Returns what a person is asked on behalf of an agent.
+    /// Returns the approval request on behalf of an agent.
     #[must_use]
     pub fn ask(&self, agent: AgentId) -> AskApproval {
         AskApproval {
@@ -474,18 +475,18 @@ impl ApprovalRequested {
         }
     }
 
-    /// Tells whether the arguments are those that were asked about, as far as their hash tells.
+    /// Returns whether the arguments match the recorded hash.
     #[must_use]
     pub fn fits_its_hash(&self) -> bool {
         self.arguments.hash() == self.arguments_hash
     }
 }
 
-/// The turn limit was reached while the loop would have gone on.
+/// The turn limit was reached while the loop would have continued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MaxTurnsReached {
-    /// Turns that counted.
+    /// The number of turns that counted.
     pub turns: u32,
     /// The text so far.
     pub content: String,
@@ -499,33 +500,33 @@ pub struct MaxTurnsPromptInjected {
     pub message: String,
 }
 
-/// The model was told something by the loop itself: a system message after the results of a turn.
+/// The loop itself sent the model a message: a system message after the results of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PromptInjected {
-    /// What made the loop say it.
+    /// Why the loop sent it.
     pub reason: PromptReason,
     /// The system message.
     pub message: String,
 }
 
-/// Why the loop told the model something.
+/// Why the loop sent the model a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PromptReason {
-    /// Many results came at once (loop rule 13).
+    /// Many results arrived together (loop rule 13).
     DigestResults,
-    /// The same call comes again and again (loop rule 14).
+    /// The same call is repeated (loop rule 14).
     RepeatedCalls,
-    /// The profile has something to say to a tool's result.
+    /// The profile has a note on a tool's result.
     ResultRule,
-    /// The reply made no call, and the profile wants one.
+    /// The reply made no call, and the profile requires one.
     NoCalls,
-    /// A check turned a draft down, and a larger role is to answer.
+    /// A check rejected a draft, and a larger role should answer.
     DraftCorrected,
-    /// The answer was turned down, or a message came before it was given: the model is to give another.
+    /// The answer was rejected, or a message arrived before it was given: the model should answer again.
     AnswerAgain,
 }
 
@@ -533,27 +534,27 @@ pub enum PromptReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextTrimmed {
-    /// How many messages went.
+    /// The number of messages that were removed.
     pub messages: u64,
-    /// By how many tokens the conversation is estimated to have shrunk.
+    /// The estimated number of tokens by which the conversation shrank.
     pub tokens: u64,
-    /// Where they stood, in the conversation before: system prompt not counted, oldest first.
+    /// The positions they had in the conversation, not counting the system prompt, oldest first.
     pub removed: Vec<Span>,
-    /// Results that made room for their summaries.
+    /// Results that were replaced by their summaries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortened: Vec<ToolCallId>,
-    /// What stands in the place of the first message that went: a user message.
+    /// A user message that replaces the first of the removed messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// Places in a list: from the first on, up to but without the last.
+/// A range of positions in a list, excluding its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
-    /// The first place.
+    /// The first position.
     pub start: u64,
-    /// The place after the last.
+    /// The position after the last.
     pub end: u64,
 }
 
@@ -563,40 +564,40 @@ impl Span {
     }
 }
 
-/// The history arrived broken and was repaired.
+/// The history was invalid on arrival and was repaired.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryRepaired {
-    /// What was done, a sentence each.
+    /// The repairs, one sentence each.
     pub repairs: Vec<String>,
 }
 
-/// Another role than the one asked for serves a call, because that one is degraded or just failed.
+/// A role other than the requested one serves a call, because the requested one is degraded or just failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoleDowngraded {
-    /// The role asked for.
+    /// The requested role.
     pub from: Role,
     /// The role that serves.
     pub to: Role,
-    /// What the role asked for failed with, or since when it is degraded.
+    /// The error of the requested role, or since when it is degraded.
     pub reason: String,
-    /// How many messages of the conversation it is not sent in this call, because its context is smaller: nothing of that
-    /// lasts.
+    /// How many messages of the conversation are not sent to it in this call, because its context is smaller. They are
+    /// left out of this call only.
     #[serde(default, skip_serializing_if = "is_default")]
     pub left_out: u64,
 }
 
-/// A larger role or a person takes over after failures in a row.
+/// A larger role or a user takes over after consecutive failures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Escalated {
-    /// How many failures in a row there were.
+    /// The number of consecutive failures.
     pub failures: u32,
-    /// The larger role; `None` for a person.
+    /// The larger role; `None` for a user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// What the person is asked: it ends the answer, and stands in the history as a message of its own.
+    /// The question to the user: it ends the answer, and is a separate message in the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
@@ -609,7 +610,7 @@ pub struct LimitReachedRecord {
     pub limit: LimitKind,
     /// The text so far.
     pub content: String,
-    /// The system message that asks for a last answer, where this record's step asks for one.
+    /// The system message that asks for a last answer, if this record's step asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
@@ -620,7 +621,7 @@ pub struct LimitReachedRecord {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LimitKind {
-    /// The time is up but for what is kept back for one last answer.
+    /// The time is up, except for the reserve for one last answer.
     DeadlineReserve,
     /// The time is up.
     Deadline,
@@ -630,19 +631,19 @@ pub enum LimitKind {
     Tokens,
     /// Money.
     Cost,
-    /// The time that a session or a day has.
+    /// The time limit of a session or a day.
     Time,
     /// Model calls.
     ModelCalls,
-    /// The same unknown tools again and again.
+    /// Repeated calls of unknown tools.
     UnknownTools,
-    /// The same call again and again.
+    /// Repeating the same call.
     RepeatedCalls,
-    /// The room that the log of a run may take.
+    /// The maximum size of a run's log.
     Log,
 }
 
-/// Nothing can go on until somebody outside acts.
+/// The run cannot continue without input from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waiting {
@@ -650,7 +651,7 @@ pub struct Waiting {
     pub pending: Vec<Pending>,
 }
 
-/// Something a run waits for.
+/// Something that a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pending {
@@ -658,9 +659,9 @@ pub struct Pending {
     pub effect_id: EffectId,
     /// The call it is about.
     pub tool_call_id: ToolCallId,
-    /// What has to come.
+    /// What must arrive.
     pub kind: PendingKind,
-    /// When it is no longer waited for; none if it is for good.
+    /// When the run stops waiting for it; `None` if it waits indefinitely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
@@ -670,7 +671,7 @@ pub struct Pending {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PendingKind {
-    /// A person's decision.
+    /// A user's decision.
     Approval,
     /// The result of a tool that the caller runs.
     ClientTool,

@@ -1,4 +1,4 @@
-//! From an input to the record that keeps it whole, and back.
+//! Conversion between an input and the record that contains it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::record::{
 };
 
 impl Record {
-    /// Returns the input that a record keeps, if it opens a step other than the first.
+    /// Returns the input that a record contains, if it begins a step other than the first.
     #[must_use]
     pub fn cause(&self) -> Option<Input> {
         self.active_ms?;
@@ -82,7 +82,8 @@ impl ToolCallFailed {
 }
 
 impl ToolResult {
-    /// Makes the result of a call that did not run; of one that ran, say who ran it and how long.
+    /// Creates the result of a call that did not run; for one that ran, the caller adds what ran it and how long it
+    /// took.
     pub fn of(
         call: ToolCallId,
         name: impl Into<Arc<str>>,
@@ -112,7 +113,7 @@ impl ToolResult {
         }
     }
 
-    /// Returns what came of the call.
+    /// Returns the outcome of the call.
     #[must_use]
     pub fn outcome(&self) -> ToolOutcome {
         let output = ToolOutput {
@@ -131,7 +132,7 @@ impl ToolResult {
         }
     }
 
-    /// Returns what the call asks the user, if it asks anything.
+    /// Returns the question that the call asks the user, if any.
     #[must_use]
     pub fn question(&self) -> Option<&str> {
         match &self.signal {

@@ -1,23 +1,23 @@
-//! What a store wants to know of a record without reading it through.
+//! Facts about a record that a store needs without parsing it.
 
 use crate::ids::AgentId;
 use crate::message::{MediaPart, MediaSource, Message, Part};
 use crate::record::{Record, RecordBody};
 use crate::reply::ReplyPart;
 
-/// What a record weighs beside its texts, in bytes: ids, times, the names of fields.
+/// The approximate size of a record without its texts, in bytes: ids, times, field names.
 const FRAME: usize = 256;
 
 impl Record {
-    /// Tells whether the run ends with this record: the root agent's outcome.
+    /// Returns whether the run ends with this record, which is then the root agent's outcome.
     #[must_use]
     pub const fn ends_the_run(&self) -> bool {
         let is_end = matches!(self.body, RecordBody::Final(_) | RecordBody::RunFailed(_));
         is_end && self.agent.0 == AgentId::ROOT.0
     }
 
-    /// Returns about how many bytes the record is long as JSON, without writing it: its texts and a constant. For bounds
-    /// on what is kept in memory.
+    /// Returns the approximate length of the record as JSON in bytes, without encoding it: its texts plus a constant.
+    /// For limits on what is kept in memory.
     #[must_use]
     pub fn weight(&self) -> u64 {
         let texts = match &self.body {

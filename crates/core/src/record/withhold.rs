@@ -1,4 +1,4 @@
-//! Takes out of records what the data policy does not let be stored; a length and a hash stand for it.
+//! Removes from records what the data policy does not allow to be stored, replacing it with a length and a hash.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::reply::{Reply, ReplyAdvice, ReplyPart};
 impl Record {
     /// Returns the record as it may be stored and traced, or `None` if that is the record as it is.
     ///
-    /// Where something is taken out, its length in bytes and its hash stand for it, so that two records can still be told
-    /// to hold the same. A log with something taken out can be read, but neither replayed nor resumed.
+    /// Removed content is replaced by its length in bytes and its hash, so it is still possible to see that two records
+    /// contain the same. A log with removed content can be read, but neither replayed nor resumed.
     #[must_use]
     pub fn withheld(&self, policy: DataPolicy) -> Option<Self> {
         (policy != DataPolicy::ALL).then(|| Self {
@@ -31,8 +31,8 @@ impl Record {
 }
 
 impl Message {
-    /// Returns the message as a log holds it under a data policy: where that keeps content out, its hash and length stand
-    /// for it.
+    /// Returns the message in the form that a log contains under a data policy: content that the policy excludes is
+    /// replaced by its hash and length.
     #[must_use]
     pub fn withheld(self: &Arc<Self>, policy: DataPolicy) -> Arc<Self> {
         message(self, policy)
@@ -40,8 +40,8 @@ impl Message {
 }
 
 impl LlmError {
-    /// Returns the error as it may be stored and logged under a data policy: where that keeps anything out, a hash and a length
-    /// stand for its message, since a provider may quote whatever it was sent. Its kind stays.
+    /// Returns the error as it may be stored and logged under a data policy: if the policy excludes anything, a hash
+    /// and a length replace its message, since a provider may quote whatever it was sent. The error's kind stays.
     #[must_use]
     pub fn withheld(&self, policy: DataPolicy) -> Self {
         let mut error = self.clone();
@@ -60,12 +60,12 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         RecordBody::LlmCall(call) => model_call(call, agent, policy),
         RecordBody::ToolCall(call) => hide_json(&mut call.arguments, policy.tool_calls),
         RecordBody::LlmFailed(failed) => failed.error = failed.error.withheld(policy),
-        // A tool that fails mostly says what it was asked for.
+        // A failing tool usually names what it was asked for.
         RecordBody::ToolFailed(failed) => {
             hide_json(&mut failed.value, policy.tool_results && policy.tool_calls);
         }
         RecordBody::ToolResult(result) => tool_result(result, policy),
-        // It is what the call was made with.
+        // The plan consists of the call's arguments.
         RecordBody::Plan(plan) => {
             hide_json(&mut plan.plan, policy.tool_results && policy.tool_calls);
         }
@@ -77,7 +77,7 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
             for advised in &mut vetted.advised {
                 advised_call(advised, policy);
             }
-            // A pattern that is not whole would cover nothing: what it was to cover is asked about again.
+            // An incomplete pattern would cover nothing: the calls it was meant to cover require approval again.
             let granted = &mut vetted.granted;
             granted.retain(|grant| policy.tool_calls || !grant.scope.quotes_arguments());
         }
@@ -104,7 +104,7 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
             }
             finish_reason(&mut outcome.finish_reason, policy);
         }
-        // What is wrong with an answer may quote it, and what takes the place of a request what that was.
+        // Criticism of an answer may quote it, and the replacement of a request may quote the request.
         RecordBody::Advised(advised) => advice(&mut advised.advice, sent_to(agent, policy)),
         RecordBody::PromptInjected(told) if told.reason == PromptReason::AnswerAgain => {
             hide(&mut told.message, policy.text);
@@ -124,7 +124,7 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
 }
 
 fn cancelled(cancelled: &mut Cancelled, policy: DataPolicy) {
-    // Of a limit the loop says so itself.
+    // For a limit, the reason is the loop's own text.
     let is_said_by_the_loop = cancelled.limit.is_some();
     hide(&mut cancelled.reason, policy.text || is_said_by_the_loop);
     if let Some(cut) = &mut cancelled.cut {
@@ -138,7 +138,7 @@ fn cancelled(cancelled: &mut Cancelled, policy: DataPolicy) {
 fn finish_reason(reason: &mut FinishReason, policy: DataPolicy) {
     match reason {
         FinishReason::InvalidAnswer(why) => hide(why, policy.text && policy.tool_calls),
-        // As the error of its model call: the kind stays, and so the two can be told to be the same.
+        // Treated like the error of its model call: the kind stays, so it is still visible that they are the same.
         FinishReason::Failed(why) => {
             let (kind, words) = why.split_once(": ").unwrap_or(("", why.as_str()));
             let mut words = words.to_owned();
@@ -167,14 +167,14 @@ fn advice(advice: &mut Advice, policy: DataPolicy) {
             hide(reply, policy.text);
             hide(reason, policy.text);
         }
-        // The hook may have been shown an answer or calls.
+        // The hook may have seen an answer or calls.
         Advice::Stop { reason } => hide(reason, policy.text && policy.tool_calls),
         Advice::Continue | Advice::Offer { .. } => {}
     }
 }
 
-/// What may be stored of a text that sums up a conversation: calls and results are in it with what was said, names and
-/// numbers word for word.
+/// Returns what may be stored of a summary of a conversation: it contains calls and results as well as text, with names
+/// and numbers verbatim.
 const fn summed_up(policy: DataPolicy) -> DataPolicy {
     DataPolicy {
         text: policy.text && policy.tool_calls && policy.tool_results,
@@ -182,12 +182,12 @@ const fn summed_up(policy: DataPolicy) -> DataPolicy {
     }
 }
 
-/// What may be stored of the messages that an agent is sent.
+/// Returns what may be stored of the messages that an agent is sent.
 fn sent_to(agent: AgentId, policy: DataPolicy) -> DataPolicy {
     if agent == AgentId::ROOT {
         return policy;
     }
-    // Its task stands in the arguments of the call that started it.
+    // The agent's task is part of the arguments of the call that started it.
     DataPolicy {
         text: policy.text && policy.tool_calls,
         ..policy
@@ -204,8 +204,8 @@ fn model_call(call: &mut LlmCall, agent: AgentId, policy: DataPolicy) {
         Purpose::Turn | Purpose::LastAnswer | Purpose::Gather
     );
     let messages = call.messages.iter().map(|it| match it.as_ref() {
-        // The program's code may have said it, or why an answer was turned down: both may quote. The system prompt is none of
-        // the new messages.
+        // It may come from the program's code, or say why an answer was rejected: both may quote content. The system
+        // prompt is never among the new messages.
         Message::System { text } if is_of_conversation => {
             let mut text = text.clone();
             hide(&mut text, sent.text);
@@ -236,7 +236,7 @@ fn model_call(call: &mut LlmCall, agent: AgentId, policy: DataPolicy) {
     call.reply = Arc::new(reply);
 }
 
-/// Why a call may run or not may quote what it is called with.
+/// The reason why a call may or may not run may quote its arguments.
 fn vetting(found: &mut Vetting, policy: DataPolicy) {
     match found {
         Vetting::Run { reason, .. } => {
@@ -258,7 +258,7 @@ fn vetting(found: &mut Vetting, policy: DataPolicy) {
     }
 }
 
-/// A hook that was shown the arguments may quote them.
+/// A hook that saw the arguments may quote them.
 fn advised_call(advised: &mut AdvisedCall, policy: DataPolicy) {
     if let Some(arguments) = &mut advised.arguments {
         hide_json(arguments, policy.tool_calls);
@@ -271,7 +271,7 @@ fn advised_call(advised: &mut AdvisedCall, policy: DataPolicy) {
     }
 }
 
-/// The patterns that are offered for remembering are made of the arguments.
+/// The patterns offered for remembering are derived from the arguments.
 fn grant(scope: &mut GrantScope, policy: DataPolicy) {
     match scope {
         GrantScope::Command { pattern, .. }
@@ -305,15 +305,15 @@ fn decision(decision: &mut ApprovalDecision, policy: DataPolicy) {
 
 fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
     let may_quote = match result.failure {
-        // Such an error says what is wrong with the arguments, or what a person or a hook had to say about them.
+        // Such an error describes what is wrong with the arguments, or what a user or a hook said about them.
         Some(ToolFailure::InvalidArguments | ToolFailure::Denied) => {
             policy.tool_calls && policy.text
         }
-        // The loop's own word for a call that was not run, or not to its end, says why.
+        // The loop's own text for a call that did not run, or not to completion, gives the reason.
         Some(ToolFailure::Cancelled | ToolFailure::OutcomeUnknown) if result.duration.is_none() => {
             policy.tool_calls && policy.text
         }
-        // A tool that fails mostly says what it was asked for.
+        // A failing tool usually names what it was asked for.
         Some(failure) if failure.is_of_the_tool() => policy.tool_calls,
         _ => true,
     };
@@ -328,7 +328,7 @@ fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
         result.sources.clear();
     }
     if !policy.tool_calls {
-        // What changed in a file, a plan and a question are what the call was made with.
+        // File changes, a plan and a question consist of the call's arguments.
         result.metadata = None;
         let is_of_call = |signal: &ToolSignal| {
             matches!(signal, ToolSignal::Plan { .. } | ToolSignal::Clarify { .. })
@@ -339,7 +339,7 @@ fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
 
 fn message(message: &Arc<Message>, policy: DataPolicy) -> Arc<Message> {
     Arc::new(match message.as_ref() {
-        // What the deployment and the loop tell the model is no content of a user's.
+        // What the deployment and the loop tell the model is not user content.
         Message::System { .. } => return Arc::clone(message),
         Message::User { parts } => Message::User {
             parts: parts.iter().map(|it| part(it, policy)).collect(),
@@ -373,7 +373,7 @@ fn part(part: &Part, policy: DataPolicy) -> Part {
         Part::Reasoning(thought) => reasoning(thought, policy),
         Part::ToolCall(call) => {
             hide_json(&mut call.arguments, policy.tool_calls);
-            // Gemini seals what it thought in its calls.
+            // Gemini puts its encrypted reasoning into its calls.
             hide_state(&mut call.state, policy.tool_calls && policy.reasoning);
         }
         Part::Media(_) if !policy.text => return Part::text("[withheld: media]"),
@@ -384,7 +384,7 @@ fn part(part: &Part, policy: DataPolicy) -> Part {
 
 fn reasoning(thought: &mut ReasoningPart, policy: DataPolicy) {
     hide(&mut thought.text, policy.reasoning);
-    // Signatures and encrypted items are the thought in another form.
+    // Signatures and encrypted items are the reasoning in another form.
     hide_state(&mut thought.state, policy.reasoning);
     if !policy.reasoning {
         thought.signature = None;

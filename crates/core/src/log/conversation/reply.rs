@@ -1,4 +1,4 @@
-//! How a reply becomes a message: its text, its calls with their ids, the call that an opening chose.
+//! How a reply becomes a message: its text, its calls with their ids, and the call that an opening chose.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::ids::{CallIndex, ToolCallId};
 use crate::message::{Part, ToolCall};
 use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
 
-/// Returns the text of a reply; most have one part of text, which is not copied.
+/// Returns the text of a reply; avoids a copy for the usual reply with one text part.
 pub(super) fn text_of(reply: &Reply) -> Cow<'_, str> {
     let mut texts = reply.parts.iter().filter_map(|part| match part {
         ReplyPart::Text(part) => Some(part.text.as_str()),
@@ -20,8 +20,8 @@ pub(super) fn text_of(reply: &Reply) -> Cow<'_, str> {
     }
 }
 
-/// Returns the parts of the message that parts of a reply become. Each call gets its id, made of run, agent, model call
-/// and index.
+/// Converts the parts of a reply to the parts of a message. Each call gets an id built from run, agent, model call and
+/// index.
 pub(super) fn parts_of<'a>(
     source: ReplySource,
     parts: impl IntoIterator<Item = &'a ReplyPart>,

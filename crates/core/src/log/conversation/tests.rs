@@ -1,4 +1,4 @@
-//! How a conversation changes, rule by rule. That machine and view agree is held by the property tests of the loop.
+//! Tests how a conversation changes, rule by rule. The loop's property tests check that machine and view agree.
 
 use uuid::Uuid;
 
@@ -98,7 +98,7 @@ fn result(index: u32, value: &str) -> ToolResult {
     ToolResult::of(call, "read_file", index, ToolOutcome::done(output))
 }
 
-/// Says of each message who said it and what.
+/// Lists the speaker and the text of each message.
 fn said(conversation: &Conversation) -> Vec<String> {
     let messages = conversation.messages().iter();
     let lines = messages.map(|message| match message.as_ref() {
