@@ -1,10 +1,12 @@
 //! The turn loop as a pure state machine.
 //!
-//! [`RunTree`] holds one run whole: its agents, their conversations, what is under way. It performs nothing. An input is
-//! handled once, for the one agent it concerns, in the file of what it tells: `run/model_replied.rs`, `run/tool_finished.rs`,
-//! …; what people send in `run/interventions.rs`, what a hook advises in `run/consult.rs`. The handler returns what follows
-//! as a [`Next`], and `RunTree::follow`, below, does that until nothing follows but an answer from outside. No handler calls
-//! another, but `make_room`, where a summary is asked for, `call_model`: all the rest of the way is on this page.
+//! [`RunTree`] holds a complete run: its agents, their conversations, and what is in progress. It performs nothing.
+//!
+//! An input is handled once, for the one agent it concerns, in the file named after it: `run/model_replied.rs`,
+//! `run/tool_finished.rs`, and so on. Messages, decisions and cancellations from outside are in `run/interventions.rs`,
+//! the advice of hooks in `run/consult.rs`. The handler returns the next action as a [`Next`], and `RunTree::follow`,
+//! below, performs actions until only an answer from outside can continue the run. No handler calls another, with one
+//! exception: `make_room` calls `call_model` to request a summary. The rest of the control flow is in this file.
 
 mod agent;
 mod answer;
@@ -61,117 +63,117 @@ pub use queries::{CallStage, OpenCall};
 pub use request_size::RequestSize;
 pub(crate) use self_check::checked;
 
-/// What one `start` or `advance` led to.
+/// The result of one `start` or `advance`.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "effects must be performed and records kept"]
 pub struct Step {
-    /// Where the run stands now.
+    /// The run's status after the step.
     pub status: RunStatus,
-    /// What to do, in this order.
+    /// The effects to perform, in this order.
     pub effects: Vec<Effect>,
-    /// What to keep: the first is the step's cause. Empty if the input changed nothing.
+    /// The records to store: the first is the step's cause. Empty if the input changed nothing.
     pub records: Vec<Arc<Record>>,
-    /// The active time at which [`Input::TimePassed`] is due, if nothing else comes first.
+    /// The active time at which to send [`Input::TimePassed`], unless another input comes first.
     pub wake_at: Option<Duration>,
 }
 
-/// A run: the root agent, its sub-agents, and everything needed to go on. Plain data.
+/// A run: the root agent, its sub-agents, and everything needed to continue. Plain data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunTree {
     schema_version: u32,
     spec: Arc<RunSpec>,
-    /// The root agent first; each stands behind the agent that started it.
+    /// The root agent first; each agent comes after the one that started it.
     agents: Vec<Agent>,
     state: RunState,
 }
 
-/// What concerns a run as a whole, whichever of its agents is at work.
+/// The state of a run as a whole, independent of its individual agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct RunState {
     status: RunStatus,
     counters: Counters,
     /// The active time of the last step that changed something.
     active: Duration,
-    /// The ids of the inputs that a sender outside chose; a second one with the same id is a duplicate.
+    /// The ids of the inputs whose sender chose the id; a second input with the same id is a duplicate.
     inputs_seen: BTreeSet<InputId>,
-    /// How long a question to a person stays open; for good if there is no limit.
+    /// How long an approval request stays open; `None` means indefinitely.
     approval_expires: Option<Duration>,
-    /// The roles that others serve for now, with those.
+    /// The roles that are currently replaced, with their replacements.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     downgraded: BTreeMap<Role, Role>,
-    /// How many bytes its records weigh.
+    /// The total weight of its records, in bytes.
     log_bytes: u64,
     warned_of_log: bool,
-    /// Whether it was said that a reply came without counts of tokens.
+    /// Whether a warning about a reply without token counts was recorded.
     #[serde(default, skip_serializing_if = "is_default")]
     warned_of_counts: bool,
-    /// The version of the rules that it goes by: that of its log.
+    /// The version of the rules it follows: that of its log.
     #[serde(default)]
     loop_version: u32,
-    /// How often in a row it was taken up without anything coming of it.
+    /// How often in a row it was resumed without making progress.
     #[serde(default, skip_serializing_if = "is_default")]
     taken_up: u32,
 }
 
-/// What follows for an agent from what just happened to it.
+/// The next action for an agent, after what just happened to it.
 #[derive(Debug)]
 enum Next {
-    /// Nothing, until an answer comes from outside or another agent has something to do.
+    /// Wait for an answer from outside, or for another agent.
     Wait,
-    /// The root agent begins: with the question which role serves, where one is to be asked.
+    /// Begin the root agent: with the question which role serves, if a model should be asked.
     Begin,
-    /// An agent's work begins as its profile says: by gathering, or with its first turn.
+    /// Begin an agent's work as its profile says: by gathering, or with its first turn.
     Open,
-    /// A turn is over: the next one, unless a limit was reached or the embedder's hook is to be asked.
+    /// Continue after a turn: with the next turn, unless a limit was reached or the embedder's hook must be consulted.
     GoOn,
-    /// The next turn begins.
+    /// Begin the next turn.
     BeginTurn,
-    /// The model is asked for the turn, with these tools on offer.
+    /// Ask the model for the turn, with these tools on offer.
     AskForTurn(OfferedTools),
-    /// A model is called, after the embedder's hook has looked at that and room was made for it in the conversation.
+    /// Call a model, after consulting the embedder's hook and making room in the conversation.
     CallModel(PlannedCall),
-    /// A model is called, once the hook has looked at that, with the conversation as it stands.
+    /// Call a model after consulting the hook, with the conversation as it is.
     CallAtOnce(PlannedCall),
-    /// The calls of a reply are checked, those that have no result yet.
+    /// Check the calls of a reply that have no result yet.
     Vet,
-    /// It is looked which calls may run now; once all have their results, the batch is over.
+    /// Determine which calls may run now; if all have results, the batch is complete.
     Schedule,
-    /// These calls are started.
+    /// Start these calls.
     Start(Vec<CallIndex>),
-    /// The agents of a call are started.
+    /// Start the agents of a call.
     StartAgents(CallIndex),
-    /// Sub-agents that wait for their turn begin, as many as may work at a time.
+    /// Begin queued sub-agents, up to the number that may work at the same time.
     BeginQueued,
-    /// A call has its result once all of its agents have ended.
+    /// Give a call its result once all of its agents have ended.
     Collect(ToolCallId),
-    /// The results of a batch join the conversation.
+    /// Join the results of a batch to the conversation.
     BatchOver,
-    /// A limit was reached: it is recorded, and a last answer asked for.
+    /// Record a limit that was reached, and ask for a last answer.
     AskLastAnswer(Limit),
-    /// The agent ends without a usable last answer.
+    /// End the agent without a usable last answer.
     FinishWithoutAnswer,
-    /// The agent ends with its draft, or with what a check made of it.
+    /// End the agent with its draft, or with the result of a check of it.
     FinishWithDraft,
-    /// The agent ends with a question to the person.
+    /// End the agent with a question to the user.
     FinishWithQuestion,
-    /// The agent ends.
+    /// End the agent.
     Finish(FinishReason, String),
-    /// What was under way when a process died is asked for anew.
+    /// Request again what was in progress when a process died.
     Resume(Recheck),
-    /// A limit on the agent's time is reached.
+    /// Apply a limit on the agent's time.
     TimePassed,
 }
 
 impl RunTree {
     const SCHEMA_VERSION: u32 = 2;
 
-    /// Tells the run what happened and returns what follows.
+    /// Applies an input and returns what follows from it.
     ///
-    /// A duplicate, or an answer to an effect that is settled, changes nothing and gives a step without records.
+    /// A duplicate, or an answer to a settled effect, changes nothing and gives a step without records.
     ///
     /// # Errors
     ///
-    /// An [`InputError`] for an input that cannot be; the run is unchanged, but after [`InputError::Inconsistent`].
+    /// An [`InputError`] for an impossible input; the run is unchanged, except after [`InputError::Inconsistent`].
     pub fn advance(&mut self, stamp: Stamp, input: Input) -> Result<Step, InputError> {
         if stamp.active_elapsed < self.state.active {
             return Err(InputError::TimeReversed);
@@ -205,7 +207,8 @@ impl RunTree {
         Ok(step)
     }
 
-    /// The loop: does what follows for an agent, and then for others, until nothing does but an answer from outside.
+    /// The loop: performs the next action of one agent, then of others, until only an answer from outside can continue
+    /// the run.
     fn follow(
         &mut self,
         step: &mut StepBuilder,
@@ -215,10 +218,10 @@ impl RunTree {
         loop {
             let mut turn = self.turn(agent, step)?;
             next = match next {
-                // How it begins.
+                // The beginning.
                 Next::Begin => turn.begin(),
                 Next::Open => turn.agent.open(turn.spec),
-                // A turn asks a model, …
+                // A turn, up to its model call.
                 Next::GoOn => turn.go_on()?,
                 Next::BeginTurn => turn.begin_turn()?,
                 Next::AskForTurn(tools) => turn.ask_for_turn(tools),
@@ -230,22 +233,22 @@ impl RunTree {
                     Some(planned) => turn.call_model(planned, None)?,
                     None => Next::Wait,
                 },
-                // … whose calls are checked and run, …
+                // The calls of the reply, until all have results.
                 Next::Vet => turn.vet()?,
                 Next::Schedule => turn.schedule()?,
                 Next::Start(calls) => turn.start_calls(calls)?,
                 Next::StartAgents(call) => self.start_agents(step, agent, call)?,
                 Next::BeginQueued => turn.begin_queued(),
                 Next::Collect(call) => turn.collect(&call)?,
-                // … until all have their results, and it goes on.
+                // The results, and what follows.
                 Next::BatchOver => turn.batch_over()?,
-                // How it ends.
+                // The end.
                 Next::AskLastAnswer(limit) => turn.ask_last_answer(limit),
                 Next::FinishWithoutAnswer => turn.agent.finish_without_answer()?,
                 Next::FinishWithDraft => turn.finish_with_draft()?,
                 Next::FinishWithQuestion => turn.agent.finish_with_question(),
                 Next::Finish(reason, content) => turn.finish(reason, content),
-                // What concerns several agents at once.
+                // Actions that concern several agents.
                 Next::Resume(recheck) => turn.resume(recheck)?,
                 Next::TimePassed => self.time_is_up(step, agent)?,
                 Next::Wait => match step.todo.pop() {
@@ -259,7 +262,7 @@ impl RunTree {
         }
     }
 
-    /// Returns the agent that an input concerns; none if the input is a duplicate or comes too late.
+    /// Returns the agent that an input concerns; `None` if the input is a duplicate or comes too late.
     fn addressee(&self, input: &Input) -> Result<Option<AgentId>, InputError> {
         if let Some(effect) = input.effect() {
             let waiting = self.agents.iter().find(|agent| agent.waits_for(effect));
@@ -301,7 +304,7 @@ impl RunTree {
         }
     }
 
-    /// Looks an agent up, with all that its handlers may change.
+    /// Looks up an agent, together with everything that its handlers may change.
     fn turn<'a>(
         &'a mut self,
         id: AgentId,

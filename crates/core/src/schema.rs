@@ -1,6 +1,7 @@
-//! JSON Schemas of what writes its JSON itself: ids and hashes, which are texts of a form, and the usage of each role.
+//! JSON Schemas of the types with custom serialization: ids and hashes, which are strings of a given form, and the
+//! usage of each role.
 //!
-//! All other types derive theirs. Not for checking anything: their `FromStr` does.
+//! All other types derive theirs. The schemas are not used for validation; `FromStr` does that.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use crate::ids::{AgentId, EffectId, IdempotencyKey, Role, SessionId, ToolName};
 use crate::json::ContentHash;
 use crate::usage::{RoleUsage, Usage};
 
-/// Describes types that are written as text: the type, what it is for people, and its form.
+/// Describes types that are serialized as strings: the type, its description for users, and its form.
 macro_rules! texts {
     ($($name:ident, $description:literal, $pattern:literal;)*) => {$(
         impl JsonSchema for $name {

@@ -1,8 +1,8 @@
-//! Names of files that hold secrets as a rule: what tools never read, and what no wildcard of a rule stands for.
+//! Names of files that usually contain secrets: tools never read them, and no wildcard of a rule matches them.
 
-/// Names of files that hold secrets as a rule, some with the folder they are in; a `*` at the beginning or the end stands for
-/// anything. File tools list such files, but neither read, search nor write them, and no wildcard of a rule about commands
-/// stands for them. Upper and lower case count as equal.
+/// Names of files that usually contain secrets, some with their folder; a `*` at the beginning or the end matches
+/// anything. File tools list such files, but do not read, search or write them, and no wildcard of a rule about
+/// commands matches them. Case is ignored.
 pub const SECRET_FILES: &[&str] = &[
     ".env",
     ".env.*",
@@ -30,7 +30,8 @@ pub const SECRET_FILES: &[&str] = &[
     ".git/config",
 ];
 
-/// Tells whether [`SECRET_FILES`] lists the name of a file in a folder, both in lower case and without the path to them.
+/// Returns whether [`SECRET_FILES`] contains the name of a file in a folder, both in lower case and without leading
+/// path.
 #[must_use]
 pub fn is_secret_name(folder: &str, name: &str) -> bool {
     let mut patterns = SECRET_FILES.iter();

@@ -18,7 +18,7 @@ use crate::tool::ToolSpec;
 use crate::tool_search::ToolSearch;
 use crate::trace::TraceContext;
 
-/// Everything a run is started with, but for the history it continues.
+/// Everything a run is started with, except the history it continues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -28,49 +28,51 @@ pub struct RunSpec {
     /// The session it belongs to; a run without one is stateless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The messages that this run adds to the history, normally one user message; none for a fork. Where others stand among
-    /// them, a client brings what it kept of the conversation, or the results of calls that were handed over to it.
+    /// The messages that this run adds to the history, normally one user message; empty for a fork. If there are
+    /// messages of other kinds, a client brings its own copy of the conversation, or the results of calls that were
+    /// handed over to it.
     pub messages: Vec<Arc<Message>>,
     /// The agent that answers the user.
     pub root: AgentSpec,
-    /// What each tool of kind `Agent` starts.
+    /// The agent that each tool of kind `Agent` starts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<ToolName, AgentSpec>,
-    /// How many sub-agents there may be.
+    /// How many sub-agents the run may have.
     #[serde(default, skip_serializing_if = "is_default")]
     pub agent_limits: AgentLimits,
-    /// What happens to calls that the caller has to run.
+    /// What happens to calls that the caller must run.
     #[serde(default)]
     pub client_tools: ClientTools,
     /// The run that this one branched off from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkPoint>,
-    /// The folder that its tools work in, where they work on files: whoever takes the run up works in the same one.
+    /// The folder that its tools work in, if they work on files. A process that resumes the run uses the same folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<Arc<str>>,
-    /// The pages that were read earlier in the session, which an answer may cite where its citations are checked.
+    /// The pages that were read earlier in the session. An answer may cite them if its citations are checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// What the program gave with the request to be kept, by name: for its own code, and no part of what a model reads.
+    /// Data that the program gave with the request, by name: for the program's own code, and never read by a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context: BTreeMap<Arc<str>, JsonText>,
-    /// The plan whose budgets it has; whoever takes it up holds it to what that plan's day has left by then.
+    /// The plan whose budgets apply. A process that resumes the run enforces what is left of the plan's daily budget at
+    /// that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanName>,
-    /// The trace that it is part of and the span that asked for it, where its request brought one or somebody records traces.
-    /// Where nobody brought one, the span is that of the run itself.
+    /// The trace that it is part of and the span that requested it, if the request brought one or traces are recorded.
+    /// If the request brought none, the span is the run's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
-    /// What governance decided. It is recorded on its own, right after the first record.
+    /// What governance decided. It has a separate record, directly after the first one.
     #[serde(skip)]
     pub decision: Option<Arc<Decision>>,
-    /// The hash of the policy that decided, where it is known without the decision. It stands beside the spec.
+    /// The hash of the policy that decided, if it is known without the decision. It is stored beside the spec.
     #[serde(skip)]
     pub(crate) policy_hash: Option<ContentHash>,
 }
 
 impl RunSpec {
-    /// Makes the spec of a run that adds the given messages.
+    /// Creates the spec of a run that adds the given messages.
     pub fn new(
         run_id: RunId,
         messages: impl IntoIterator<Item = Message>,
@@ -110,18 +112,18 @@ impl RunSpec {
         missing.map(|(_, what)| what)
     }
 
-    /// Returns all agents that the run may have, the one that answers the user first.
+    /// Returns all agents that the run may have, starting with the one that answers the user.
     pub fn all_agents(&self) -> impl Iterator<Item = &AgentSpec> {
         std::iter::once(&self.root).chain(self.agents.values())
     }
 
-    /// Returns what the calls of a tool start; without a tool, the agent that answers the user.
+    /// Returns the agent that calls of a tool start; without a tool, the agent that answers the user.
     pub(crate) fn agent(&self, tool: Option<&ToolName>) -> &AgentSpec {
         tool.and_then(|tool| self.agents.get(tool))
             .unwrap_or(&self.root)
     }
 
-    /// Returns what may be stored of the run: what all of its agents let be stored.
+    /// Returns what may be stored of the run: only what all of its agents allow.
     #[must_use]
     pub fn data_policy(&self) -> DataPolicy {
         let policies = self.all_agents().map(|agent| agent.profile.data);
@@ -129,65 +131,66 @@ impl RunSpec {
     }
 }
 
-/// An agent: how it behaves, what it is told, what it may use.
+/// An agent: its behavior, its instructions, and what it may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AgentSpec {
     /// How it behaves in the loop.
     pub profile: Profile,
-    /// The model that serves it.
+    /// The role that serves it.
     pub role: Role,
-    /// What it is told first, unless its history begins with a system message.
+    /// Its system prompt, sent first unless its history begins with a system message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<Arc<str>>,
-    /// The tools it may call, in the order in which every request names them, unless it [searches](Self::search) them.
+    /// The tools it may call, in the order in which every request lists them, unless it [searches](Self::search) them.
     pub tools: Arc<[ToolSpec]>,
-    /// Which of its tools its requests hold, and how others join; all of them where it is not said.
+    /// Which of its tools its requests contain, and how others join; `None` means all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<ToolSearch>,
-    /// The tools that it would be offered, too, if they fitted its model's context.
+    /// The tools that it would also be offered if they fitted its model's context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<ToolName>,
     /// What it may use, already narrowed by governance.
     pub limits: Limits,
-    /// The most tokens of one reply.
+    /// Maximum number of tokens in one reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
     /// The sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
-    /// The context size of its model in tokens, where known: the conversation is kept within it (loop rule 13).
+    /// The context size of its model in tokens, if known: the conversation is kept within it (loop rule 13).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// The context size, in tokens, of the model that sums up what no longer fits, where that is no larger than its own: no
-    /// more than fits there is given to it.
+    /// The context size, in tokens, of the model that summarizes what no longer fits, if it is no larger than its own:
+    /// that model is given no more than fits there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary_context_tokens: Option<u64>,
-    /// Whether its first turn must call a tool, after which it is as the model sees fit, or no turn may (loop rule 18).
+    /// Whether its first turn must call a tool (later turns are free to), or no turn may (loop rule 18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// The form of its replies' text.
+    /// The required form of its replies' text.
     #[serde(default, skip_serializing_if = "ReplyFormat::is_text")]
     pub reply_format: ReplyFormat,
-    /// The rule by which its answer has a form; without one any text is an answer.
+    /// The rule for an answer that must have a form; without one, any text is an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<AnswerRule>,
-    /// The argument of its tool that holds a list, one agent an item; the results form one array in that order.
+    /// The argument of its tool that contains a list, with one agent per item; the results form one array in that
+    /// order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<String>,
-    /// Whether what was said before is summed up before its first model call, although it would fit (loop rule 13). Without a
-    /// usable summary it stays as it is.
+    /// Whether the earlier conversation is summarized before its first model call even if it would fit (loop rule 13).
+    /// Without a usable summary it stays as it is.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compact_first: bool,
-    /// Whether none of its models is sent again what was thought before the last user message, which then takes none of its
+    /// Whether reasoning before the last user message is sent to none of its models again, and so takes none of their
     /// context (loop rule 13).
     #[serde(default, skip_serializing_if = "is_default")]
     pub drops_reasoning: bool,
 }
 
 impl AgentSpec {
-    /// Makes an agent with default limits and no tools.
+    /// Creates an agent with default limits and no tools.
     #[must_use]
     pub fn new(profile: Profile, role: Role) -> Self {
         Self {
@@ -211,8 +214,9 @@ impl AgentSpec {
         }
     }
 
-    /// Returns the roles that it names for its turns: its own first, then those of single turns and the one that chooses what
-    /// is gathered. Not the one that sums up, which never reads its conversation as a whole.
+    /// Returns the roles that it names for its turns: its own first, then those of specific turns and the one that
+    /// chooses what is gathered. The summarizing role is not included, because it never reads the conversation as a
+    /// whole.
     pub fn turn_roles(&self) -> impl Iterator<Item = &Role> {
         let TurnRoles { first, after_calls } = &self.profile.roles;
         let gathers = match &self.profile.opening {
@@ -223,34 +227,35 @@ impl AgentSpec {
         std::iter::once(&self.role).chain(others.into_iter().flatten())
     }
 
-    /// Returns the tool by which the answer is given, if one delivers it.
+    /// Returns the tool that delivers the answer, if there is one.
     #[must_use]
     pub fn delivering_tool(&self) -> Option<&ToolSpec> {
         let name = self.answer.as_ref()?.tool.as_ref()?;
         self.tool(name.as_str())
     }
 
-    /// Tells whether a tool of this name delivers the answer.
+    /// Returns whether a tool of this name delivers the answer.
     #[must_use]
     pub fn is_delivered_by(&self, tool: &str) -> bool {
         let delivers = self.answer.as_ref().and_then(|rule| rule.tool.as_ref());
         delivers.is_some_and(|name| name.as_str() == tool)
     }
 
-    /// Tells whether the citations of its answer are checked: an answer of a form is left as it is.
+    /// Returns whether the citations of its answer are checked; an answer with a required form is left as it is.
     #[must_use]
     pub fn cites(&self) -> bool {
         let is_text = self.answer.is_none() && self.reply_format.is_text();
         self.profile.citations == Citations::Checked && is_text
     }
 
-    /// Tells whether citations are checked in what it ends with for this reason.
+    /// Returns whether citations are checked in an answer with this finish reason.
     pub(crate) fn checks_citations(&self, reason: &FinishReason) -> bool {
         let is_answer = matches!(reason, FinishReason::Stop | FinishReason::Length);
         self.cites() && (is_answer || reason.ends_at_a_limit())
     }
 
-    /// Tells whether a person reads the replies of such model calls as they come: what is only a draft is shown once it stands.
+    /// Returns whether a user reads the replies of such model calls as they stream: a mere draft is shown only once it
+    /// is final.
     #[must_use]
     pub fn is_read_along(&self, purpose: Purpose, self_check: Option<&SelfCheck>) -> bool {
         match purpose {
@@ -260,7 +265,7 @@ impl AgentSpec {
         }
     }
 
-    /// Returns the check of its draft where there is one to check: a correction would not have the form that was asked for.
+    /// Returns the check of its draft, if the draft can be checked: a correction would not have the required form.
     pub(crate) fn checked_by<'a>(
         &self,
         self_check: Option<&'a SelfCheck>,
@@ -268,8 +273,8 @@ impl AgentSpec {
         self_check.filter(|_| self.reply_format.is_text() && self.answer.is_none())
     }
 
-    /// Returns the JSON Schema that the answer has to fit, where it has to fit one: the parameters of the tool that delivers
-    /// it, otherwise that of the [`reply_format`](Self::reply_format).
+    /// Returns the JSON Schema that the answer must conform to, if any: the parameters of the tool that delivers it,
+    /// otherwise the schema of the [`reply_format`](Self::reply_format).
     #[must_use]
     pub fn answer_schema(&self) -> Option<&JsonText> {
         match (self.delivering_tool(), &self.reply_format) {
@@ -283,34 +288,34 @@ impl AgentSpec {
 
 /// How an agent gives an answer that has a form, and how often it may try.
 ///
-/// The form itself stands where the model is told it: in the parameters of the tool, or in the agent's
-/// [`reply_format`](AgentSpec::reply_format). A driver checks the answer, since the machine knows no schemas.
+/// The form itself is defined where the model sees it: in the parameters of the tool, or in the agent's
+/// [`reply_format`](AgentSpec::reply_format). A driver checks the answer, since the machine does not evaluate schemas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AnswerRule {
-    /// The tool whose arguments are the answer: for an agent that calls other tools, too, since many servers let a model
-    /// that is held to a form call none. It changes nothing, and its calls count toward no limit on tool calls. Without
-    /// one, the text of a reply is the answer.
+    /// The tool whose arguments are the answer. For agents that also call other tools: many servers do not let a model
+    /// call tools while its replies must have a form. The tool changes nothing, and its calls count toward no limit on
+    /// tool calls. Without one, the text of a reply is the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolName>,
-    /// How often the model is asked again after an answer that was turned down. After that the agent ends with
+    /// How often the model is asked again after an answer is rejected. After that, the agent ends with
     /// [`FinishReason::InvalidAnswer`](crate::FinishReason::InvalidAnswer).
     pub retries: u32,
 }
 
 impl AnswerRule {
-    /// How often a model is asked again, unless somebody says otherwise: what is still wrong then mostly stays so.
+    /// The default number of times a model is asked again: an answer that is still invalid then mostly stays so.
     pub const RETRIES: u32 = 2;
 
-    /// An answer that is the text of a reply.
+    /// Creates the rule for an answer that is the text of a reply.
     #[must_use]
     pub const fn text(retries: u32) -> Self {
         let tool = None;
         Self { tool, retries }
     }
 
-    /// An answer that a tool delivers.
+    /// Creates the rule for an answer that a tool delivers.
     #[must_use]
     pub const fn tool(tool: ToolName, retries: u32) -> Self {
         let tool = Some(tool);
@@ -336,6 +341,6 @@ pub enum ClientTools {
 pub struct ForkPoint {
     /// The other run.
     pub run_id: RunId,
-    /// The last of its turns that both share.
+    /// The last turn that both runs share.
     pub turn: Turn,
 }

@@ -1,4 +1,4 @@
-//! What the loop knows of a tool: its name, its schema, and what running it may do.
+//! The loop's description of a tool: its name, its schema, and what running it may do.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,17 +10,18 @@ use crate::duration;
 use crate::ids::ToolName;
 use crate::json::{JsonText, is_default};
 
-/// What stands between the name of a server and that of its tool, in the name by which the tool is called here.
+/// The separator between the name of a server and the name of its tool, in the name under which the tool is called
+/// here.
 pub const SERVER_SEPARATOR: &str = "__";
 
-/// The name of the tool by which a model delivers an answer that is to have a form. It is the engine's own.
+/// The name of the engine's built-in tool that delivers an answer with a required form.
 pub const FINAL_ANSWER: &str = "final_answer";
 
-/// The name of the tool by which a model that has many finds others. It is the engine's own.
+/// The name of the engine's built-in tool that lets a model with many tools find others.
 pub const FIND_TOOLS: &str = "find_tools";
 
-/// The name of the tool by which a model reads what was cut out of a long result. It is the engine's own and comes with every
-/// tool that the engine runs.
+/// The name of the engine's built-in tool that reads what was cut out of a long result. It is offered with every tool
+/// that the engine runs.
 pub const READ_OUTPUT: &str = "read_output";
 
 /// A tool as it is offered to a model and judged by the policy.
@@ -35,16 +36,16 @@ pub struct ToolSpec {
     pub parameters: JsonText,
     /// What a call may change.
     pub class: ToolClass,
-    /// What else is known of it.
+    /// Additional hints.
     #[serde(default)]
     pub annotations: ToolAnnotations,
     /// Who runs it.
     #[serde(default)]
     pub kind: ToolKind,
-    /// A turn that calls only tools marked so does not use up the turn limit (loop rule 7).
+    /// Whether a turn that calls only tools with this mark does not count toward the turn limit (loop rule 7).
     #[serde(default)]
     pub non_iterative: bool,
-    /// How long a call may take; the loop's own limit if there is none.
+    /// How long a call may take; `None` means the loop's own limit.
     #[serde(
         default,
         rename = "timeout_ms",
@@ -56,8 +57,9 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
-    /// Describes a tool that takes any arguments, that we run, and of which nothing else is known: it counts as
-    /// [irreversible](ToolClass::Irreversible), so that the built-in policy has people asked about its calls in most modes.
+    /// Creates a tool that accepts any arguments, that the engine runs, and about which nothing else is known: it is
+    /// treated as [irreversible](ToolClass::Irreversible), so the built-in policy requires approval of its calls in
+    /// most modes.
     ///
     /// ```
     /// use neuraxis_core::{JsonText, ToolClass, ToolSpec};
@@ -90,7 +92,7 @@ impl ToolSpec {
         self
     }
 
-    /// Says what a call may change.
+    /// Sets what a call may change.
     #[must_use]
     pub const fn class(mut self, class: ToolClass) -> Self {
         self.class = class;
@@ -104,21 +106,21 @@ impl ToolSpec {
         self
     }
 
-    /// Says who runs it.
+    /// Sets who runs it.
     #[must_use]
     pub const fn kind(mut self, kind: ToolKind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// Lets turns that call only tools marked so not use up the turn limit.
+    /// Marks the tool so that turns that call only such tools do not count toward the turn limit.
     #[must_use]
     pub const fn non_iterative(mut self) -> Self {
         self.non_iterative = true;
         self
     }
 
-    /// Limits how long a call may take.
+    /// Sets how long a call may take.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -126,24 +128,24 @@ impl ToolSpec {
     }
 }
 
-/// What a call may change, and so whether it may be run again when its outcome is in doubt.
+/// What a call may change, and so whether it may run again if its outcome is unknown.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolClass {
-    /// Changes nothing: may run in parallel and again.
+    /// Changes nothing: may run in parallel and repeatedly.
     ReadOnly,
-    /// Changes something, but twice is the same as once: may run again.
+    /// Makes changes, but running twice has the same effect as once: may run again.
     Idempotent,
-    /// Everything else: never runs twice. The default.
+    /// Anything else: never runs twice. The default.
     #[default]
     Irreversible,
 }
 
 impl ToolClass {
-    /// Tells whether a call whose outcome is unknown may simply be run again.
+    /// Returns whether a call with an unknown outcome may be run again.
     #[must_use]
     pub const fn may_rerun(self) -> bool {
         matches!(self, Self::ReadOnly | Self::Idempotent)
@@ -160,19 +162,20 @@ impl fmt::Display for ToolClass {
     }
 }
 
-/// Hints about a tool, after those of the Model Context Protocol. They count only where the tool is trusted.
+/// Hints about a tool, modeled on those of the Model Context Protocol. They only apply if the tool is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ToolAnnotations {
-    /// It reaches outside this machine, so its output may hold text of strangers.
+    /// It reaches outside this machine, so its output may contain untrusted content.
     #[serde(default)]
     pub open_world: bool,
     /// It may destroy something.
     #[serde(default)]
     pub destructive: bool,
-    /// Its calls are confined to this machine, but for those whose argument `access` names `network`: of a tool that reaches
-    /// outside this machine, only these bring text of strangers. Not for tools of other people's servers.
+    /// Its calls are confined to this machine, except those whose argument `access` names `network`: of a tool that
+    /// reaches outside this machine, only these calls introduce untrusted content. Not for tools of third-party
+    /// servers.
     #[serde(default, skip_serializing_if = "is_default")]
     pub confined: bool,
 }
@@ -205,11 +208,11 @@ impl ToolAnnotations {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
-    /// We do.
+    /// The engine.
     #[default]
     Server,
     /// It starts a sub-agent inside the machine.
     Agent,
-    /// The caller does: the run waits for its result.
+    /// The caller: the run waits for its result.
     Client,
 }

@@ -1,9 +1,9 @@
-//! How an agent that has too many tools for one request comes by those it needs: a request begins with a few of them and one
+//! How an agent with too many tools for one request gets those it needs: a request begins with a few of them and one
 //! tool that finds others.
 //!
-//! What was found joins the requests at their end and stays, so that the bytes before it stay the same for a provider's cache.
-//! All tools that may join stand in [`AgentSpec::tools`], which governance made: nothing else ever does. Which tools suit a
-//! question, the machine does not know: a driver ranks them, and its answers are on record.
+//! Found tools are appended to the requests and stay, so the bytes before them stay the same for a provider's cache.
+//! All tools that may join are in [`AgentSpec::tools`], which governance determined; nothing else can join. The machine
+//! does not know which tools suit a question: a driver ranks them, and its answers are on record.
 
 use std::sync::Arc;
 
@@ -15,27 +15,26 @@ use crate::record::{Record, RecordBody, ToolResult};
 use crate::spec::AgentSpec;
 use crate::tool::ToolSpec;
 
-/// Which of an agent's tools its requests hold.
+/// Which of an agent's tools its requests contain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ToolSearch {
     /// The tool that finds others. Its calls change nothing.
     pub tool: ToolName,
-    /// The tools of the first request, in the order in which it names them. Names that no tool of the agent has count for
-    /// nothing.
+    /// The tools of the first request, in order. Names that no tool of the agent has are ignored.
     pub offered: Vec<ToolName>,
 }
 
 impl ToolSearch {
-    /// Begins with these tools, among which is the one that finds others.
+    /// Starts with these tools, which must include the one that finds others.
     #[must_use]
     pub const fn new(tool: ToolName, offered: Vec<ToolName>) -> Self {
         Self { tool, offered }
     }
 
-    /// Returns the names that are to join by what came of a call: what it found, or its own where the model called a tool
-    /// that no request held. The model knows that one by now, and is to have its definition at hand.
+    /// Returns the names that join after a call: the tools it found, or its own tool if the model called one that no
+    /// request contained. The model already knows that one and should have its definition.
     fn joining(&self, result: &ToolResult) -> Vec<ToolName> {
         if *result.name == *self.tool.as_str() {
             return match &result.signal {
@@ -53,7 +52,7 @@ impl ToolSearch {
 }
 
 impl AgentSpec {
-    /// Returns the tools of the agent's first request, in their order: all that it has, unless it searches them.
+    /// Returns the tools of the agent's first request, in order: all of its tools, unless it searches them.
     #[must_use]
     pub fn first_tools(&self) -> Arc<[ToolSpec]> {
         let Some(search) = &self.search else {
@@ -64,16 +63,16 @@ impl AgentSpec {
         known.cloned().collect()
     }
 
-    /// Tells whether a tool of this name finds others of the agent's.
+    /// Returns whether a tool of this name finds others of the agent's tools.
     #[must_use]
     pub fn is_searched_by(&self, tool: &str) -> bool {
         let search = self.search.as_ref();
         search.is_some_and(|search| search.tool.as_str() == tool)
     }
 
-    /// Returns the tools of the agent's requests after a call came to something, where that adds any to those before: at the
-    /// end, only tools that the agent has, and only as many as there is [room](Self::has_room_for) for. One without room can
-    /// be called all the same.
+    /// Returns the tools of the agent's requests after the result of a call, if it adds any: appended at the end, only
+    /// tools that the agent has, and only as many as there is [room](Self::has_room_for) for. A tool without room can
+    /// still be called.
     pub(crate) fn joined(
         &self,
         offered: &[ToolSpec],
@@ -96,11 +95,10 @@ impl AgentSpec {
     }
 }
 
-/// Returns the tools that the last request of the agent that answers held, or would have held, by the records of its run, in
-/// their order. None where it does not search its tools.
+/// Returns the tools that the last request of the answering agent contained, or would have contained, according to the
+/// records of its run, in order. Empty if it does not search its tools.
 ///
-/// The next run of the session, or one that branches off, begins with them, so that what a provider has in its cache serves
-/// again.
+/// The next run of the session, or a fork, begins with them, so the provider's cache remains useful.
 pub fn offered_tools<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<ToolName> {
     let mut records = records.into_iter();
     let Some(started) = records.next().and_then(Record::run_started) else {

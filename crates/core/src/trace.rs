@@ -1,7 +1,8 @@
-//! The place of a run in a distributed trace, after W3C Trace Context, and the ids of the spans that a run consists of.
+//! The position of a run in a distributed trace, following W3C Trace Context, and the ids of the spans that make up a
+//! run.
 //!
-//! Ids of spans follow from those of runs, agents and effects, so that every process that works on a run, and everybody who
-//! reads its records, has the same ones.
+//! Span ids are derived from those of runs, agents and effects, so every process that works on a run, and every reader
+//! of its records, computes the same ones.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,32 +11,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, EffectId, RunId};
 
-/// The place of a request in a distributed trace, after W3C Trace Context. One of a later version is read as far as version 00
-/// goes, and passed on as that.
+/// The position of a request in a distributed trace, following W3C Trace Context. A header of a later version is read
+/// as version 00, and passed on as such.
 ///
-/// In JSON it is an object with the headers `traceparent` and, if there is one, `tracestate`.
+/// In JSON it is an object with the headers `traceparent` and, if present, `tracestate`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Headers", into = "Headers")]
 pub struct TraceContext {
     /// The trace.
     pub trace_id: u128,
-    /// The span that asks.
+    /// The calling span.
     pub span_id: u64,
     /// Whether the caller records the trace.
     pub sampled: bool,
-    /// Vendors' data, passed on as it came.
+    /// Vendor-specific data, passed on unchanged.
     pub state: Option<String>,
 }
 
-/// How a trace context is written down: as the headers that carry it.
+/// The serialized form of a trace context: the headers that carry it.
 #[derive(Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "TraceContext"))]
 struct Headers {
     /// The header `traceparent` of W3C Trace Context.
     traceparent: String,
-    /// The header `tracestate`, if there is one.
+    /// The header `tracestate`, if present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tracestate: Option<String>,
 }
@@ -58,12 +59,12 @@ impl TryFrom<Headers> for TraceContext {
     }
 }
 
-/// The most bytes of vendors' data that are passed on, as W3C Trace Context asks for.
+/// Maximum size of the vendor-specific data that is passed on, in bytes, as W3C Trace Context requires.
 const MAX_STATE_BYTES: usize = 512;
 
 impl TraceContext {
-    /// The trace that a run has where nobody brought one: its id is unique in the world already, and the span is that of the
-    /// agent that answers the user.
+    /// Returns the trace of a run whose request brought none: the run's id is already globally unique, and the span is
+    /// that of the agent that answers the user.
     #[must_use]
     pub const fn of_run(run: RunId) -> Self {
         Self {
@@ -74,7 +75,8 @@ impl TraceContext {
         }
     }
 
-    /// Adds vendors' data. What is too long or holds anything but visible ASCII and spaces is left out.
+    /// Adds vendor-specific data. Data that is too long, or contains anything but visible ASCII and spaces, is left
+    /// out.
     #[must_use]
     pub fn with_state(mut self, state: Option<String>) -> Self {
         let may_be_sent = |state: &String| {
@@ -85,7 +87,7 @@ impl TraceContext {
         self
     }
 
-    /// Returns the same trace with another span as the one that asks.
+    /// Returns the same trace with another calling span.
     #[must_use]
     pub fn at(&self, span_id: u64) -> Self {
         Self {
@@ -115,7 +117,7 @@ impl fmt::Display for TraceContext {
 }
 
 impl AgentId {
-    /// Returns the id of the span of this agent's work in a run: the same for whoever computes it.
+    /// Returns the id of the span of this agent's work in a run: the same wherever it is computed.
     #[must_use]
     pub const fn span_id(self, run: RunId) -> u64 {
         let (_, low) = run.0.as_u64_pair();
@@ -124,7 +126,7 @@ impl AgentId {
 }
 
 impl EffectId {
-    /// Returns the id of the span of this effect: the same for whoever computes it.
+    /// Returns the id of the span of this effect: the same wherever it is computed.
     #[must_use]
     pub const fn span_id(self) -> u64 {
         let (_, low) = self.run.0.as_u64_pair();
@@ -132,7 +134,7 @@ impl EffectId {
     }
 }
 
-/// A text that is no `traceparent` header.
+/// A string that is not a `traceparent` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a traceparent: it must be 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, not all zeros"
@@ -160,7 +162,7 @@ impl FromStr for TraceContext {
             let trace_id = hex(fields.next(), 32).filter(|id| *id != 0)?;
             let span_id = hex(fields.next(), 16).filter(|id| *id != 0)?;
             let flags = hex(fields.next(), 2)?;
-            // A later version may have more behind it, of which nobody knows here what it means.
+            // A later version may append fields whose meaning is not known here.
             (version > 0 || fields.next().is_none()).then_some(())?;
             let span_id = u64::try_from(span_id).ok()?;
             Some(Self {

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::json::ContentHash;
 use crate::message::{Message, Part};
 
-/// How a summary begins that stands where messages of a conversation went.
+/// The heading of a summary that replaces messages of a conversation.
 pub(crate) const SUMMARY_HEADING: &str = "[Summary of the earlier conversation]\n";
 
 /// A list of messages that is cheap to clone: a model request shares the run's own list instead of copying it.
 ///
-/// Appending copies the list of pointers only while somebody else still holds a clone, never the messages.
+/// Appending copies the list of pointers only if another clone still exists, and never copies the messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -30,34 +30,33 @@ impl Transcript {
         &self.0
     }
 
-    /// Returns the messages from the given place on.
+    /// Returns the messages from the given index on.
     #[must_use]
     pub fn since(&self, start: usize) -> &[Arc<Message>] {
         self.0.get(start..).unwrap_or_default()
     }
 
-    /// Returns how many messages there are.
+    /// Returns the number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are no messages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the text of the last user message, for which no summary of earlier ones is taken; an empty one if there is
-    /// none.
+    /// Returns the text of the last user message, not counting summaries of earlier ones; empty if there is none.
     #[must_use]
     pub fn last_user_text(&self) -> String {
         let user = last_of_user(&self.0);
         user.map(|message| message.text()).unwrap_or_default()
     }
 
-    /// Puts a text in the place of that of the last user message, for which no summary of earlier ones is taken, and whose
-    /// images and files stay. Returns where it stands; nothing, and nothing is changed, if there is none.
+    /// Replaces the text of the last user message, not counting summaries of earlier ones; its images and files stay.
+    /// Returns its index; if there is no user message, returns `None` and changes nothing.
     pub fn replace_user_text(&mut self, text: &str) -> Option<usize> {
         let place = last_user_message(&self.0)?;
         let message = Arc::make_mut(&mut self.0).get_mut(place)?;
@@ -67,7 +66,7 @@ impl Transcript {
         Some(place)
     }
 
-    /// Takes the messages from the given place on out, oldest first.
+    /// Removes and returns the messages from the given index on, oldest first.
     pub(crate) fn split_off(&mut self, start: usize) -> Vec<Arc<Message>> {
         if start >= self.0.len() {
             return Vec::new();
@@ -83,7 +82,7 @@ impl Transcript {
         })
     }
 
-    /// Returns count and chained hash of all messages, by which a log recognizes the history it belongs to.
+    /// Returns count and chained hash of all messages, which identify the history that a log belongs to.
     #[must_use]
     pub fn digest(&self) -> PrefixDigest {
         self.digest_of_first(self.0.len())
@@ -96,14 +95,14 @@ impl<M: Into<Arc<Message>>> FromIterator<M> for Transcript {
     }
 }
 
-/// Returns the last user message, for which no summary of earlier ones is taken unless there is no other.
+/// Returns the last user message, not counting summaries of earlier ones unless there is no other.
 #[must_use]
 pub fn last_of_user(messages: &[Arc<Message>]) -> Option<&Arc<Message>> {
     messages.get(last_user_message(messages)?)
 }
 
-/// Returns the place of the last user message. A summary stands where messages went, maybe after the question that is being
-/// worked on, and is none itself, unless there is no other.
+/// Returns the index of the last user message. A summary that replaces messages may come after the question being
+/// worked on, so it does not count unless there is no other user message.
 pub(crate) fn last_user_message(messages: &[Arc<Message>]) -> Option<usize> {
     let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
     let is_said = |message: &Arc<Message>| is_user(message) && !is_summary(message);
@@ -111,7 +110,7 @@ pub(crate) fn last_user_message(messages: &[Arc<Message>]) -> Option<usize> {
     said.or_else(|| messages.iter().rposition(is_user))
 }
 
-/// Tells whether a message stands in the place of messages that were summed up.
+/// Returns whether a message is a summary that replaces other messages.
 pub(crate) fn is_summary(message: &Message) -> bool {
     let Message::User { parts } = message else {
         return false;
@@ -123,7 +122,7 @@ pub(crate) fn is_summary(message: &Message) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PrefixDigest {
-    /// How many messages.
+    /// The number of messages.
     pub count: u64,
     /// Their hashes, chained in order.
     pub hash: ContentHash,
@@ -139,7 +138,7 @@ impl Default for PrefixDigest {
 }
 
 impl PrefixDigest {
-    /// Returns the digest after one more message.
+    /// Returns the digest after another message.
     #[must_use]
     pub fn with(self, message: &Message) -> Self {
         Self {

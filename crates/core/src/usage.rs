@@ -1,4 +1,4 @@
-//! Token usage: counts that say how far they can be trusted, and add up over attempts, calls and agents.
+//! Token usage: counts with labels for how reliable they are, summed over attempts, calls and agents.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ids::Role;
 
-/// How a count came about; of two labels that meet in a sum, the weaker one stays.
+/// How a count was obtained; when two labels meet in a sum, the weaker one stays.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CountLabel {
-    /// The provider said so.
+    /// Reported by the provider.
     #[default]
     Measured,
-    /// Our own estimate.
+    /// Estimated by Neuraxis.
     Estimated,
-    /// Nobody said; the number is a lower bound.
+    /// Not reported; the number is a lower bound.
     Unknown,
 }
 
@@ -35,17 +35,17 @@ impl CountLabel {
     }
 }
 
-/// A number of tokens and how it came about.
+/// A number of tokens and how it was obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenCount {
-    /// The number; a lower bound where the label is unknown.
+    /// The number; a lower bound if the label is unknown.
     pub tokens: u64,
-    /// How it came about.
+    /// How it was obtained.
     pub label: CountLabel,
 }
 
 impl TokenCount {
-    /// A count that a provider gave.
+    /// Creates a count that a provider reported.
     #[must_use]
     pub const fn measured(tokens: u64) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl TokenCount {
         }
     }
 
-    /// A count of our own making.
+    /// Creates an estimated count.
     #[must_use]
     pub const fn estimated(tokens: u64) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl TokenCount {
         }
     }
 
-    /// A count that nobody gave.
+    /// An unknown count.
     pub const UNKNOWN: Self = Self {
         tokens: 0,
         label: CountLabel::Unknown,
@@ -77,14 +77,14 @@ impl AddAssign for TokenCount {
     }
 }
 
-/// The tokens that one or more model calls used. `Usage::default()` is none at all, all measured.
+/// The tokens that one or more model calls used. `Usage::default()` is zero, all measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "UsageWire", into = "UsageWire")]
 pub struct Usage {
-    /// What was sent, cached tokens included.
+    /// The tokens that were sent, including cached tokens.
     pub prompt: TokenCount,
-    /// What came back, reasoning included.
+    /// The tokens that were returned, including reasoning.
     pub completion: TokenCount,
     /// Prompt and completion.
     pub total: TokenCount,
@@ -94,12 +94,13 @@ pub struct Usage {
     pub cached: TokenCount,
     /// The part of the completion that was tool calls.
     pub action: TokenCount,
-    /// The part of the prompt that the provider wrote to its cache, which some bill apart; none where it counts no writes.
+    /// The part of the prompt that the provider wrote to its cache, which some providers bill separately; `None` if the
+    /// provider does not count writes.
     pub cache_written: Option<TokenCount>,
 }
 
 impl Usage {
-    /// Usage of which nothing is known.
+    /// Unknown usage.
     pub const UNKNOWN: Self = Self {
         prompt: TokenCount::UNKNOWN,
         completion: TokenCount::UNKNOWN,
@@ -120,7 +121,7 @@ impl Usage {
         "cache_write_tokens",
     ];
 
-    /// Returns the tokens used, as far as anybody said: the provider's total, or the sum of its parts.
+    /// Returns the tokens used, as far as reported: the provider's total, or the sum of its parts.
     #[must_use]
     pub fn all_tokens(&self) -> u64 {
         let parts = self.prompt.tokens.saturating_add(self.completion.tokens);
@@ -139,7 +140,7 @@ impl Usage {
         ]
     }
 
-    /// Returns no tokens at all, with these labels: what adding it leaves of a sum is how sure that is.
+    /// Returns zero tokens with these labels: adding it to a sum affects only how reliable the sum is.
     pub(crate) fn labels_alone(mut self) -> Self {
         let counts = [
             &mut self.prompt,
@@ -171,7 +172,7 @@ impl AddAssign for Usage {
     }
 }
 
-/// The wire form: plain numbers under the field's usual names, and labels only where a count is not measured.
+/// The wire format: plain numbers under the usual field names, and labels only if a count is not measured.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct UsageWire {
@@ -236,11 +237,11 @@ impl From<UsageWire> for Usage {
     }
 }
 
-/// Usage of a whole run: in all and per role.
+/// The usage of a whole run: in total and per role.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunUsage {
-    /// In all.
+    /// The total.
     #[serde(flatten)]
     pub total: Usage,
     /// Per role that served a call.
@@ -248,12 +249,12 @@ pub struct RunUsage {
     pub roles: RoleUsage,
 }
 
-/// Usage per role. A list, because a run has few roles and its usage is told often.
+/// Usage per role. A list, because a run has few roles and its usage is reported often.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoleUsage(Vec<(Role, Usage)>);
 
 impl RoleUsage {
-    /// Returns what the calls that a role served used.
+    /// Returns the usage of the calls that a role served.
     #[must_use]
     pub fn get(&self, role: &Role) -> Option<&Usage> {
         let mut all = self.0.iter();
@@ -265,7 +266,7 @@ impl RoleUsage {
         self.0.iter().map(|(role, usage)| (role, usage))
     }
 
-    /// Tells whether no role served a call.
+    /// Returns whether no role served a call.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -279,7 +280,7 @@ impl RoleUsage {
                 }
             }
             Err(place) => {
-                // One role serves most runs.
+                // Most runs have only one role.
                 self.0.reserve_exact(1);
                 self.0.insert(place, (role.clone(), usage));
             }
@@ -290,7 +291,7 @@ impl RoleUsage {
 impl std::ops::Index<&Role> for RoleUsage {
     type Output = Usage;
 
-    /// Returns what the calls that a role served used: nothing, if it served none.
+    /// Returns the usage of the calls that a role served: zero if it served none.
     fn index(&self, role: &Role) -> &Usage {
         const NONE: Usage = Usage {
             prompt: TokenCount::measured(0),
@@ -339,7 +340,7 @@ impl RunUsage {
         }
     }
 
-    /// Adds what one attempt of a model call used.
+    /// Adds the usage of one attempt of a model call.
     pub fn add(&mut self, role: &Role, usage: Usage) {
         self.total += usage;
         self.roles.add(role, usage);

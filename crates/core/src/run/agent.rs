@@ -1,4 +1,4 @@
-//! What the machine knows of one agent, and the phases it goes through.
+//! The machine's state of one agent, and the phases it goes through.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,88 +32,87 @@ use crate::usage::RunUsage;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Agent {
     pub(super) id: AgentId,
-    /// Who started it, and how; none for the root agent.
+    /// What started it, and how; `None` for the root agent.
     pub(super) parent: Option<Parent>,
     /// The active time at which it started.
     pub(super) started: Duration,
     pub(super) conversation: Conversation,
     pub(super) gauge: Gauge,
-    /// How much context there is, in tokens, by the role that served the calls of which a provider said so when they did not
-    /// fit.
+    /// The context sizes, in tokens, that providers reported when a call did not fit, by the role that served the call.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) said_contexts: BTreeMap<Role, u64>,
     pub(super) turn: Turn,
-    /// Turns that count toward the turn limit.
+    /// The number of turns that count toward the turn limit.
     pub(super) turns_used: u32,
     pub(super) model_calls: u32,
-    /// What it used of its budget, its sub-agents included.
+    /// What it used of its budget, including its sub-agents.
     pub(super) spent: Spent,
-    /// What its own model calls used.
+    /// The usage of its own model calls.
     pub(super) usage: RunUsage,
-    /// What those of its sub-agents used.
+    /// The usage of its sub-agents' model calls.
     pub(super) usage_below: RunUsage,
-    /// Turns in a row that called an unknown tool.
+    /// The number of consecutive turns that called an unknown tool.
     pub(super) unknown_turns: u32,
-    /// The calls of its last turn, with how many turns in a row made them.
+    /// The calls of its last turn, each with the number of consecutive turns that made it.
     pub(super) streaks: Vec<Streak>,
-    /// The tools that failed last turn (loop rule 8).
+    /// The tools that failed in the last turn (loop rule 8).
     pub(super) failed_tools: Vec<Arc<str>>,
     /// How often it was reminded to call a tool.
     pub(super) reminders: u32,
     /// How often it was asked for another answer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) turned_down: u32,
-    /// Whether a model was asked for it by now, but for summaries.
+    /// Whether a model was already called for it, not counting summaries.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) has_asked: bool,
-    /// The tool choice of the next turn, for that turn alone (loop rule 18).
+    /// The tool choice of the next turn only (loop rule 18).
     pub(super) forced: Option<ToolChoice>,
     /// What the model is told after the current batch.
     pub(super) notes: Vec<(PromptReason, String)>,
     /// Compactions that did not shrink the conversation.
     pub(super) futile_compactions: u32,
-    /// Whether the compaction that its spec orders was looked at.
+    /// Whether the compaction that its spec orders was already considered.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) has_compacted: bool,
-    /// How the loop ends with the current batch, if it does: a question to the user, or a tool's result as the answer. While
-    /// a hook is asked about a text: how it ends if that stands.
+    /// How the loop ends with the current batch, if it does: with a question to the user, or a tool's result as the
+    /// answer. While a hook examines a text: how the loop ends if the hook accepts it.
     pub(super) ending: Option<(FinishReason, String)>,
-    /// Set once a limit was reached: from then on no tool runs.
+    /// Set when a limit was reached: from then on no tool runs.
     pub(super) closing: Option<Limit>,
-    /// The untrusted content that its conversation holds.
+    /// The untrusted content that its conversation contains.
     pub(super) taint: Taint,
-    /// The pages that were read for it, by its own tools and those of agents below it.
+    /// The pages that its own tools and those of the agents below it read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sources: Vec<Source>,
-    /// What the run's decision asks for beside models, tools and limits; of the root agent alone.
+    /// What the run's decision requests in addition to models, tools and limits; for the root agent only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) governed: Option<Box<GovernedRun>>,
-    /// What it came to, once it has ended.
+    /// Its outcome, after it has ended.
     pub(super) answer: Option<Box<RunOutcome>>,
-    /// Which call ended it, and with which error, where it stops at one.
+    /// The call that ended it and that call's error, if it stops at errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) stopped_by: Option<Box<str>>,
-    /// The tools of its requests, where those are not all that it has.
+    /// The tools of its requests, if those are not all of its tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) offered: Option<Arc<[ToolSpec]>>,
     pub(super) phase: Phase,
 }
 
-/// Who started an agent.
+/// What started an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Parent {
     pub(super) agent: AgentId,
     pub(super) call: ToolCallId,
-    /// The tool that started it, by which its spec is found.
+    /// The tool that started it and identifies its spec.
     pub(super) tool: ToolName,
-    /// How deep it is: 1 for an agent that the root agent started.
+    /// Its depth: 1 for an agent that the root agent started.
     pub(super) depth: u32,
 }
 
 /// What an agent is doing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Phase {
-    /// It waits for others of the same call to end before it begins.
+    /// It waits to begin until other agents of the same call have ended.
     Queued,
     /// It waits for a model.
     Model(ModelCall),
@@ -121,70 +120,71 @@ pub(super) enum Phase {
     Tools(Batch),
     /// It waits for the embedder's hook.
     Consulting(Consulting),
-    /// It is between two phases: what follows is done in this very step.
+    /// It is between two phases: the next action happens in the same step.
     Between,
-    /// It has its answer, or was given up: nothing comes of it any more.
+    /// It has its answer, or was abandoned: nothing more happens.
     Ended,
 }
 
-/// A model call under way.
+/// A model call in progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ModelCall {
     pub(super) effect_id: EffectId,
     pub(super) attempt: Attempt,
     pub(super) content_index: ContentIndex,
     pub(super) planned: PlannedCall,
-    /// For a compaction: what goes, and what was to be asked before it was seen not to fit.
+    /// For a compaction: what to remove, and the call that turned out not to fit.
     pub(super) making_room: Option<Box<(TrimPlan, PlannedCall)>>,
 }
 
-/// What a model call is for and what it may do.
+/// The purpose of a model call and what it may do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct PlannedCall {
     pub(super) purpose: Purpose,
     pub(super) role: Role,
     /// Whether its request offers the tools.
     pub(super) tools: OfferedTools,
-    /// The tool choice, where it is forced.
+    /// The tool choice, if it is forced.
     pub(super) choice: Option<ToolChoice>,
-    /// What was already tried to make it succeed.
+    /// What has already been tried to make the call succeed.
     pub(super) tried: Tried,
-    /// The most tokens of its reply, where no more is left beside a conversation of which nothing may go.
+    /// The maximum number of reply tokens, if no more is left beside a conversation from which nothing may be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reply_tokens: Option<u32>,
-    /// Who served it when it did not fit, where that was another role than its own: what is known of that one's context bounds
-    /// the reply of the next attempt.
+    /// The role that served the call when it did not fit, if it was not the call's own role. The known context size of
+    /// that role bounds the reply of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) stand_in: Option<Role>,
-    /// Whether it is the first of its agent; none before it was looked at.
+    /// Whether it is the first model call of its agent; `None` until that is determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_first: Option<bool>,
 }
 
-/// What was already tried to make a model call succeed; each helps at most once.
+/// What has already been tried to make a model call succeed; each measure is used at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Tried {
-    /// The conversation was trimmed after the provider said that it does not fit.
+    /// The conversation was trimmed after the provider reported that it does not fit.
     pub(super) trimmed: bool,
-    /// A shorter reply was asked for after the provider said that both do not fit together.
+    /// A shorter reply was requested after the provider reported that conversation and reply do not fit together.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) shortened: bool,
-    /// The request was made simpler after a reply that could not be read.
+    /// The request was simplified after a reply that could not be parsed.
     pub(super) simplified: bool,
 }
 
-/// Which tools a model call's request holds.
+/// Which tools a model call's request contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum OfferedTools {
-    /// Those of the agent's requests, to be called.
+    /// The tools of the agent's requests, and they may be called.
     Callable,
-    /// These of them, to be called.
+    /// Only the given ones of these tools, and they may be called.
     Only(Vec<ToolName>),
-    /// Those of the agent's requests, not to be called: the definitions stay so that the cached prefix survives.
+    /// The tools of the agent's requests, but they may not be called: the definitions stay to preserve the cached
+    /// prefix.
     Shown,
-    /// Only the one that the opening gathers with.
+    /// Only the tool that the opening gathers with.
     Gather,
-    /// None.
+    /// No tools.
     None,
 }
 
@@ -193,9 +193,9 @@ pub(super) enum OfferedTools {
 pub(super) struct Consulting {
     pub(super) effect_id: EffectId,
     pub(super) hook: Hook,
-    /// The calls that wait to be processed, where the question is about them.
+    /// The calls that wait to be processed, if the question is about them.
     pub(super) batch: Option<Batch>,
-    /// The model call that waits to be made, where the question is about it.
+    /// The model call that waits to be made, if the question is about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) planned: Option<PlannedCall>,
 }
@@ -261,17 +261,17 @@ impl Agent {
         run.agent(self.parent.as_ref().map(|parent| &parent.tool))
     }
 
-    /// Returns the tools of its requests, in their order.
+    /// Returns the tools of its requests, in order.
     pub(super) fn tools<'a>(&'a self, spec: &'a AgentSpec) -> &'a Arc<[ToolSpec]> {
         self.offered.as_ref().unwrap_or(&spec.tools)
     }
 
-    /// Returns the text of its answers so far, to end with.
+    /// Returns the text of its answers so far, for an end without another answer.
     pub(super) fn text(&self) -> String {
         self.conversation.text().to_owned()
     }
 
-    /// Says that this call failed, and how, as its result has it.
+    /// Returns a description of the call's failure, from its result.
     pub(super) fn error_of(&self, call: &ToolCallId) -> Option<Box<str>> {
         let mut latest_first = self.conversation.transcript().messages().iter().rev();
         let result = latest_first.find_map(|message| match message.as_ref() {
@@ -282,7 +282,7 @@ impl Agent {
         Some(format!("its call of {} failed: {error}", result.name).into())
     }
 
-    /// Tells whether it waits for this reply, which is one that the user reads.
+    /// Returns whether it is waiting for this reply, and the reply is one that the user reads.
     pub(super) fn is_answering(&self, cut: &CutReply) -> bool {
         let Phase::Model(call) = &self.phase else {
             return false;
@@ -296,19 +296,18 @@ impl Agent {
         self.parent.as_ref().map(|parent| parent.agent)
     }
 
-    /// Returns how deep it is: 0 for the root agent.
+    /// Returns its depth: 0 for the root agent.
     pub(super) fn depth(&self) -> u32 {
         self.parent.as_ref().map_or(0, |parent| parent.depth)
     }
 
-    /// Returns the role that serves it where nothing else is said: its own, one that a model chose, or the larger one that
-    /// took over.
+    /// Returns the role that serves it by default: its own, one that a model chose, or the larger one that took over.
     pub(super) fn own_role<'a>(&'a self, spec: &'a AgentSpec) -> &'a Role {
         let governed = self.governed.as_deref();
         governed.and_then(GovernedRun::role).unwrap_or(&spec.role)
     }
 
-    /// Returns the model call under way, if the effect is it.
+    /// Returns the model call in progress, if it has this effect.
     pub(super) fn model_call(&self, effect: EffectId) -> Option<&ModelCall> {
         match &self.phase {
             Phase::Model(call) if call.effect_id == effect => Some(call),
@@ -330,7 +329,7 @@ impl Agent {
         }
     }
 
-    /// Returns the calls of the batch under way.
+    /// Returns the calls of the current batch.
     pub(super) fn calls(&self) -> &[Call] {
         self.batch().map_or(&[], |batch| &batch.calls)
     }
@@ -339,12 +338,12 @@ impl Agent {
         matches!(self.phase, Phase::Ended)
     }
 
-    /// Tells whether it has begun and has not ended.
+    /// Returns whether it has begun and has not ended.
     pub(super) const fn is_at_work(&self) -> bool {
         !matches!(self.phase, Phase::Queued | Phase::Ended)
     }
 
-    /// Tells whether this very attempt of a call is under way.
+    /// Returns whether exactly this attempt of a call is in progress.
     pub(super) fn runs(&self, asked: &RunTool) -> bool {
         self.calls().iter().any(|call| {
             matches!(call.state, CallState::Running { begun, .. }
@@ -352,7 +351,7 @@ impl Agent {
         })
     }
 
-    /// Tells whether the agent waits for an answer to this effect.
+    /// Returns whether the agent is waiting for an answer to this effect.
     pub(super) fn waits_for(&self, effect: EffectId) -> bool {
         match &self.phase {
             Phase::Model(call) => call.effect_id == effect,
@@ -362,7 +361,7 @@ impl Agent {
         }
     }
 
-    /// Tells whether a person is asked about this call.
+    /// Returns whether a user is being asked about this call.
     pub(super) fn asks_about(&self, call: &ToolCallId) -> bool {
         let mut calls = self.calls().iter();
         calls.any(|its| its.id == *call && matches!(its.state, CallState::Asking { .. }))
@@ -374,8 +373,8 @@ impl AgentSpec {
         self.tools.iter().find(|tool| tool.name.as_str() == name)
     }
 
-    /// Returns what the first request of an agent at this depth holds, where that is not all of its tools: some of those that
-    /// it searches, and none that starts agents where it is too deep to start any.
+    /// Returns the tools in the first request of an agent at this depth, if those are not all of its tools: only some
+    /// if it searches them, and none that starts agents if it is too deep to start any.
     pub(super) fn first_offer(&self, depth: u32, limits: AgentLimits) -> Option<Arc<[ToolSpec]>> {
         let searched = self.search.as_ref().map(|_| self.first_tools());
         let starts = |tool: &&ToolSpec| tool.kind == ToolKind::Agent;

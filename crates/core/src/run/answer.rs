@@ -1,8 +1,8 @@
-//! Has an answer checked before an agent ends with it. One that is turned down is told to the model, which answers again, so
-//! often at most.
+//! Has an answer checked before an agent ends with it. If it is rejected, the model is told and answers again, up to a
+//! maximum number of times.
 //!
-//! Whether a text has the form that was asked for, the machine does not know: it asks, as it asks a hook. An answer that a
-//! tool delivers is checked as the arguments of every call are.
+//! The machine cannot tell whether a text has the requested form, so it asks the driver, in the same way as it consults
+//! a hook. An answer that a tool delivers is checked like the arguments of any call.
 
 use super::Next;
 use super::agent::{Agent, Phase};
@@ -18,13 +18,13 @@ use crate::spec::{AgentSpec, AnswerRule};
 
 const NO_ANSWER: InputError = InputError::Inconsistent("advice about an answer, and there is none");
 
-/// What the model is told whose answer stands, but for a message that it does not know.
+/// The message to a model whose answer is acceptable but does not consider a message that arrived in the meantime.
 pub(super) const CAME_MEANWHILE: &str =
     "Before your answer was given, another message came. Answer again, and take it into account.";
 
 impl AgentTurn<'_> {
-    /// The agent would end with a text: it does, unless somebody is to be asked about that first. What a provider withheld is
-    /// nobody's to judge, and at a limit there is no time for another.
+    /// The agent is about to end with a text. It does, unless the text must be examined first. Text after the provider
+    /// withheld content is not examined, and at a limit there is no time for another answer.
     pub(super) fn answered(
         &mut self,
         reason: FinishReason,
@@ -41,7 +41,7 @@ impl AgentTurn<'_> {
         self.end_as_planned()
     }
 
-    /// Nobody minds the answer. A message that came meanwhile is answered before.
+    /// The answer was accepted. A message that arrived in the meantime must be answered first.
     pub(super) fn answer_stands(&mut self) -> Result<Next, InputError> {
         if self.agent.conversation.is_steered() {
             self.agent.ending = None;
@@ -50,12 +50,12 @@ impl AgentTurn<'_> {
         self.end_as_planned()
     }
 
-    /// The answer is turned down: the model is told why, unless it was often enough.
+    /// The answer was rejected: the model is told why, unless its attempts are used up.
     pub(super) fn turn_down(&mut self, message: String) -> Result<Next, InputError> {
         let (reason, text) = self.agent.ending.take().ok_or(NO_ANSWER)?;
         if !self.agent.is_asked_again(self.spec) {
             let reason = match reason {
-                // The limit is why, whatever is wrong with what there is.
+                // The limit is the reason, whatever is wrong with the text.
                 FinishReason::Length => reason,
                 _ => FinishReason::InvalidAnswer(message),
             };
@@ -64,8 +64,8 @@ impl AgentTurn<'_> {
         Ok(self.ask_again(message))
     }
 
-    /// The program's code wants another reply than this one of a turn: none of its calls runs, and the model is told why,
-    /// unless it was often enough.
+    /// The program's code wants a reply other than this one of a turn: none of its calls runs, and the model is told
+    /// why, unless its attempts are used up.
     pub(super) fn reply_turned_down(
         &mut self,
         message: &Message,
@@ -92,7 +92,8 @@ impl AgentTurn<'_> {
         })
     }
 
-    /// Notes that a call was to deliver the answer and its arguments are not one, unless another of its batch did.
+    /// Notes that a call was meant to deliver the answer but has invalid arguments, unless another call of its batch
+    /// delivered.
     pub(super) fn note_undelivered(&mut self, result: &ToolResult, arguments: &JsonText) {
         let is_refused = result.failure == Some(ToolFailure::InvalidArguments);
         if is_refused && self.agent.ending.is_none() && self.spec.is_delivered_by(&result.name) {
@@ -111,7 +112,7 @@ impl AgentTurn<'_> {
         Next::GoOn
     }
 
-    /// Ends the agent with the answer that was to be looked at first.
+    /// Ends the agent with the answer that had to be examined first.
     pub(super) fn end_as_planned(&mut self) -> Result<Next, InputError> {
         let (reason, text) = self.agent.ending.take().ok_or(NO_ANSWER)?;
         Ok(Next::Finish(reason, text))
@@ -119,17 +120,18 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Tells whether a hook looks at its answer, or whoever checks the form of it.
+    /// Returns whether its answer is being examined, by a hook or by the check of its form.
     pub(super) fn awaits_judgment(&self) -> bool {
         matches!(&self.phase, Phase::Consulting(consulting) if consulting.hook == Hook::Answer)
     }
 
-    /// Tells whether the model may try once more after a batch that ended so: its call has a result that says what is wrong.
+    /// Returns whether the model may try again after a batch that ended this way: its call has a result that says what
+    /// is wrong.
     pub(super) fn may_deliver_again(&mut self, spec: &AgentSpec, reason: &FinishReason) -> bool {
         matches!(reason, FinishReason::InvalidAnswer(_)) && self.is_asked_again(spec)
     }
 
-    /// Counts another answer that was turned down. Tells whether there may be a next one.
+    /// Counts another rejected answer. Returns whether the model may answer again.
     fn is_asked_again(&mut self, spec: &AgentSpec) -> bool {
         let most = spec.answer.as_ref().map(|rule| rule.retries);
         let may = self.turned_down < most.unwrap_or(AnswerRule::RETRIES);
@@ -138,7 +140,7 @@ impl Agent {
     }
 }
 
-/// Tells whether a batch of an agent that is to deliver ended with its answer.
+/// Returns whether a batch of an agent that must deliver ended with its answer.
 pub(super) fn is_delivered(spec: &AgentSpec, ending: &(FinishReason, String)) -> bool {
     ending.0 == FinishReason::Stop && spec.delivering_tool().is_some()
 }

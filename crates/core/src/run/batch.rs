@@ -1,4 +1,4 @@
-//! The tool calls of one reply, each on its way from asked for to settled.
+//! The tool calls of one reply, from request to result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ use crate::tool::{ToolClass, ToolKind};
 pub(super) struct Batch {
     pub(super) content_index: ContentIndex,
     pub(super) calls: Vec<Call>,
-    /// Whether the program's code wants another reply than this one: that none of its calls ran is no failure of theirs.
+    /// Whether the program's code wants a reply other than this one. The calls did not run, but this does not count as
+    /// their failure.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) turned_down: bool,
 }
@@ -32,26 +33,26 @@ pub(super) struct Call {
     pub(super) id: ToolCallId,
     pub(super) index: CallIndex,
     pub(super) name: Arc<str>,
-    /// The final arguments: the model's, or those a person put in their place.
+    /// The final arguments: the model's, or those that a user substituted.
     pub(super) arguments: JsonText,
     pub(super) origin: Origin,
-    /// A person approved exactly these arguments.
+    /// A user's approval of exactly these arguments.
     pub(super) approved: Option<Box<Approved>>,
-    /// What the program's hooks said of exactly these arguments.
+    /// What the program's hooks said about exactly these arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) advised: Option<Box<AdvisedCall>>,
-    /// Its result will be untrusted content, as governance found.
+    /// Whether governance found that its result will be untrusted content.
     pub(super) untrusted: bool,
-    /// How far it was when the run was taken up, where it is checked anew because of that.
+    /// How far it was when the run was resumed, if it is being checked again because of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) before: Option<Before>,
-    /// What it had printed when it was cut off, between the wish that the run end and its result.
+    /// Its output up to when it was cut off; kept from the request to end the run until the call has its result.
     #[serde(skip)]
     pub(super) printed: Option<String>,
     pub(super) state: CallState,
 }
 
-/// A call that began: under which effect, its latest attempt, and what it may change.
+/// A call that began: its effect, its latest attempt, and what it may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) effect_id: EffectId,
@@ -59,17 +60,17 @@ pub(super) struct Begun {
     pub(super) class: ToolClass,
 }
 
-/// How far a call was that is checked anew.
+/// How far a call was that is being checked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Before {
-    /// It was found fit to run, and had not begun.
+    /// It was cleared to run, and had not begun.
     Ready { class: ToolClass },
-    /// It had begun, and nobody knows what came of it.
+    /// It had begun, and its outcome is unknown.
     Begun(Begun),
 }
 
 impl Before {
-    /// Returns what the call may change, as far as that is on record.
+    /// Returns what the call may change, according to the log.
     pub(super) const fn class(self) -> ToolClass {
         match self {
             Self::Ready { class } | Self::Begun(Begun { class, .. }) => class,
@@ -77,27 +78,27 @@ impl Before {
     }
 }
 
-/// How far a tool call is.
+/// The state of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum CallState {
-    /// Nobody has looked at it yet.
+    /// It has not been checked yet.
     New,
     /// It is being checked.
     Vetting { effect_id: EffectId },
-    /// A person has to decide.
+    /// A user must decide.
     Asking {
         class: ToolClass,
         asked: Box<ApprovalRequested>,
     },
-    /// It may run when its turn comes.
+    /// It may run when it is its turn.
     Ready { class: ToolClass },
-    /// It runs; for a client's tool, the caller runs it.
+    /// It is running; a client's tool is run by the caller.
     Running {
         #[serde(flatten)]
         begun: Begun,
         kind: ToolKind,
     },
-    /// Its agents work on it.
+    /// Its agents are working on it.
     Delegated {
         #[serde(flatten)]
         begun: Begun,
@@ -105,7 +106,7 @@ pub(super) enum CallState {
         /// The active time at which they were started.
         started: Duration,
     },
-    /// It is the caller's to run, after this run.
+    /// The caller runs it after this run.
     HandedOver,
     /// It has its result.
     Settled { failure: Option<ToolFailure> },
@@ -116,7 +117,7 @@ impl Call {
         matches!(self.state, CallState::Settled { .. })
     }
 
-    /// Tells whether nothing more will happen to it in this run.
+    /// Returns whether nothing more will happen to it in this run.
     pub(super) const fn is_over(&self) -> bool {
         matches!(
             self.state,
@@ -124,7 +125,7 @@ impl Call {
         )
     }
 
-    /// Returns the journal entry of a call that runs.
+    /// Returns the journal entry of a running call.
     pub(super) fn started(&self) -> Option<ToolCallStarted> {
         let (begun, kind, agents) = match &self.state {
             CallState::Running { begun, kind } => (begun, *kind, Vec::new()),
@@ -156,7 +157,7 @@ impl Call {
         })
     }
 
-    /// Returns the name as far as it is shown: a model may write anything.
+    /// Returns the name truncated for display: a model may write anything.
     pub(super) fn shown_name(&self) -> String {
         shown(&self.name)
     }
@@ -168,7 +169,7 @@ impl Call {
         }
     }
 
-    /// Returns the effect that is to answer for it.
+    /// Returns the effect whose answer it is waiting for.
     pub(super) fn effect(&self) -> Option<EffectId> {
         match &self.state {
             CallState::Asking { asked, .. } => Some(asked.effect_id),
@@ -185,14 +186,14 @@ impl Call {
 }
 
 impl Batch {
-    /// Makes the batch of a reply's calls, none of which anybody has looked at yet.
+    /// Creates the batch of a reply's calls, all unchecked.
     pub(super) fn of(
         reply: &Message,
         origin: Origin,
         rule: Arguments,
         content_index: ContentIndex,
     ) -> Self {
-        // Room for just them: a run that waits for its tools, or for a person, keeps it.
+        // Exact capacity: a run that waits for its tools, or for a user, keeps the list in memory.
         let mut calls = Vec::with_capacity(reply.tool_calls().count());
         calls.extend(reply.tool_calls().zip(0..).map(|(call, index)| Call {
             id: call.id.clone(),
@@ -214,25 +215,25 @@ impl Batch {
         }
     }
 
-    /// Returns the call at a place.
+    /// Returns the call at an index.
     pub(super) fn call(&mut self, index: CallIndex) -> Result<&mut Call, InputError> {
         let call = self.calls.get_mut(place(index));
         call.ok_or(InputError::Inconsistent("a call is missing"))
     }
 
-    /// Returns the place of a call.
+    /// Returns the index of a call.
     pub(super) fn index_of(&self, id: &ToolCallId) -> Option<CallIndex> {
         let call = self.calls.iter().find(|call| call.id == *id);
         call.map(|call| call.index)
     }
 
-    /// Returns the first call that an effect is to answer for.
+    /// Returns the first call that is waiting for this effect.
     pub(super) fn of_effect(&self, effect: EffectId) -> Option<&Call> {
         let mut calls = self.calls.iter();
         calls.find(|call| call.effect() == Some(effect))
     }
 
-    /// Returns the places of the calls for which something holds.
+    /// Returns the indexes of the calls that satisfy a predicate.
     pub(super) fn places(&self, holds: impl Fn(&Call) -> bool) -> Vec<CallIndex> {
         let calls = self.calls.iter().filter(|call| holds(call));
         calls.map(|call| call.index).collect()
@@ -242,8 +243,8 @@ impl Batch {
         self.calls.iter().all(Call::is_over)
     }
 
-    /// Returns the first call that failed, other than by reaching a limit or with a reply that was turned down. One that was
-    /// given up, as those are that another's failure leaves, is it only where all were.
+    /// Returns the first call that failed, other than by reaching a limit or with a rejected reply. Calls abandoned
+    /// because of another call's failure count only if all calls were abandoned.
     pub(super) fn failed(&self) -> Option<&Call> {
         let is_failed = |call: &&Call| {
             let failure = call.failure();
@@ -254,18 +255,18 @@ impl Batch {
         first.filter(|_| !self.turned_down)
     }
 
-    /// Tells whether a call of a tool that there is not was among them.
+    /// Returns whether one of the calls named a nonexistent tool.
     pub(super) fn had_unknown(&self) -> bool {
         let mut calls = self.calls.iter();
         calls.any(|call| call.failure() == Some(ToolFailure::UnknownTool))
     }
 
-    /// Tells whether every call failed, be it by the tool or by how the model called it.
+    /// Returns whether every call failed, either in the tool or because of how the model called it.
     pub(super) fn is_all_failed(&self) -> bool {
         self.calls.iter().all(Call::went_wrong)
     }
 
-    /// Tells whether a call is the caller's to run, after this run.
+    /// Returns whether the caller must run one of the calls after this run.
     pub(super) fn is_handed_over(&self) -> bool {
         let mut calls = self.calls.iter();
         calls.any(|call| matches!(call.state, CallState::HandedOver))
@@ -315,7 +316,7 @@ fn place(index: CallIndex) -> usize {
     usize::try_from(index.0).unwrap_or(usize::MAX)
 }
 
-/// Returns the arguments as they are checked and run; what the model wrote stays in the history.
+/// Returns the arguments in the form that is checked and run; what the model wrote stays in the history.
 fn preprocessed(rule: Arguments, written: &JsonText) -> JsonText {
     match rule {
         Arguments::AsWritten => written.clone(),
@@ -348,7 +349,7 @@ mod tests {
             ("```json\n{\"a\":1}\n```", "{\"a\":1}"),
             ("```{\"a\":1}```", "{\"a\":1}"),
             (r#""{\"a\":1}""#, "{\"a\":1}"),
-            // Not ours to guess: the model is told.
+            // Not corrected by guessing: the model gets an error.
             ("[1]", "[1]"),
             ("\"x\"", "\"x\""),
             ("{\"a\":", "{\"a\":"),

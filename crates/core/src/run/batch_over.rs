@@ -1,4 +1,4 @@
-//! What follows once all calls of a batch have their results: the next turn, or the end.
+//! What happens once all calls of a batch have results: the next turn, or the end.
 
 use std::mem;
 
@@ -15,12 +15,12 @@ use crate::profile::{LimitReached, ToolErrors};
 use crate::record::PromptReason;
 use crate::spec::AgentSpec;
 
-/// What the model is told after a turn that brought many results.
+/// The message to the model after a turn that brought many results.
 const DIGEST: &str = "Several results came at once. Before you go on, note what each of them says about the question, \
      and where they disagree.";
 
 impl AgentTurn<'_> {
-    /// All calls are over: their results join the history in call order, and the loop goes on or ends.
+    /// All calls have ended: their results join the history in call order, and the loop continues or ends.
     pub(super) fn batch_over(&mut self) -> Result<Next, InputError> {
         let spec = self.spec;
         let governed = self.agent.governed.is_some();
@@ -41,7 +41,7 @@ impl AgentTurn<'_> {
             0
         };
         agent.turns_used = agent.turns_used.saturating_add(u32::from(counts));
-        // A limit ends the run in its own way, although it makes calls fail.
+        // A limit makes calls fail too, but determines itself how the run ends.
         let at_limit = agent.closing.is_some();
         if hands_over {
             return Ok(Next::Finish(FinishReason::ClientTools, agent.text()));
@@ -51,7 +51,7 @@ impl AgentTurn<'_> {
             return Ok(Next::Finish(FinishReason::ToolError, agent.text()));
         }
         let ending = agent.ending.take();
-        // An answer that was delivered needs no last one.
+        // A delivered answer makes a last answer unnecessary.
         let ending = ending.filter(|ending| !at_limit || is_delivered(spec, ending));
         let ending = ending.filter(|(reason, _)| !agent.may_deliver_again(spec, reason));
         if let Some(ending) = ending
@@ -68,15 +68,15 @@ impl AgentTurn<'_> {
         Ok(Next::GoOn)
     }
 
-    /// Tells whether the agent goes on although its batch would end it, since a message came meanwhile that is to be answered
-    /// first: a model that delivered its answer is told so. What failed has failed, and at a limit there is no time for another
-    /// turn.
+    /// Returns whether the agent continues although its batch would end it, because a message that arrived in the
+    /// meantime must be answered first. A model that delivered its answer is told so. A failure remains a failure, and
+    /// at a limit there is no time for another turn.
     fn answers_message_first(&mut self, ending: &(FinishReason, String)) -> bool {
         let budgets = self.budgets();
         let has_turn = budgets.limit_reached().is_none() && budgets.short_of(1).is_none();
         let delivered = is_delivered(self.spec, ending);
-        // A last answer takes the message into account as well as another turn does. It is no reason to give up one that was
-        // delivered and checked: nothing checks what comes in its place.
+        // A last answer takes the message into account as well as another turn would. But it is no reason to discard an
+        // answer that was delivered and checked, because its replacement would not be checked.
         let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer && !delivered;
         let may_go_on = self.agent.closing.is_none() && (has_turn || asks);
         let is_failure = matches!(ending.0, FinishReason::InvalidAnswer(_));
@@ -90,7 +90,7 @@ impl AgentTurn<'_> {
         true
     }
 
-    /// Counts a turn by what came of its calls.
+    /// Counts a turn as a success or a failure, according to its calls.
     fn count_turn(&mut self, all_failed: bool) -> TakesOver {
         if all_failed {
             self.agent.count_failure();
@@ -101,11 +101,11 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Tells the model what was noted during the batch, and to digest its results if there were many.
+    /// Sends the model the notes collected during the batch, and asks it to digest the results if there were many.
     fn tell_notes(&mut self, results: u32) {
         let mut notes = mem::take(&mut self.agent.notes);
         let digest_after = self.spec.profile.digest_after;
-        // A last answer is told to use what there is, anyway.
+        // A last answer is already told to use the existing information.
         if digest_after.is_some_and(|most| results > most) && self.agent.closing.is_none() {
             notes.push((PromptReason::DigestResults, DIGEST.to_owned()));
         }
@@ -114,8 +114,8 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Appends the results of the batch to the history, in call order, as the profile lets the model read them. After
-    /// that the agent is between two phases. Returns how many there were; none where it has no batch.
+    /// Appends the results of the batch to the history in call order, in the form that the profile lets the model read.
+    /// The agent is then between two phases. Returns the number of results; 0 if it has no batch.
     pub(super) fn join_results(&mut self) -> u32 {
         let batch = match mem::replace(&mut self.agent.phase, Phase::Between) {
             Phase::Tools(batch) => batch,
@@ -135,7 +135,7 @@ impl AgentTurn<'_> {
 }
 
 impl Batch {
-    /// A turn of non-iterative tools alone does not use up the turn limit (loop rule 7).
+    /// A turn with only non-iterative tools does not count toward the turn limit (loop rule 7).
     fn counts_as_turn(&self, spec: &AgentSpec) -> bool {
         let non_iterative =
             |call: &Call| spec.tool(&call.name).is_some_and(|tool| tool.non_iterative);

@@ -1,5 +1,5 @@
-//! Budgets as one tree (loop rule 10): what an agent uses counts for every agent above it, each keeps back enough for one
-//! last answer and its one retry, and agents that work for the same one have a part each of what it has left.
+//! Budgets as one tree (loop rule 10): what an agent uses counts for every agent above it, each reserves enough for one
+//! last answer and its one retry, and agents that work for the same agent each get a share of what it has left.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,22 +17,22 @@ use crate::reply::Reply;
 use crate::spec::{AgentSpec, RunSpec};
 use crate::usage::{CountLabel, Usage};
 
-/// How many model calls a last answer may take: itself and its retry without tools (loop rule 6).
+/// Maximum number of model calls for a last answer: the call itself and its retry without tools (loop rule 6).
 const LAST_ANSWER_CALLS: u64 = 2;
 
-/// Turns in a row with an unknown tool before the run is brought to its last answer (loop rule 4).
+/// Consecutive turns with an unknown tool before the run proceeds to its last answer (loop rule 4).
 const MAX_UNKNOWN_TURNS: u32 = 3;
 
-/// What a reply is taken to need where no limit is set, and at most, in tokens.
+/// Assumed size of a reply if no limit is set, and the maximum assumption otherwise, in tokens.
 const REPLY_TOKENS: u64 = 1_024;
 
-/// What an agent used of its budget, its sub-agents included.
+/// What an agent used of its budget, including its sub-agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Spent {
     pub(super) tool_calls: u32,
     pub(super) tokens: u64,
     pub(super) cost: u64,
-    /// What its last model call cost: what the next one is taken to cost.
+    /// The cost of its last model call, used as the estimate for the next one.
     pub(super) last_cost: u64,
 }
 
@@ -51,7 +51,7 @@ impl Spent {
     }
 }
 
-/// What agents that work at the same time share of a budget.
+/// A budget resource that agents working at the same time share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resource {
     ToolCalls,
@@ -78,7 +78,7 @@ impl Resource {
 }
 
 impl AgentTurn<'_> {
-    /// Returns the tree of budgets as this agent sees it.
+    /// Returns the tree of budgets from this agent's point of view.
     pub(super) const fn budgets(&self) -> Budgets<'_> {
         Budgets {
             run: self.run,
@@ -88,11 +88,11 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Counts what an attempt of a model call used, for the agent and those above it.
+    /// Adds the usage of an attempt of a model call, for the agent and those above it.
     pub(super) fn charge(&mut self, role: &Role, usage: Usage, cost: Cost) {
         self.agent.spent.charge(&usage, cost);
         self.agent.usage.add(role, usage);
-        // An attempt of which nobody says what it cost tells nothing of the next one, be it for want of a price or of a count.
+        // An attempt of unknown cost, whether for lack of a price or of a count, does not predict the next one.
         if cost.label != CountLabel::Unknown {
             self.agent.spent.last_cost = cost.amount.0;
         }
@@ -102,12 +102,12 @@ impl AgentTurn<'_> {
         });
     }
 
-    /// Has limits on tokens count a reply of which nobody says what it used as it is estimated, and says so once in a run where
-    /// tokens or money are limited. What was used stays unknown in every sum (loop rule 12).
+    /// Counts an estimate toward token limits if a reply came without usage, and records a warning about this once per
+    /// run if tokens or money are limited. The usage itself stays unknown in every sum (loop rule 12).
     pub(super) fn charge_uncounted(&mut self, purpose: Purpose, reply: &Reply) {
         let is_counted =
             reply.usage.total.label != CountLabel::Unknown || reply.usage.all_tokens() > 0;
-        // A choice of role is short and not sent the conversation; a refusal is the program's own.
+        // The choice of a role is short and is not sent the conversation; a refusal comes from the program.
         let is_exempt = purpose == Purpose::Routing || reply.is_refusal();
         let goes_uncharged = self.state.loop_version < 2;
         if is_counted || is_exempt || goes_uncharged || !self.budgets().are_limited() {
@@ -139,7 +139,7 @@ impl AgentTurn<'_> {
         true
     }
 
-    /// Does something to each agent that this one works for, the nearest first.
+    /// Applies a change to each agent that this one works for, nearest first.
     fn each_above(&mut self, mut change: impl FnMut(&mut Agent)) {
         let mut next = self.agent.parent_id();
         while let Some(agent) = next.and_then(|id| self.above.get_mut(place(id))) {
@@ -149,7 +149,7 @@ impl AgentTurn<'_> {
     }
 }
 
-/// The tree of budgets, as one agent sees it.
+/// The tree of budgets from one agent's point of view.
 pub(super) struct Budgets<'a> {
     run: &'a RunSpec,
     agent: &'a Agent,
@@ -158,7 +158,7 @@ pub(super) struct Budgets<'a> {
 }
 
 impl Budgets<'_> {
-    /// Returns the limit that keeps the agent from another turn, if it reached one (loop rules 6, 7 and 10).
+    /// Returns the limit that prevents another turn of the agent, if any (loop rules 6, 7 and 10).
     pub(super) fn limit_reached(&self) -> Option<Limit> {
         let (agent, limits) = (self.agent, &self.agent.spec(self.run).limits);
         let model_calls = limits
@@ -181,7 +181,7 @@ impl Budgets<'_> {
         }
     }
 
-    /// Tells whether tokens or money are limited, by the agent's own limits or those of one above it.
+    /// Returns whether tokens or money are limited for the agent or one above it.
     fn are_limited(&self) -> bool {
         self.path().any(|agent| {
             let limits = agent.spec(self.run).limits;
@@ -198,14 +198,14 @@ impl Budgets<'_> {
         })
     }
 
-    /// Returns the budget that so many model calls as large as the next would break into: the agent's own or that of one
-    /// above it, each of which keeps back what the last answers of all agents at work below it take.
+    /// Returns the budget that this many further model calls, each as large as the next one, would exceed: the agent's
+    /// own or that of one above it. Each budget reserves what the last answers of all working agents below it need.
     pub(super) fn short_of(&self, calls: u64) -> Option<BudgetKind> {
         self.path()
             .find_map(|above| self.would_break_into(above, calls))
     }
 
-    /// Tells whether those above the agent have nothing left for it, or too little for one call.
+    /// Returns whether the agents above have nothing left for this agent, or too little for one call.
     pub(super) fn is_short_above(&self) -> bool {
         let is_short = |resource| {
             let of_parent = || self.left(self.of_id(self.agent.parent_id()?)?, resource);
@@ -220,14 +220,14 @@ impl Budgets<'_> {
             return Some(BudgetKind::Tokens);
         }
         let most = Resource::Cost.limit(&above.spec(self.run).limits);
-        // Where no price is known there is nothing to go by but what was spent.
+        // Without a known price, only what was spent can be compared.
         let is_spent = most.is_some_and(|most| above.spent.cost >= most);
         let is_beyond = is_spent || self.is_beyond(above, Resource::Cost, calls);
         is_beyond.then_some(BudgetKind::Cost)
     }
 
-    /// Tells whether the calls would take more than an agent has of a budget, by its own limit or by its part of what those
-    /// above it have left.
+    /// Returns whether the calls would exceed an agent's budget: its own limit, or its share of what the agents above
+    /// it have left.
     fn is_beyond(&self, above: &Agent, resource: Resource, calls: u64) -> bool {
         let most = resource.limit(&above.spec(self.run).limits);
         let part = self.part(above, resource);
@@ -239,7 +239,7 @@ impl Budgets<'_> {
         most.is_some_and(|most| in_all > most) || part.is_some_and(|part| needed > part)
     }
 
-    /// Returns what the calls take, and what all agents at work below `above` keep back for their last answers.
+    /// Returns the need of the calls plus the reserves for the last answers of all working agents at or below `above`.
     fn needed(&self, above: AgentId, calls: u64, resource: Resource) -> u64 {
         let at_work = self.all().filter(|agent| agent.is_at_work());
         let below = at_work.filter(|agent| self.works_for(agent, above));
@@ -248,13 +248,13 @@ impl Budgets<'_> {
         reserves.fold(taken.saturating_mul(calls), u64::saturating_add)
     }
 
-    /// Returns what an agent keeps back for its last answer.
+    /// Returns what an agent reserves for its last answer.
     fn reserve(&self, agent: &Agent, resource: Resource) -> u64 {
         let of_a_call = self.of_a_call(agent, resource);
         of_a_call.saturating_mul(LAST_ANSWER_CALLS)
     }
 
-    /// Returns what the next model call of an agent is taken to need.
+    /// Returns the estimated need of an agent's next model call.
     fn of_a_call(&self, agent: &Agent, resource: Resource) -> u64 {
         match resource {
             Resource::ToolCalls => 0,
@@ -263,8 +263,8 @@ impl Budgets<'_> {
         }
     }
 
-    /// Returns what an agent may still use, its last answer included, of what the one that started it has left; none if that
-    /// is not limited, or no other agent works for it or is to.
+    /// Returns how much an agent may still use of what its parent has left, including its last answer. `None` if that
+    /// is not limited, or no other agent works or will work for the parent.
     fn part(&self, agent: &Agent, resource: Resource) -> Option<u64> {
         let parent = agent.parent_id()?;
         let is_sharing = |it: &&Agent| it.parent_id() == Some(parent) && !it.has_ended();
@@ -278,7 +278,7 @@ impl Budgets<'_> {
         Some(part_of(left, &used, at))
     }
 
-    /// Returns what an agent has left for those that it starts, without what it keeps back; none if it is not limited.
+    /// Returns how much an agent has left for its sub-agents, without its own reserve; `None` if it is not limited.
     fn left(&self, agent: &Agent, resource: Resource) -> Option<u64> {
         let most = resource.limit(&agent.spec(self.run).limits);
         let own = most.map(|most| most.saturating_sub(resource.spent(agent)));
@@ -292,7 +292,7 @@ impl Budgets<'_> {
         self.all().nth(place(id))
     }
 
-    /// Tells whether an agent is another one, or was started by it or by one below it.
+    /// Returns whether an agent is `above`, or was started by it or by an agent below it.
     fn works_for(&self, agent: &Agent, above: AgentId) -> bool {
         let mut at = Some(agent);
         while let Some(agent) = at {
@@ -304,14 +304,14 @@ impl Budgets<'_> {
         false
     }
 
-    /// Estimates what one model call with the conversation as it stands, and the definitions of tools, takes.
+    /// Estimates the tokens of one model call with the current conversation and the tool definitions.
     fn tokens_of_a_call(&self, agent: &Agent) -> u64 {
         let spec = agent.spec(self.run);
         let sent = agent.size().saturating_add(agent.definitions(spec));
         sent.saturating_add(spec.reply_tokens())
     }
 
-    /// Returns the agent and those it works for, up to the root agent.
+    /// Returns the agent and the agents it works for, up to the root agent.
     fn path(&self) -> impl Iterator<Item = &Agent> {
         std::iter::successors(Some(self.agent), |agent| {
             self.above.get(place(agent.parent_id()?))
@@ -326,7 +326,7 @@ impl Budgets<'_> {
 }
 
 impl AgentSpec {
-    /// Returns what a reply of the agent is taken to need, in tokens.
+    /// Returns the assumed size of a reply of the agent, in tokens.
     pub(super) fn reply_tokens(&self) -> u64 {
         let most = self.max_output_tokens;
         most.map_or(REPLY_TOKENS, u64::from).min(REPLY_TOKENS)

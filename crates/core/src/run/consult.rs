@@ -1,4 +1,4 @@
-//! Asks the embedder's hook, at the points of the loop that the profile names, and handles its advice.
+//! Consults the embedder's hook at the points of the loop that the profile names, and handles its advice.
 
 use std::mem;
 
@@ -18,7 +18,7 @@ use crate::profile::Hook;
 use crate::record::RecordBody;
 use crate::spec::AgentSpec;
 
-/// What a hook is told.
+/// What a hook is shown.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Subject<'a> {
@@ -52,8 +52,8 @@ struct CallSubject<'a> {
 }
 
 impl AgentTurn<'_> {
-    /// Asks the hook, if the profile names it; true if it does, so that its advice decides how to go on. Where the answer
-    /// has a form, whoever checks it is asked as a hook is.
+    /// Consults the hook if the profile names it; returns `true` if so, and its advice then decides how to proceed. If
+    /// the answer has a form, the check of the form is requested in the same way.
     pub(super) fn consult(&mut self, hook: Hook) -> Result<bool, InputError> {
         let has_form = hook == Hook::Answer && self.spec.answer.is_some();
         if !has_form && !self.spec.profile.hooks.contains(&hook) {
@@ -67,8 +67,8 @@ impl AgentTurn<'_> {
         Ok(true)
     }
 
-    /// Asks the hook about a model call before it is made, if the profile names it and it was not asked yet. Returns the call
-    /// if it may be made.
+    /// Consults the hook about a model call before it is made, if the profile names the hook and it was not yet
+    /// consulted. Returns the call if it may be made.
     pub(super) fn look_at(
         &mut self,
         mut planned: PlannedCall,
@@ -133,7 +133,7 @@ impl AgentTurn<'_> {
         Ok(match (hook, advice) {
             (_, Advice::Stop { reason }) => self.stop_as_advised(&reason)?,
             (Hook::ToolsSelected, Advice::Offer { mut tools }) => {
-                // Whatever else it may do, it may answer.
+                // A restriction of its tools does not keep the agent from answering.
                 let delivers = self.spec.delivering_tool();
                 tools.extend(delivers.map(|tool| tool.name.clone()));
                 Next::AskForTurn(OfferedTools::Only(tools))
@@ -161,7 +161,7 @@ impl AgentTurn<'_> {
         })
     }
 
-    /// The loop ends here; calls that were not processed get a result that says so.
+    /// Ends the loop; calls that were not processed get a result that says so.
     fn stop_as_advised(&mut self, reason: &str) -> Result<Next, InputError> {
         if self.agent.batch().is_some() {
             let why = format!("not run: the loop was ended: {reason}");
@@ -221,12 +221,12 @@ impl Agent {
             effect_id: consulting.effect_id,
             agent: self.id,
             hook: consulting.hook,
-            // Names, numbers and texts: encoding them cannot fail.
+            // Encoding names, numbers and strings cannot fail.
             subject: JsonText::encode(&subject).unwrap_or_else(|_| JsonText::from_text("{}")),
         }))
     }
 
-    /// Gives an agent that waits for a hook its calls back, if it has any.
+    /// Restores the calls of an agent that is waiting for a hook, if it has any.
     pub(super) fn take_back_batch(&mut self) {
         if let Phase::Consulting(Consulting { batch, .. }) = &mut self.phase {
             self.phase = batch.take().map_or(Phase::Between, Phase::Tools);

@@ -1,5 +1,5 @@
-//! Keeps the conversation within the model's context (loop rule 13): how large it is, what may go, and what takes its
-//! place.
+//! Keeps the conversation within the model's context (loop rule 13): its size, what may be removed, and what replaces
+//! it.
 
 mod fitting;
 mod gauge;
@@ -29,26 +29,27 @@ use crate::record::{ContextTrimmed, RecordBody, Span};
 use crate::spec::AgentSpec;
 use crate::transcript::is_summary;
 
-/// The share of the room that the conversation may fill once something went, in percent: so much less than [`FULL`] that
-/// not every turn trims.
+/// The percentage of the room that the conversation may fill after trimming. It is well below [`FULL`], so that not
+/// every turn has to trim.
 const AFTER_TRIMMING: u64 = 60;
 
-/// Compactions that may fail to shrink the conversation before none is tried any more.
+/// Number of compactions that may fail to shrink the conversation before no more are attempted.
 const MAX_FUTILE_COMPACTIONS: u32 = 2;
 
-/// What is to go from a conversation.
+/// What to remove from a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct TrimPlan {
-    /// Places in the conversation, system prompt not counted, oldest first.
+    /// Positions in the conversation, not counting the system prompt, oldest first.
     pub(super) removed: Vec<Span>,
-    /// Results that make room for their summaries.
+    /// Results to replace with their summaries.
     pub(super) shortened: Vec<ToolCallId>,
-    /// How many tokens that is estimated to be.
+    /// The estimated number of tokens that this saves.
     pub(super) tokens: u64,
-    /// How many have to go.
+    /// The number of tokens that must be saved.
     #[serde(default)]
     to_save: u64,
-    /// Whether all of it stays where no summary can take its place: somebody ordered the compaction of what fits.
+    /// Whether everything stays if there is no summary to replace it, because the spec ordered a compaction of a
+    /// conversation that fits.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) only_summed_up: bool,
 }
@@ -58,7 +59,7 @@ impl TrimPlan {
         self.removed.is_empty() && self.shortened.is_empty()
     }
 
-    /// Tells whether all that may go is less than has to.
+    /// Returns whether everything that may be removed saves less than necessary.
     const fn falls_short(&self) -> bool {
         self.tokens < self.to_save
     }
@@ -69,7 +70,7 @@ impl TrimPlan {
 }
 
 impl AgentTurn<'_> {
-    /// Makes room before a model call, if the conversation is about to outgrow the context: by a compaction first, or by
+    /// Makes room before a model call if the conversation is about to outgrow the context: by a compaction first, or by
     /// leaving out what no longer fits.
     pub(super) fn make_room(&mut self, planned: PlannedCall) -> Result<Next, InputError> {
         if let Some(plan) = self.ordered_compaction() {
@@ -102,7 +103,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Plans the compaction that the spec orders, once, where there is something to sum up and the budget pays for it.
+    /// Plans the compaction that the spec orders, once, if there is something to summarize and the budget allows it.
     fn ordered_compaction(&mut self) -> Option<TrimPlan> {
         if !self.spec.compact_first || self.agent.has_compacted {
             return None;
@@ -113,13 +114,13 @@ impl AgentTurn<'_> {
         (!plan.removed.is_empty() && self.has_left_for_summary()).then_some(plan)
     }
 
-    /// Tells whether budget and time are left for a summary. It takes about as much as the call it makes room for; what cannot
-    /// pay for both goes without, and so does a last answer whose time is nearly up.
+    /// Returns whether budget and time allow a summary. It needs about as much as the call it makes room for. An agent
+    /// that cannot pay for both does without the summary, and so does a last answer whose time is nearly up.
     fn has_left_for_summary(&self) -> bool {
         self.agent.closing != Some(Limit::Deadline) && self.budgets().short_of(2).is_none()
     }
 
-    /// Takes the planned messages out of the conversation, puts the summary in their place, and records it.
+    /// Removes the planned messages from the conversation, inserts the summary in their place, and records this.
     pub(super) fn trim(&mut self, plan: TrimPlan, summary: Option<String>) {
         let agent = &mut *self.agent;
         let plan = match summary {
@@ -152,7 +153,7 @@ impl Agent {
         let room = self.room_in(spec.context_tokens?, spec);
         let full = percent(room, FULL);
         let after = match purpose {
-            // No result and no turn follows that would need some of the room.
+            // No result or turn follows that would need some of the room.
             Purpose::LastAnswer => full,
             _ => percent(room, AFTER_TRIMMING),
         };
@@ -164,7 +165,7 @@ impl Agent {
         (!plan.is_empty()).then_some(plan)
     }
 
-    /// Plans what goes to save so many tokens: first results that leave a summary, then whole messages.
+    /// Plans what to remove to save this many tokens: first results that leave a summary, then whole messages.
     fn plan(&self, version: u32, to_save: u64) -> TrimPlan {
         let mut plan = TrimPlan {
             to_save,
@@ -191,12 +192,12 @@ impl Agent {
         if plan.tokens >= to_save {
             return plan;
         }
-        // Whole messages have to go: what is shortened among them would not matter.
+        // Whole messages must be removed: shortening results among them would make no difference.
         self.plan_of(version, to_save, |_| true)
     }
 
-    /// Plans which of the messages that may go are to: first exchanges that are so large that all others together would not be
-    /// enough, and then the oldest. A summary goes with whatever goes, so that there is one.
+    /// Plans which of the removable messages to remove: first exchanges so large that all others together would not be
+    /// enough, then the oldest. A summary goes together with whatever else is removed, so that there is only one.
     fn plan_of(&self, version: u32, to_save: u64, may_go: impl Fn(&Message) -> bool) -> TrimPlan {
         let conversation = self.conversation.without_prompt();
         let units = removable(conversation, self.conversation.earlier(), version);
@@ -225,7 +226,7 @@ impl Agent {
         };
         let mut is_enough = false;
         for (place, (unit, goes_first)) in units.iter().zip(goes_first).enumerate() {
-            // A conversation does not go on with an answer whose question went.
+            // A conversation must not resume with an answer whose question was removed.
             is_enough |= plan.tokens >= to_save && (unit.may_come_first || place == 0);
             if goes_first {
                 unit.add_to(&mut plan.removed);
@@ -237,8 +238,8 @@ impl Agent {
         plan
     }
 
-    /// Plans the same where nothing takes the place of what goes: a summary stays if enough goes without it, since it is all
-    /// that is left of what went before.
+    /// Revises a plan for which there is no replacement summary: an earlier summary stays if removing other messages
+    /// saves enough, since it is all that is left of the messages before it.
     fn sparing_summaries(&self, version: u32, plan: TrimPlan) -> TrimPlan {
         let messages = self.conversation.without_prompt().iter();
         let mut places = messages.enumerate();
@@ -252,14 +253,14 @@ impl Agent {
         }
     }
 
-    /// Takes note of what a provider said about the conversation as it stands, with these tools beside it.
+    /// Notes the conversation's size as measured by a provider, with these tools beside it.
     pub(super) fn was_measured(&mut self, tokens: u64, spec: &AgentSpec, tools: &OfferedTools) {
         let definitions = definition_bytes(&tools.definitions(spec, self.tools(spec)));
         let transcript = self.conversation.transcript();
         self.gauge.was_measured(tokens, definitions, transcript);
     }
 
-    /// Returns what a context has room for beside the reply and the definitions of tools.
+    /// Returns how much room a context has beside the reply and the tool definitions.
     fn room_in(&self, context: u64, spec: &AgentSpec) -> u64 {
         spec.room_in(context).saturating_sub(self.definitions(spec))
     }
@@ -269,7 +270,7 @@ impl Agent {
         self.gauge.estimate(self.conversation.transcript())
     }
 
-    /// Estimates the tokens of the definitions that its requests hold.
+    /// Estimates the tokens of the tool definitions in its requests.
     pub(super) fn definitions(&self, spec: &AgentSpec) -> u64 {
         let held = OfferedTools::not_to_be_called(spec).definitions(spec, self.tools(spec));
         self.gauge.tokens_of_definitions(definition_bytes(&held))

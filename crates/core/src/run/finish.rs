@@ -1,5 +1,5 @@
-//! How an agent, and with the root agent the run, ends: with a valid history (loop rule 11). And how what is under way is
-//! given up, because the run ends, its time is up, or somebody wants it to.
+//! How an agent ends, and with the root agent the run: with a valid history (loop rule 11). Also how work in progress
+//! is abandoned, because the run ends, its time is up, or it is canceled.
 
 use super::agent::{Agent, Phase};
 use super::batch::{Begun, CallState};
@@ -20,8 +20,8 @@ use crate::tool::{ToolClass, ToolKind};
 use crate::usage::{RunUsage, Usage};
 
 impl RunTree {
-    /// Stops whatever an agent does: its model call, or its calls, which have results afterwards. It is left between two
-    /// phases.
+    /// Stops whatever an agent is doing: its model call, or its calls, which then have results. The agent is left
+    /// between two phases.
     pub(super) fn stop_work(
         &mut self,
         step: &mut StepBuilder,
@@ -37,8 +37,8 @@ impl RunTree {
         Ok(())
     }
 
-    /// Settles every call of the batch at once, and stops those that run. Agents that work on a call end before it does,
-    /// and all below them before they do.
+    /// Settles every call of the batch in one step, and stops those that run. Agents that work on a call end before the
+    /// call does, and all agents below them end first.
     pub(super) fn abandon_batch(
         &mut self,
         step: &mut StepBuilder,
@@ -68,11 +68,11 @@ impl RunTree {
 }
 
 impl AgentTurn<'_> {
-    /// Ends an agent, and lets whoever waits for its answer go on. Its calls must have their results by now.
+    /// Ends an agent, and continues whatever waits for its answer. Its calls must already have results.
     pub(super) fn finish(&mut self, reason: FinishReason, content: String) -> Next {
         self.end(reason, content);
         if let Some(parent) = &self.agent.parent {
-            // Others of its parent may begin, and with the last one its parent's call has its result.
+            // Other agents of its parent may begin, and after the last one the parent's call has its result.
             let collect = Next::Collect(parent.call.clone());
             let todo = &mut self.step.todo;
             todo.push((parent.agent, collect));
@@ -81,7 +81,7 @@ impl AgentTurn<'_> {
         Next::Wait
     }
 
-    /// Ends an agent and records what it came to.
+    /// Ends an agent and records its outcome.
     pub(super) fn end(&mut self, reason: FinishReason, content: String) {
         self.agent.phase = Phase::Ended;
         let (content, sources) = self.cited(&reason, content);
@@ -100,12 +100,13 @@ impl AgentTurn<'_> {
         let status = outcome.status();
         let recorded = outcome.clone();
         if is_root {
-            // No model of this run hears any more what came meanwhile; the session's next run tells it one.
+            // No model of this run receives the messages that arrived in the meantime; the session's next run passes
+            // them to one.
             self.agent.conversation.join_steered();
             self.state.status = status;
             self.step.effects.push(Effect::Finish(outcome));
         } else {
-            // Nobody asks a sub-agent anything more: only its answer is kept in memory.
+            // A sub-agent is not called again, so only its answer is kept in memory.
             self.agent.conversation = Conversation::default();
             self.agent.answer = Some(outcome);
         }
@@ -116,7 +117,7 @@ impl AgentTurn<'_> {
         });
     }
 
-    /// Checks the citations of an answer, where the profile wants that. What is taken out is said in a warning.
+    /// Checks the citations of an answer if the profile requires it. A warning reports what was removed.
     fn cited(&mut self, reason: &FinishReason, content: String) -> (String, Vec<Source>) {
         if !self.spec.checks_citations(reason) {
             return (content, Vec::new());
@@ -124,7 +125,7 @@ impl AgentTurn<'_> {
         let cited = cite(&content, &self.agent.sources);
         self.agent.conversation.answer_with(&cited.text);
         if !cited.removed.is_empty() {
-            // Which they were stands in the reply, where the data policy lets that be stored.
+            // The reply in the log shows which ones, if the data policy allows that to be stored.
             let count = cited.removed.len();
             let message = format!("{count} citations were removed: their pages were not read");
             self.warn("citations_removed", message);
@@ -132,8 +133,8 @@ impl AgentTurn<'_> {
         (cited.text, cited.sources)
     }
 
-    /// Settles the calls of the batch one after the other; stops at one whose agents are at work and returns the first of
-    /// them, which has to end before.
+    /// Settles the calls of the batch one after another. Stops at one whose agents are at work, and returns the first
+    /// of these agents, which must end first.
     fn abandon_calls(
         &mut self,
         failure: ToolFailure,
@@ -171,7 +172,7 @@ impl AgentTurn<'_> {
         Ok(None)
     }
 
-    /// Where time is up, what its agents found out so far is a call's result: no work is discarded.
+    /// When time is up, the findings of a call's agents so far become its result, so no work is discarded.
     fn abandon_delegated(
         &mut self,
         index: CallIndex,
@@ -189,7 +190,7 @@ impl AgentTurn<'_> {
         self.note_result(index, &outcome)
     }
 
-    /// Stops the agent's model call, if one is under way. Nobody will ever say what it used (loop rule 12).
+    /// Stops the agent's model call, if one is in progress. Its usage will remain unknown (loop rule 12).
     pub(super) fn cancel_model_call(&mut self) {
         let Phase::Model(call) = &self.agent.phase else {
             return;
@@ -204,7 +205,7 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Returns what an agent used so far, with what agents below it did if its profile says so.
+    /// Returns an agent's usage so far, including that of the agents below it if its profile says so.
     pub(super) fn usage_in_all(&self, spec: &AgentSpec) -> RunUsage {
         let mut usage = self.usage.clone();
         if spec.profile.usage == UsageScope::WithAgents {
@@ -214,7 +215,7 @@ impl Agent {
     }
 }
 
-/// How an agent ends whose call is abandoned.
+/// Returns how an agent ends when its parent's call is abandoned.
 const fn end_of(failure: ToolFailure) -> FinishReason {
     match failure {
         ToolFailure::Timeout => FinishReason::Deadline,
@@ -222,7 +223,7 @@ const fn end_of(failure: ToolFailure) -> FinishReason {
     }
 }
 
-/// The result of a call that was stopped: unless it may simply run again, nobody knows whether it took effect.
+/// Returns the result of a stopped call: unless it may be run again, it is unknown whether it took effect.
 fn abandoned(class: ToolClass, failure: ToolFailure, why: &str) -> ToolOutcome {
     if class == ToolClass::Irreversible {
         let message = format!("stopped: {why}; its outcome is unknown, it may have taken effect");

@@ -1,7 +1,7 @@
-//! What a decision asks of the loop beside models, tools and limits: to ask first which role serves, to check the draft,
-//! to escalate. Only the agent that answers the user is concerned.
+//! What a decision asks of the loop in addition to models, tools and limits: to ask first which role serves, to check
+//! the draft, and to escalate. This concerns only the agent that answers the user.
 //!
-//! A run whose decision asks for none of it has no [`GovernedRun`], and pays nothing.
+//! A run whose decision asks for none of this has no [`GovernedRun`] and no overhead.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,14 +15,14 @@ use crate::finish::{BudgetKind, FinishReason};
 use crate::ids::Role;
 use crate::record::{Escalated, LimitReachedRecord, RecordBody};
 
-/// What the user is told when not even the larger role got further.
+/// The reply to the user if even the larger role made no progress.
 const ASK_A_PERSON: &str = "I have tried several times and did not get this right, so I stop here rather than guess. \
      Please tell me how to go on, or ask somebody who knows.";
 
-/// What a run's decision asks for, and what has come of it so far.
+/// What a run's decision asks for, and its state so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct GovernedRun {
-    /// Whom to ask which role serves, until it has answered.
+    /// The routing question, until it has been answered.
     pub(super) routing: Option<Routing>,
     pub(super) self_check: Option<SelfCheck>,
     pub(super) escalation: Option<Escalation>,
@@ -30,12 +30,12 @@ pub(super) struct GovernedRun {
     pub(super) chosen: Option<Role>,
     /// The larger role that has taken over.
     pub(super) larger: Option<Role>,
-    /// Failures in a row.
+    /// The number of consecutive failures.
     pub(super) failures: u32,
 }
 
 impl GovernedRun {
-    /// Takes from a decision what the loop has to do, if anything.
+    /// Extracts from a decision what the loop must do, if anything.
     pub(super) fn of(decision: &Decision) -> Option<Box<Self>> {
         let Decision {
             routing,
@@ -56,12 +56,12 @@ impl GovernedRun {
         })
     }
 
-    /// Returns the role that serves in the place of the agent's own: the larger one, or the one that was chosen.
+    /// Returns the role that serves instead of the agent's own: the larger one, or the one that was chosen.
     pub(super) fn role(&self) -> Option<&Role> {
         self.larger.as_ref().or(self.chosen.as_ref())
     }
 
-    /// Lets another role serve than the agent's own. It cannot take over from itself.
+    /// Makes a role other than the agent's own serve. A role cannot take over from itself.
     pub(super) fn choose(&mut self, role: &Role) {
         self.chosen = Some(role.clone());
         if let Some(escalation) = &mut self.escalation {
@@ -69,7 +69,7 @@ impl GovernedRun {
         }
     }
 
-    /// Says who takes over after the failures so far, if anybody does who has not yet.
+    /// Returns who takes over after the failures so far; `None` if no one does, or that takeover already happened.
     fn take_over(&mut self) -> Option<Escalated> {
         let failures = self.failures;
         match self.escalation.as_ref()?.after(failures) {
@@ -91,20 +91,20 @@ impl GovernedRun {
     }
 }
 
-/// A reply that needs no model, because the decision holds it.
+/// A reply that needs no model, because the decision contains it.
 pub(super) enum ReplyAtOnce {
     Spent(SpentBudget),
     Question(Clarification),
 }
 
 impl ReplyAtOnce {
-    /// Takes it from a decision, if there is one: a budget that is used up comes before a question.
+    /// Extracts it from a decision, if present: a budget that is used up takes precedence over a question.
     pub(super) fn of(decision: &Decision) -> Option<Self> {
         let spent = decision.spent.clone().map(Self::Spent);
         spent.or_else(|| decision.clarify.clone().map(Self::Question))
     }
 
-    /// Lets the root agent say it, before any model was called.
+    /// Ends the root agent with this reply, before any model call.
     pub(super) fn end(self, root: &mut Agent, step: &mut StepBuilder) -> Next {
         let (reason, content) = match self {
             Self::Question(clarify) => (FinishReason::Clarify, clarify.question),
@@ -125,7 +125,7 @@ impl ReplyAtOnce {
 }
 
 impl AgentTurn<'_> {
-    /// Says who takes over after the failures so far, if anybody does, and records it.
+    /// Determines who takes over after the failures so far, if anyone, and records it.
     pub(super) fn take_over(&mut self) -> TakesOver {
         let governed = self.agent.governed.as_deref_mut();
         let Some(escalated) = governed.and_then(GovernedRun::take_over) else {
@@ -138,21 +138,21 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Counts a failed attempt of a turn's model call, a turn whose calls all failed, or a draft that a check turned down.
+    /// Counts a failed attempt of a turn's model call, a turn whose calls all failed, or a rejected draft.
     pub(super) fn count_failure(&mut self) {
         if let Some(governed) = self.governed.as_deref_mut() {
             governed.failures = governed.failures.saturating_add(1);
         }
     }
 
-    /// Ends the row of failures.
+    /// Resets the count of consecutive failures.
     pub(super) fn succeeded(&mut self) {
         if let Some(governed) = self.governed.as_deref_mut() {
             governed.failures = 0;
         }
     }
 
-    /// Ends the agent with a question to the person.
+    /// Ends the agent with a question to the user.
     pub(super) fn finish_with_question(&mut self) -> Next {
         let text = self.conversation.text();
         let content = if text.is_empty() {

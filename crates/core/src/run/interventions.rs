@@ -1,4 +1,5 @@
-//! Handles what people send to a run at work: a decision about a call, a message (loop rule 16), the wish that it end.
+//! Handles input from outside for a run at work: a decision about a call, a message (loop rule 16), or a request to end
+//! it.
 
 use jiff::Timestamp;
 
@@ -34,7 +35,8 @@ impl AgentTurn<'_> {
         if call.arguments.hash() != decided.arguments_hash {
             return Err(InputError::ApprovalMismatch(id.clone()));
         }
-        // Whoever decides too late decides nothing, and it is not recorded as theirs. What was taken in time may be heard late.
+        // A late decision has no effect and is not recorded as the user's. A decision that was accepted in time may
+        // arrive late.
         let is_over = |end: Timestamp| end <= now && decided.given_before != Some(end);
         if asked.expires_at.is_some_and(is_over) {
             (decided.decision, decided.by) = (ApprovalDecision::Expired, None);
@@ -71,7 +73,7 @@ impl AgentTurn<'_> {
         Ok(Next::Schedule)
     }
 
-    /// Marks a call as approved. The final arguments are checked in any case: an approval answers an ask, not a deny.
+    /// Marks a call as approved. The final arguments are always checked: an approval answers an ask, not a deny.
     fn approve(
         &mut self,
         index: CallIndex,
@@ -89,7 +91,7 @@ impl AgentTurn<'_> {
         self.ask_vetting(effect_id)
     }
 
-    /// Keeps a message until it can join: it cannot stand between a call and its result.
+    /// Holds a message until it can join: it must not come between a call and its result.
     pub(super) fn steered(&mut self, steered: Steered) -> Next {
         self.agent.conversation.steer(steered.message.clone());
         self.record(RecordBody::Steered(Box::new(steered)));
@@ -98,7 +100,7 @@ impl AgentTurn<'_> {
 }
 
 impl Steered {
-    /// Checks that it is a message with which a run can be steered.
+    /// Checks that the message may steer a run.
     pub(super) fn check(&self) -> Result<(), InputError> {
         match self.message.as_ref() {
             Message::User { .. } => Ok(()),
@@ -108,7 +110,7 @@ impl Steered {
 }
 
 impl RunTree {
-    /// Ends the run, or one of its agents, at whatever point it is.
+    /// Ends the run, or one of its agents, at any point.
     pub(super) fn cancelled(
         &mut self,
         step: &mut StepBuilder,
@@ -116,7 +118,7 @@ impl RunTree {
     ) -> Result<Next, InputError> {
         let (id, limit) = (cancelled.agent, cancelled.limit);
         let is_root = id == AgentId::ROOT;
-        // What somebody read of the answer stays; what led up to it was never one.
+        // The part of the answer that was shown stays. At a limit outside the machine, no part of a reply is kept.
         let cut = cancelled.cut.take().filter(|_| limit.is_none());
         let agent = &self.turn(id, step)?.agent;
         cancelled.cut = cut.filter(|cut| is_root && agent.is_answering(cut));
@@ -139,7 +141,7 @@ impl RunTree {
         }
         let turn = self.turn(id, step)?;
         if let Some(limit) = limit {
-            // As at a limit that leaves no room for a last answer: with the text so far.
+            // Treated like a limit that leaves no room for a last answer: ends with the text so far.
             turn.agent.closing = Some(Limit::Budget(limit));
             return Ok(Next::FinishWithoutAnswer);
         }
@@ -147,7 +149,7 @@ impl RunTree {
         Ok(Next::Finish(FinishReason::Cancelled, text))
     }
 
-    /// Keeps what a call that runs has printed for the result that it gets when it is cut off.
+    /// Stores the output of a running call for the result that it gets when it is cut off.
     fn note_printed(&mut self, output: CutOutput) {
         let batches = self.agents.iter_mut().filter_map(Agent::batch_mut);
         let mut calls = batches.flat_map(|batch| &mut batch.calls);

@@ -1,4 +1,4 @@
-//! How a limit ends: with one more model call that may not use tools (loop rules 6 and 10).
+//! How an agent ends at a limit: with one more model call that may not use tools (loop rules 6 and 10).
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::record::{
 use crate::reply::Reply;
 use crate::spec::AgentSpec;
 
-/// What the model is told when the turn limit is reached, word for word as the requirements have it.
+/// The message to the model when the turn limit is reached; the wording is given by the requirements.
 pub const MAX_TURNS_PROMPT: &str = "You have reached the maximum number of turns. Please provide an answer based \
      on the information you have gathered so far.";
 
-/// How a tool call begins that a model wrote out as text, by model family: servers leave it unparsed when tools may not be
-/// called. It is a constant because a log must lead to the same run whichever provider's adapter is at hand.
+/// Openings of tool calls that models write as text, by model family: servers leave them unparsed when tools may not be
+/// called. This is a constant because a log must lead to the same run regardless of the provider's adapter.
 const TOOL_CALL_MARKUP: [&str; 8] = [
     "<tool_call",
     "<function_call",
@@ -35,7 +35,7 @@ const TOOL_CALL_MARKUP: [&str; 8] = [
     "<|DSML|",
 ];
 
-/// A limit that brings an agent to its end.
+/// A limit that ends an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Limit {
     Turns,
@@ -44,7 +44,7 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// Returns the reason with which an agent ends at this limit.
+    /// Returns the finish reason of an agent that ends at this limit.
     const fn reason(self) -> FinishReason {
         match self {
             Self::Turns => FinishReason::MaxTurns,
@@ -83,8 +83,8 @@ impl Limit {
 }
 
 impl AgentTurn<'_> {
-    /// Brings an agent to its end because of a limit: records the limit and asks for a last answer, unless the profile
-    /// wants none or nothing was left for the agent to begin with.
+    /// Begins the end of an agent because of a limit: records the limit and asks for a last answer, unless the profile
+    /// wants none or the agent began with nothing left.
     pub(super) fn ask_last_answer(&mut self, limit: Limit) -> Next {
         self.agent.closing = Some(limit);
         let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer
@@ -114,8 +114,8 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Tells whether the agent asked no model yet, and those that it works for have not even its last answer left: that would
-    /// cost more than they have, and nothing was found out that it could tell.
+    /// Returns whether the agent has called no model yet and the agents above it do not even have enough left for its
+    /// last answer: the call would exceed their budget, and the agent has nothing to report.
     fn began_with_nothing_left(&self) -> bool {
         self.state.loop_version >= 2
             && self.agent.model_calls == 0
@@ -139,7 +139,7 @@ impl Agent {
         Next::CallModel(PlannedCall::new(Purpose::LastAnswer, role, tools))
     }
 
-    /// The last answer came: take it, or ask once more without tools, or fall back on what there is.
+    /// The last answer arrived: accept it, or ask once more without tools, or fall back on the text so far.
     pub(super) fn last_answer_replied(
         &mut self,
         spec: &AgentSpec,
@@ -150,7 +150,7 @@ impl Agent {
             // There is no time for another.
             return Ok(Next::FinishWithoutAnswer);
         }
-        // A model that delivers although it may call nothing answers all the same.
+        // A model that delivers although it may not call tools has still answered.
         let delivered = reply.calls().find(|call| spec.is_delivered_by(&call.name));
         if let Some(call) = delivered {
             return self.finish_last_answer(call.arguments.as_str().to_owned());
@@ -182,7 +182,7 @@ impl Agent {
 
     fn finish_last_answer(&mut self, content: String) -> Result<Next, InputError> {
         let limit = self.limit()?;
-        // What the user was told last stands in the history, wherever it came from.
+        // The history ends with what the user was told, whatever its source.
         self.conversation.say(&content);
         Ok(Next::Finish(limit.reason(), content))
     }
@@ -193,16 +193,16 @@ impl Agent {
     }
 }
 
-/// Tells whether a reply is what was asked for when a limit was reached: some text, and no tool call written as text. What is
-/// shown of one that is not is void.
+/// Returns whether a reply is usable as a last answer: it has text, and no tool call written as text. If not, whatever
+/// was already shown of it is void.
 #[must_use]
 pub fn is_last_answer(reply: &Reply) -> bool {
     let text = reply.text();
     !text.trim().is_empty() && !is_tool_call_markup(&text) && reply.turned_down().is_none()
 }
 
-/// Tells whether the agent that answers the user said anything in a run that a limit leaves as its answer. Where it did not, the
-/// text of the [outcome](crate::RunOutcome::content) is a sentence of ours that names the limit.
+/// Returns whether the answering agent said anything in a run whose answer a limit determines. If it did not, the
+/// [outcome](crate::RunOutcome::content) is a generated sentence that names the limit.
 #[must_use]
 pub fn has_answered(records: &[Arc<Record>]) -> bool {
     let of_root = |record: &&Arc<Record>| record.agent == AgentId::ROOT;
@@ -220,7 +220,7 @@ pub fn has_answered(records: &[Arc<Record>]) -> bool {
         })
 }
 
-/// Returns what the agent that answers the user said last, in a turn or as its last answer.
+/// Returns the answering agent's last reply, in a turn or as its last answer.
 #[must_use]
 pub fn last_reply(records: &[Arc<Record>]) -> Option<&Reply> {
     let of_root = records.iter().rev();
@@ -235,7 +235,7 @@ pub fn last_reply(records: &[Arc<Record>]) -> Option<&Reply> {
     })
 }
 
-/// Tells whether a text is, or contains at the start of a line, a tool call written out.
+/// Returns whether a text is a tool call written out, or has one at the start of a line.
 pub(super) fn is_tool_call_markup(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim_start();

@@ -1,4 +1,4 @@
-//! A turn and the model call that it makes: what limits it, which role serves it, which tools it offers, what is sent.
+//! A turn and its model call: limits, role, offered tools, and the messages that are sent.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::spec::AgentSpec;
 use crate::tool::ToolSpec;
 
 impl AgentTurn<'_> {
-    /// Goes on with the next turn, or with the last answer if a limit was reached (loop rules 6, 7 and 10).
+    /// Continues with the next turn, or with the last answer if a limit was reached (loop rules 6, 7 and 10).
     pub(super) fn go_on(&mut self) -> Result<Next, InputError> {
         if let Some(limit) = self.budgets().limit_reached() {
             return Ok(Next::AskLastAnswer(limit));
@@ -26,7 +26,7 @@ impl AgentTurn<'_> {
         Ok(Next::BeginTurn)
     }
 
-    /// Makes a call that was planned before. If time is nearly up by now, what is left of it is for the last answer.
+    /// Makes a call that was planned earlier. If time is nearly up by now, the remaining time is for the last answer.
     pub(super) fn go_on_with(&self, planned: PlannedCall) -> Next {
         if self.agent.closing.is_some() && planned.purpose != Purpose::LastAnswer {
             return Next::GoOn;
@@ -34,7 +34,7 @@ impl AgentTurn<'_> {
         Next::CallAtOnce(planned)
     }
 
-    /// Begins the agent's next turn: with the embedder's hook, if it is to be asked, or with the model call.
+    /// Begins the agent's next turn: with the embedder's hook, if it must be consulted, or with the model call.
     pub(super) fn begin_turn(&mut self) -> Result<Next, InputError> {
         self.agent.turn = self.agent.turn.next();
         let tools = self.agent.offered_tools(self.spec);
@@ -45,7 +45,7 @@ impl AgentTurn<'_> {
         Ok(Next::AskForTurn(tools))
     }
 
-    /// Plans the model call of the turn, unless a budget would not last.
+    /// Plans the model call of the turn, unless a budget would not be enough.
     pub(super) fn ask_for_turn(&mut self, tools: OfferedTools) -> Next {
         if let Some(kind) = self.budgets().short_of(1) {
             return Next::AskLastAnswer(Limit::Budget(kind));
@@ -54,13 +54,13 @@ impl AgentTurn<'_> {
         let role = self.agent.role_of_turn(self.spec);
         let mut planned = PlannedCall::new(Purpose::Turn, role, tools);
         if may_call {
-            // Loop rule 18: for this one call.
+            // Loop rule 18: only for this call.
             planned.choice = self.agent.forced.take();
         }
         Next::CallModel(planned)
     }
 
-    /// Asks a model with the agent's conversation as it stands, or for a summary of what is to go from it.
+    /// Calls a model with the agent's conversation, or for a summary of what is to be removed from it.
     pub(super) fn call_model(
         &mut self,
         planned: PlannedCall,
@@ -75,13 +75,14 @@ impl AgentTurn<'_> {
         };
         let effect = self.agent.model_effect(self.spec, &call)?;
         self.step.effects.push(effect);
-        // A summary, a choice of role and a check are no answers: they do not use up what the turns of a run may ask.
+        // A summary, a choice of role and a check are not answers: they do not count toward the model calls that the
+        // run's turns allow.
         let answers = matches!(
             call.planned.purpose,
             Purpose::Turn | Purpose::LastAnswer | Purpose::Gather
         );
         self.agent.model_calls = self.agent.model_calls.saturating_add(u32::from(answers));
-        // Not before: a call that was looked at may make way for a last answer, which is then the first.
+        // Not earlier: a call that is still being examined may give way to a last answer, which is then the first call.
         self.agent.has_asked |= call.planned.is_first.is_some();
         self.agent.phase = Phase::Model(call);
         Ok(Next::Wait)
@@ -91,7 +92,7 @@ impl AgentTurn<'_> {
 impl Agent {
     fn offered_tools(&self, spec: &AgentSpec) -> OfferedTools {
         match spec.profile.offer {
-            // What was gathered is answered from, not added to.
+            // What was gathered is the basis of the answer; nothing is added to it.
             _ if spec.gather_tool().is_some() => OfferedTools::None,
             Offer::Never => OfferedTools::None,
             // Loop rule 18: an answer without calls never needed one.
@@ -173,14 +174,14 @@ impl OfferedTools {
         matches!(self, Self::Callable | Self::Only(_))
     }
 
-    /// Returns what a request offers that may call no tool: the definitions stay where earlier requests had them, so that
-    /// the cached prefix survives.
+    /// Returns what a request offers when it may call no tool: the definitions stay if earlier requests had them, to
+    /// preserve the cached prefix.
     pub(super) fn not_to_be_called(spec: &AgentSpec) -> Self {
         let showed = spec.profile.offer != Offer::Never && spec.gather_tool().is_none();
         if showed { Self::Shown } else { Self::None }
     }
 
-    /// Returns the definitions that a request holds, of those that the agent's requests may hold.
+    /// Returns the definitions in a request, out of those that the agent's requests may contain.
     pub(super) fn definitions(
         &self,
         spec: &AgentSpec,
@@ -199,11 +200,11 @@ impl OfferedTools {
 }
 
 impl PlannedCall {
-    /// Returns the form that the text of the reply must have. An answer that a tool delivers is asked for as text where no
-    /// tool may be called.
+    /// Returns the required form of the reply's text. An answer that a tool delivers is requested as text when no tool
+    /// may be called.
     fn format_of(&self, spec: &AgentSpec) -> ReplyFormat {
         match spec.delivering_tool() {
-            // It chooses what to gather.
+            // The reply chooses what to gather.
             _ if self.purpose == Purpose::Gather => ReplyFormat::Text,
             None => spec.reply_format.clone(),
             Some(_) if self.tools.may_be_called() => ReplyFormat::Text,
@@ -214,8 +215,8 @@ impl PlannedCall {
         }
     }
 
-    /// Returns the tools of the request with the choice that is forced among them. Where the forced one is not on offer,
-    /// and providers would refuse the request, the model is free.
+    /// Returns the tools of the request and the forced choice among them. If the forced tool is not on offer, providers
+    /// would refuse the request, so the choice is left to the model.
     fn tools_of(
         &self,
         spec: &AgentSpec,

@@ -19,7 +19,7 @@ impl AgentTurn<'_> {
             return Ok(Next::Wait);
         };
         if let Some(usage) = failed.error.used() {
-            // Where nobody says what it used, the sum is a lower bound from now on (loop rule 12).
+            // Without reported usage, the sum is a lower bound from now on (loop rule 12).
             let cost = Cost::said(failed.cost, failed.cost_label);
             self.charge(&failed.served_by, usage, cost);
         }
@@ -28,7 +28,7 @@ impl AgentTurn<'_> {
         if let LlmErrorKind::ContextOverflow { needed, .. } = &mut error.kind
             && left_out > 0
         {
-            // What a part of the conversation needs says nothing of how large it is.
+            // The size of a part of the conversation says nothing about the size of the whole.
             *needed = None;
         }
         let served_by = failed.served_by.clone();
@@ -44,9 +44,9 @@ impl AgentTurn<'_> {
         }
         match purpose {
             Purpose::Turn | Purpose::LastAnswer => Ok(self.call_failed(call, &served_by, &error)),
-            // Trimming without a summary is better than not going on.
+            // Trimming without a summary is better than stopping.
             Purpose::Compaction => self.summary_replied(call, None),
-            // Policy wants the tool called in any case; the answer may still succeed with its own role.
+            // Policy requires the tool call in any case; the answer may still succeed with the agent's own role.
             Purpose::Gather => self.gather_chosen(&call, None),
             Purpose::Routing => self.role_chosen(None),
             Purpose::SelfCheck => Ok(self.draft_checked(&call, None)),
@@ -82,8 +82,8 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// No attempt of a turn's or a last answer's call succeeded: it is made in another way, or a larger role takes the turn
-    /// over, or a person, or the agent ends. When time is nearly up the last answer takes the place of another turn.
+    /// All attempts of a turn's or a last answer's call failed: it is made in another way, or a larger role or a user
+    /// takes over the turn, or the agent ends. When time is nearly up, the last answer replaces another turn.
     fn call_failed(&mut self, call: ModelCall, served_by: &Role, error: &LlmError) -> Next {
         let mut planned = call.planned;
         if self.changes_call(&mut planned, served_by, error) {
@@ -107,8 +107,8 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Changes a call where that may help: with a trimmed conversation or a shorter reply if it did not fit, without tools if
-    /// the reply could not be read. False if it cannot, or was already tried.
+    /// Changes a call if that may help: a trimmed conversation or a shorter reply if it did not fit, no tools if the
+    /// reply could not be parsed. Returns `false` if no change is possible, or it was already tried.
     fn changes_call(
         &mut self,
         planned: &mut PlannedCall,

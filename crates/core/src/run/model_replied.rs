@@ -1,4 +1,4 @@
-//! Handles a model's reply: run its calls, or finish with its text (loop rule 2).
+//! Handles a model's reply: runs its calls, or finishes with its text (loop rule 2).
 
 use std::mem;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::spec::AgentSpec;
 use crate::transcript::PrefixDigest;
 use crate::usage::{CountLabel, Usage};
 
-/// What is said of calls that came when time was nearly up.
+/// The error for calls that arrived when time was nearly up.
 pub(super) const CAME_TOO_LATE: &str = "not run: time is up";
 
 impl AgentTurn<'_> {
@@ -37,7 +37,7 @@ impl AgentTurn<'_> {
         let cost = Cost::said(replied.cost, replied.cost_label);
         self.charge(&replied.served_by, reply.usage, cost);
         let left_out = replied.downgraded.as_ref().map_or(0, |it| it.left_out);
-        // What was sent a part of the conversation says nothing of how large it is.
+        // A measurement with a part of the conversation says nothing about its whole size.
         let measured = match left_out {
             0 => reply.usage,
             _ => Usage::UNKNOWN,
@@ -59,7 +59,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Takes the model call from the agent whose last attempt is answered; none if a later attempt is under way.
+    /// Takes the model call from the agent whose last attempt is answered; `None` if a later attempt is in progress.
     pub(super) fn answered_call(
         &mut self,
         effect: EffectId,
@@ -138,7 +138,7 @@ impl AgentTurn<'_> {
             return Ok(Next::Schedule);
         }
         if is_late {
-            // One that delivers does no work, and there is no time to ask for the answer again.
+            // A call that delivers the answer does no other work, and there is no time to ask for the answer again.
             let works = |call: &Call| !spec.is_delivered_by(&call.name);
             self.refuse_each(works, ToolFailure::LimitReached, CAME_TOO_LATE)?;
         }
@@ -151,7 +151,7 @@ impl AgentTurn<'_> {
             let refused = |call: &Call| is_known(call) && !is_offered(call);
             self.refuse_each(refused, ToolFailure::NotEnabled, NOT_IN_THIS_TURN)?;
         }
-        // Where every call was refused there is nothing to ask about: the turn is over.
+        // If every call was refused, there is nothing to consult about: the turn has ended.
         let is_over = self.batch()?.is_over();
         if !is_over && self.consult(Hook::ProcessCalls)? {
             return Ok(Next::Wait);
@@ -159,7 +159,7 @@ impl AgentTurn<'_> {
         Ok(Next::Vet)
     }
 
-    /// Returns what the ids of a reply's calls are made of.
+    /// Returns the data from which the ids of a reply's calls are built.
     pub(super) const fn reply_source(&self, call: &ModelCall) -> ReplySource {
         ReplySource {
             run: self.run.run_id,
@@ -175,7 +175,7 @@ impl AgentTurn<'_> {
         self.agent.phase = Phase::Tools(batch);
     }
 
-    /// Tools that failed last turn and are not tried again are worth knowing of (loop rule 8).
+    /// Warns about tools that failed in the last turn and are not tried again (loop rule 8).
     fn warn_of_failures_left(&mut self, reply: &Message) {
         let mut left = mem::take(&mut self.agent.failed_tools);
         left.retain(|failed| !reply.tool_calls().any(|call| call.name == *failed));
@@ -192,7 +192,7 @@ impl AgentTurn<'_> {
         self.warn(Warning::TOOL_NOT_RETRIED, message);
     }
 
-    /// A turn that called no tool: the end, unless somebody steered meanwhile or the profile wants a call.
+    /// A turn that called no tool: the end, unless a steering message arrived or the profile requires a call.
     fn turn_answered(&mut self, tools: &OfferedTools, reply: &Reply) -> Result<Next, InputError> {
         self.agent.turns_used = self.agent.turns_used.saturating_add(1);
         let may_go_on = self.agent.closing.is_none();
@@ -225,8 +225,8 @@ impl AgentTurn<'_> {
 }
 
 impl RunState {
-    /// Notes who served a call. Returns what is to be recorded if another role does than the one it was for: once, until
-    /// that one serves again, or each time it is not sent the whole conversation.
+    /// Notes which role served a call. Returns what to record if it is not the call's own role: once, until the call's
+    /// own role serves again, or each time the conversation is not sent as a whole.
     pub(super) fn note_served(
         &mut self,
         served_by: &Role,
@@ -244,7 +244,7 @@ impl RunState {
 }
 
 impl Agent {
-    /// Returns what the record of a call says was sent. What is not part of the conversation is held by no other record.
+    /// Returns what the record of a call says was sent. Messages outside the conversation are in no other record.
     fn sent(&mut self, spec: &AgentSpec, call: &ModelCall) -> Result<Unrecorded, InputError> {
         let aside = |messages: &[Arc<Message>]| Unrecorded {
             prefix: PrefixDigest::default(),
@@ -266,10 +266,10 @@ impl Agent {
         })
     }
 
-    /// Takes note of how large the provider says the conversation is, its reply included, with the tools of the request.
+    /// Notes the conversation's size as reported by the provider, including its reply, with the tools of the request.
     fn measure(&mut self, spec: &AgentSpec, tools: &OfferedTools, usage: Usage) {
         if usage.prompt.label == CountLabel::Measured && usage.prompt.tokens > 0 {
-            // Reasoning is not sent again, or no longer counts once it is.
+            // Reasoning is not sent again, or no longer counts when it is.
             let answer = usage
                 .completion
                 .tokens
@@ -282,7 +282,7 @@ impl Agent {
     }
 }
 
-/// Why the calls of a reply are not run, if they are not.
+/// Returns why the calls of a reply do not run, if they do not.
 fn not_run(
     finish: ReplyFinish,
     is_late: bool,

@@ -1,5 +1,5 @@
-//! What the outside may know of a run: where it stands, what it waits for, what it used. And how a step ends, which
-//! brings that up to date.
+//! What callers can query about a run: its status, what it waits for, its usage. Also the end of a step, which updates
+//! these.
 
 use std::sync::Arc;
 
@@ -20,10 +20,11 @@ use crate::tool::{ToolKind, ToolSpec};
 use crate::transcript::Transcript;
 use crate::usage::RunUsage;
 
-/// The records from which on a log is long: where Temporal warns of a workflow's history.
+/// The number of records at which a log is considered long: where Temporal warns about a workflow's history.
 const LONG_RECORDS: u64 = 10_240;
 
-/// The bytes from which on a log is long, by the weight of its records: where Temporal warns of a workflow's history.
+/// The size of a log's records at which it is considered long, in bytes of weight: where Temporal warns about a
+/// workflow's history.
 const LONG_BYTES: u64 = 10 * 1024 * 1024;
 
 /// A tool call that has no result yet.
@@ -36,33 +37,33 @@ pub struct OpenCall {
     pub tool_call_id: ToolCallId,
     /// The tool's name as the model wrote it.
     pub name: Arc<str>,
-    /// The final arguments, as far as it has come. A model may have written something that is no JSON: they are written as a
-    /// text.
+    /// The final arguments, as far as the call has come. If the model wrote something other than JSON, it is written as
+    /// a string.
     pub arguments: JsonText,
-    /// How far it has come since it was last checked.
+    /// Its stage since it was last checked.
     pub stage: CallStage,
-    /// Whether an attempt of it is on record whose result is not: after a crash, a call may have begun and be checked, or
-    /// asked about, anew.
+    /// Whether the log has an attempt of it without a result. After a crash, a call may have begun and still be
+    /// checked, or asked about, again.
     pub has_begun: bool,
 }
 
-/// How far a call has come that has no result yet.
+/// The stage of a call that has no result yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStage {
-    /// It is still to be checked.
+    /// It has yet to be checked.
     Unchecked,
-    /// It waits for a person.
+    /// It waits for a user.
     Asking,
-    /// It was found fit to run and waits for its turn.
+    /// It was cleared to run and waits for its turn.
     Ready,
-    /// Its attempt is on record, and under way as far as the run knows.
+    /// Its attempt is on record, and in progress as far as the run knows.
     Begun,
 }
 
 impl RunTree {
-    /// Returns how often in a row the run was taken up without anything coming of it: no answer of a model, a tool or a
-    /// person was recorded since, and the run did not come to wait.
+    /// Returns how often in a row the run was resumed without progress: since then, no answer of a model, a tool or a
+    /// user was recorded, and the run did not enter a wait.
     #[must_use]
     pub const fn taken_up_in_vain(&self) -> u32 {
         self.state.taken_up
@@ -74,13 +75,13 @@ impl RunTree {
         self.spec.run_id
     }
 
-    /// Returns where the run stands.
+    /// Returns the run's status.
     #[must_use]
     pub const fn status(&self) -> RunStatus {
         self.state.status
     }
 
-    /// Tells whether the answer to an effect is still waited for.
+    /// Returns whether the run is still waiting for the answer to an effect.
     #[must_use]
     pub fn waits_for(&self, effect: EffectId) -> bool {
         self.agents.iter().any(|agent| agent.waits_for(effect))
@@ -100,7 +101,7 @@ impl RunTree {
             .map_or(&[], |root| root.conversation.messages())
     }
 
-    /// Returns what the run used so far.
+    /// Returns the run's usage so far.
     #[must_use]
     pub fn usage(&self) -> RunUsage {
         let root = self.agents.first();
@@ -108,7 +109,7 @@ impl RunTree {
             .unwrap_or_default()
     }
 
-    /// Returns how many turns of the root agent counted so far, one whose calls are under way included.
+    /// Returns how many turns of the root agent have counted so far, including one whose calls are in progress.
     #[must_use]
     pub fn turns(&self) -> u32 {
         let root = self.agents.first();
@@ -118,27 +119,27 @@ impl RunTree {
         })
     }
 
-    /// Returns the tools that an agent of this run may call, those that its requests do not hold included.
+    /// Returns the tools that an agent of this run may call, including those that its requests do not contain.
     #[must_use]
     pub fn tools(&self, agent: AgentId) -> &[ToolSpec] {
         &self.agent_spec(agent).tools
     }
 
-    /// Returns the tools that the requests of an agent hold by now, in their order. There are more the agent may
-    /// [call](Self::tools) where it [searches](AgentSpec::search) them.
+    /// Returns the tools that an agent's requests currently contain, in order. If the agent
+    /// [searches](AgentSpec::search) its tools, it may [call](Self::tools) others as well.
     #[must_use]
     pub fn offered_tools(&self, agent: AgentId) -> &[ToolSpec] {
         let offered = self.agent(agent).and_then(|agent| agent.offered.as_deref());
         offered.unwrap_or_else(|| self.tools(agent))
     }
 
-    /// Tells whether the run ends with the calls of tools that the caller runs, instead of waiting for their results.
+    /// Returns whether the run ends with the calls of tools that the caller runs, instead of waiting for their results.
     #[must_use]
     pub fn hands_over(&self) -> bool {
         self.spec.client_tools == ClientTools::HandOver
     }
 
-    /// Tells whether an agent is another one, or works for it at whatever depth.
+    /// Returns whether an agent is `other`, or works for it at any depth.
     #[must_use]
     pub fn works_for(&self, agent: AgentId, other: AgentId) -> bool {
         let above = |agent: &&Agent| self.agent(agent.parent_id()?);
@@ -152,7 +153,7 @@ impl RunTree {
         agent.map_or(&self.spec.root, |agent| agent.spec(&self.spec))
     }
 
-    /// Returns an agent's conversation as its model is sent it next.
+    /// Returns an agent's conversation as its model receives it next.
     #[must_use]
     pub fn transcript_of(&self, agent: AgentId) -> Transcript {
         let agent = self.agent(agent);
@@ -169,13 +170,14 @@ impl RunTree {
             .unwrap_or_default()
     }
 
-    /// Returns the untrusted content that an agent's conversation holds, that of its parent when it was started included.
+    /// Returns the untrusted content that an agent's conversation contains, including its parent's when the agent was
+    /// started.
     #[must_use]
     pub fn taint(&self, agent: AgentId) -> Option<&Taint> {
         self.agent(agent).map(|agent| &agent.taint)
     }
 
-    /// Returns what the run waits for now: decisions of people and results of a client's tools, of all agents.
+    /// Returns what the run is waiting for, across all agents: user decisions and results of a client's tools.
     #[must_use]
     pub fn pending(&self) -> Vec<Pending> {
         let calls = self.agents.iter().flat_map(Agent::calls);
@@ -202,7 +204,7 @@ impl RunTree {
         open.collect()
     }
 
-    /// Ends a step: brings the status up to date and looks at how long the log has become.
+    /// Ends a step: updates the status and checks the length of the log.
     pub(super) fn conclude(&mut self, mut step: StepBuilder) -> Step {
         if !step.records.is_empty() {
             self.state.active = step.stamp.active_elapsed;
@@ -218,7 +220,7 @@ impl RunTree {
         }
     }
 
-    /// Brings the status up to date after a step; a run that comes to a standstill says what it waits for.
+    /// Updates the status after a step; a run that comes to a standstill records what it waits for.
     fn settle_status(&mut self, step: &mut StepBuilder) {
         if self.state.status.is_ended() {
             return;
@@ -241,14 +243,14 @@ impl RunTree {
         }
     }
 
-    /// Weighs what a step recorded, and adds a warning, once, if the log has become long with it.
+    /// Adds the weight of a step's records, and records one warning when the log becomes long.
     fn mind_the_log(&mut self, step: &mut StepBuilder) {
         let state = &mut self.state;
         let weight = step.records.iter().map(|record| record.weight());
         state.log_bytes = weight.fold(state.log_bytes, u64::saturating_add);
         let (records, bytes) = (step.counters.seq.0, state.log_bytes);
         let is_long = records >= LONG_RECORDS || bytes >= LONG_BYTES;
-        // Nothing follows the end of a run.
+        // Nothing may follow the end of a run.
         if !is_long || state.warned_of_log || state.status.is_ended() {
             return;
         }
@@ -262,12 +264,12 @@ impl RunTree {
 }
 
 impl Agent {
-    /// Tells whether something is under way that comes to an end without a person or a client.
+    /// Returns whether anything in progress will finish without a user or a client.
     fn is_busy(&self) -> bool {
         match &self.phase {
             Phase::Model(_) | Phase::Consulting(_) | Phase::Between => true,
             Phase::Tools(batch) => batch.is_busy(),
-            // Where agents of it wait or work, they say so themselves.
+            // If its agents are waiting or at work, their own phases show it.
             Phase::Queued | Phase::Ended => false,
         }
     }

@@ -1,4 +1,4 @@
-//! Notices the same call again and again (loop rule 14). Approvals do not reset the count.
+//! Detects repetitions of the same call (loop rule 14). Approvals do not reset the count.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{PromptReason, RecordBody, Warning};
 use crate::spec::AgentSpec;
 
-/// A call and how many turns in a row made it.
+/// A call and the number of consecutive turns that made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Streak {
     name: Arc<str>,
@@ -24,8 +24,8 @@ pub(super) struct Streak {
 }
 
 impl AgentTurn<'_> {
-    /// Counts the calls of a new reply. A call that comes too often is warned of; at the profile's limit the whole
-    /// batch is refused, and the run goes to its last answer. True if it was.
+    /// Counts the calls of a new reply. A call that repeats too often causes a warning; at the profile's limit, the
+    /// whole batch is refused and the run proceeds to its last answer. Returns `true` in that case.
     pub(super) fn stops_for_repeats(&mut self, reply: &Message) -> Result<bool, InputError> {
         let repeats = self.spec.profile.repeats;
         self.agent.streaks = counted(&self.agent.streaks, reply, self.spec);
@@ -60,7 +60,7 @@ impl AgentTurn<'_> {
     }
 }
 
-/// Counts the calls of tools there are: unknown ones have a limit of their own (loop rule 4).
+/// Counts the calls of existing tools; unknown tools have a separate limit (loop rule 4).
 fn counted(before: &[Streak], reply: &Message, spec: &AgentSpec) -> Vec<Streak> {
     let mut streaks: Vec<Streak> = Vec::new();
     let known = reply
@@ -69,7 +69,7 @@ fn counted(before: &[Streak], reply: &Message, spec: &AgentSpec) -> Vec<Streak> 
     for call in known {
         let is_it =
             |streak: &&Streak| streak.name == call.name && streak.arguments == call.arguments;
-        // Twice in one reply is once too often, but no turn of its own.
+        // A duplicate within one reply does not count as another turn.
         if streaks.iter().any(|streak| is_it(&streak)) {
             continue;
         }

@@ -1,6 +1,7 @@
-//! What takes a model's context before any server has counted: instructions, tools and messages; and how many tools fit.
+//! Estimates how much of a model's context a first request takes before any server has counted: instructions, tools and
+//! messages; and how many tools fit.
 //!
-//! Estimates, from bytes. Not for a conversation that grows, which `context` keeps within the model's context.
+//! The estimates are based on bytes. For a growing conversation, `context` does this.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,32 +11,33 @@ use crate::message::Message;
 use crate::spec::AgentSpec;
 use crate::tool::ToolSpec;
 
-/// The share of the room that a conversation may fill before something goes, and a first request with its tools, in percent:
-/// results need some, too.
+/// The percentage of the room that a conversation may fill before something is removed, and that a first request may
+/// fill with its tools: results need some room too.
 pub(super) const FULL: u64 = 85;
 
-/// What a tool's definition takes beside its texts, in bytes: braces and the names of fields.
+/// Overhead of a tool definition beside its texts, in bytes: braces and field names.
 const TOOL_FRAME_BYTES: usize = 60;
 
-/// By how much an estimate may be too large, in percent of what is estimated: text that a tokenizer knows well takes less.
+/// By how much an estimate may be too high, in percent of the estimate: text that a tokenizer handles well needs fewer
+/// tokens.
 const TOO_LARGE_BY: u64 = 25;
 
-/// What the first request of an agent takes of its model's context, in tokens, as estimated.
+/// How much of its model's context an agent's first request takes, in estimated tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestSize {
     /// The instructions.
     pub instructions: u64,
-    /// The definitions of the tools that it holds.
+    /// The definitions of the tools in the request.
     pub tools: u64,
-    /// How many these are.
+    /// The number of these tools.
     pub tool_count: usize,
     /// The messages.
     pub messages: u64,
 }
 
 impl RequestSize {
-    /// Tells whether instructions and messages alone are more than a context holds, however they are counted.
+    /// Returns whether instructions and messages alone exceed a context, even if the estimate is too high.
     #[must_use]
     pub const fn exceeds(&self, context_tokens: u64) -> bool {
         let least = self.without_tools().saturating_mul(100) / (100 + TOO_LARGE_BY);
@@ -47,7 +49,7 @@ impl RequestSize {
     }
 }
 
-/// Says what takes how much, for people.
+/// Describes the sizes for users.
 impl fmt::Display for RequestSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -65,17 +67,17 @@ impl fmt::Display for RequestSize {
 }
 
 impl AgentSpec {
-    /// Returns what a context has room for beside the reply.
+    /// Returns how much room a context has beside the reply.
     pub(super) fn room_in(&self, context: u64) -> u64 {
         context.saturating_sub(self.kept_for_reply(context))
     }
 
-    /// Returns what of a context is kept free for the reply.
+    /// Returns how much of a context is kept free for the reply.
     pub(super) fn kept_for_reply(&self, context: u64) -> u64 {
         self.reply_tokens().min(context / 4)
     }
 
-    /// Estimates what the agent's first request takes, with these messages.
+    /// Estimates the size of the agent's first request with these messages.
     #[must_use]
     pub fn request_size(&self, messages: &[Arc<Message>]) -> RequestSize {
         let gauge = Gauge::of(self);
@@ -89,8 +91,8 @@ impl AgentSpec {
         }
     }
 
-    /// Returns how many tokens of the context the instructions and the definitions of tools leave, which are in every request: what
-    /// results have. `None` where the context is not known.
+    /// Returns how many tokens of the context are left for results, beside the instructions and tool definitions that
+    /// every request contains. `None` if the context size is not known.
     #[must_use]
     pub fn room_for_results(&self) -> Option<u64> {
         let context = self.context_tokens?;
@@ -98,10 +100,10 @@ impl AgentSpec {
         Some(context.saturating_sub(size.instructions.saturating_add(size.tools)))
     }
 
-    /// Leaves out tools that would not fit the context of the agent's model with its first request. Tools stay in the order in
-    /// which they are offered, as many as fit; one that the profile gathers with stays anyway, and so do one that finds
-    /// others and one that delivers the answer. [`left_out`](Self::left_out) names those that do not fit, unless they can be
-    /// found.
+    /// Leaves out tools that would not fit the context of the agent's model in its first request. Tools stay in the
+    /// order in which they are offered, as many as fit. A tool that the profile gathers with always stays, and so do
+    /// one that finds others and one that delivers the answer. [`left_out`](Self::left_out) names those that do not
+    /// fit, unless the model can find them.
     pub fn fit_tools(&mut self, messages: &[Arc<Message>]) {
         let Some(context) = self.context_tokens else {
             return;
@@ -109,7 +111,7 @@ impl AgentSpec {
         let size = self.request_size(messages);
         let all = self.room_in(context);
         let taken = size.without_tools();
-        // Messages that leave nothing for results may still have tools beside them.
+        // If the messages leave no room for results, they may still have tools beside them.
         let room = match all.saturating_mul(FULL) / 100 {
             share if taken > share => all,
             share => share,
@@ -145,7 +147,7 @@ impl AgentSpec {
         }
     }
 
-    /// Tells whether another tool may join those that the agent's requests hold: together they take no more than half of the
+    /// Returns whether another tool may join those in the agent's requests: together they may take at most half of the
     /// context, as estimated.
     #[must_use]
     pub fn has_room_for(&self, offered: &[ToolSpec], another: &ToolSpec) -> bool {
@@ -155,7 +157,7 @@ impl AgentSpec {
     }
 }
 
-/// Returns how many bytes the definitions of tools take in a request.
+/// Returns the size of tool definitions in a request, in bytes.
 pub(super) fn definition_bytes(tools: &[ToolSpec]) -> u64 {
     let bytes = tools.iter().map(tool_bytes).sum::<usize>();
     u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -178,7 +180,7 @@ mod tests {
     use crate::profile::{Opening, Profile};
     use crate::tool::{ToolAnnotations, ToolClass, ToolKind};
 
-    /// A tool whose definition takes so many tokens.
+    /// Creates a tool whose definition takes this many tokens.
     fn tool(name: &str, tokens: usize) -> ToolSpec {
         let filled = name.len() + "{}".len() + TOOL_FRAME_BYTES;
         ToolSpec {
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn beside_a_message_that_leaves_no_room_for_results_tools_stay_that_fit() {
-        // 100 tokens of instructions beside it, and 1,000 in all.
+        // With 100 tokens of instructions, out of 1,000 in all.
         for (tokens, kept, left_out) in [
             (800, vec!["a", "b"], vec![]),
             (840, vec!["a"], vec!["b"]),

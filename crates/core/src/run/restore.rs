@@ -1,4 +1,4 @@
-//! Rebuilds a run from its records, checking on the way that its causes lead to exactly these records.
+//! Rebuilds a run from its records, checking that its causes lead to exactly these records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::spec::RunSpec;
 use crate::transcript::Transcript;
 
 impl RunTree {
-    /// Rebuilds a run from the history it began with and its records, and returns it with the effects that were asked
-    /// for but not answered. A driver that takes the run up again drops these and sends
-    /// [`Input::Resumed`](crate::Input::Resumed), which asks anew for what may run again.
+    /// Rebuilds a run from the history it began with and its records, and returns it with the effects that were
+    /// requested but not answered. A driver that resumes the run drops these effects and sends
+    /// [`Input::Resumed`](crate::Input::Resumed), which requests again what may run again.
     ///
     /// # Errors
     ///
-    /// A [`RestoreError`] when the log is of another loop version, belongs to another history, or holds anything other
-    /// than what its causes lead to.
+    /// A [`RestoreError`] if the log has a loop version that is not supported, belongs to another history, or contains
+    /// anything other than what its causes lead to.
     pub fn restore(
         history: Transcript,
         records: &[Arc<Record>],
@@ -28,12 +28,13 @@ impl RunTree {
         Self::restore_seeing(history, records, |_, _, _| {})
     }
 
-    /// Rebuilds a run as [`restore`](Self::restore) does, and shows each record that caused a step, the first one included,
-    /// with the run as it then stood and the effects that were asked for.
+    /// Rebuilds a run like [`restore`](Self::restore), and shows each record that caused a step, including the first
+    /// one, with the state of the run at that point and the effects that were requested.
     ///
     /// # Errors
     ///
-    /// As [`restore`](Self::restore). What was shown before belongs to no run that can be rebuilt.
+    /// Same as [`restore`](Self::restore). In that case, what was shown before the error does not belong to a run that
+    /// can be rebuilt.
     pub fn restore_seeing(
         history: Transcript,
         records: &[Arc<Record>],
@@ -58,7 +59,7 @@ impl RunTree {
                 return Err(diverged(record.seq, None, Some(record)));
             }
             if matches!(record.body, RecordBody::Resumed(_)) {
-                // Whatever was open has been asked for anew.
+                // Everything that was open has been requested again.
                 effects.clear();
             }
             rest = matching(rest, &step)?;
@@ -69,11 +70,11 @@ impl RunTree {
         Ok((run, effects))
     }
 
-    /// Tells whether an effect is still to be answered, and brings the attempt of a model call up to date.
+    /// Returns whether an effect is still unanswered, and updates the attempt of a model call.
     fn is_unanswered(&self, effect: &mut Effect) -> bool {
         let Some(id) = effect.id() else { return false };
         if let Effect::RunTool(asked) = effect {
-            // Another attempt goes by the same id.
+            // Another attempt has the same id.
             return self.agents.iter().any(|agent| agent.runs(asked));
         }
         self.agents.iter().any(|agent| {
@@ -120,7 +121,7 @@ fn stamp_of(record: &Record) -> Stamp {
     )
 }
 
-/// Checks that the log goes on with the step's records and returns what follows them.
+/// Checks that the log continues with the step's records and returns what follows them.
 fn matching<'a>(log: &'a [Arc<Record>], step: &Step) -> Result<&'a [Arc<Record>], RestoreError> {
     for (index, expected) in step.records.iter().enumerate() {
         let found = log.get(index);
@@ -134,7 +135,7 @@ fn matching<'a>(log: &'a [Arc<Record>], step: &Step) -> Result<&'a [Arc<Record>]
     Ok(log.get(step.records.len()..).unwrap_or_default())
 }
 
-/// Returns the end of a run as it was recorded before what no model heard was counted, where that makes a difference.
+/// Returns the end of a run as it was recorded before `unheard` existed, if that makes a difference.
 fn uncounted(end: &Record) -> Option<Record> {
     let mut end = end.clone();
     let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &mut end.body else {
@@ -172,7 +173,7 @@ mod tests {
     use crate::tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
     use crate::usage::{CountLabel, Usage};
 
-    /// A run that may cost 5, with an agent that another one may start.
+    /// A run with a cost limit of 5, and an agent that another one may start.
     fn spec() -> RunSpec {
         let tool = ToolSpec {
             name: "research".parse().unwrap(),
@@ -194,7 +195,7 @@ mod tests {
         spec
     }
 
-    /// The reply that starts the other agent and costs all there is.
+    /// A reply that starts the other agent and uses up the cost limit.
     fn reply_to(call: &CallModel) -> Input {
         let research = RequestedCall {
             provider_id: None,

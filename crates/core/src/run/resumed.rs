@@ -1,4 +1,4 @@
-//! Handles a process taking the run up again after a crash or a wait.
+//! Handles a process resuming the run after a crash or a wait.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ impl RunTree {
         self.state.status = RunStatus::Running;
         let record = RecordBody::Resumed(Box::new(resumed));
         self.turn(AgentId::ROOT, step)?.record(record);
-        // What others do in this very step, such as begin once one of them has ended, is not to be done anew.
+        // Collected first: agents that only begin in this step, for example after another one has ended, must not be
+        // resumed.
         let at_work = self.agents.iter().filter(|agent| agent.is_at_work());
         let last_first = at_work.rev().map(|agent| agent.id);
         step.todo
@@ -42,13 +43,13 @@ impl RunTree {
 }
 
 impl AgentTurn<'_> {
-    /// Asks anew for what an agent waits for, or settles what must not run twice.
+    /// Requests again what an agent waits for, or settles what must not run twice.
     pub(super) fn resume(&mut self, recheck: Recheck) -> Result<Next, InputError> {
         match &mut self.agent.phase {
             Phase::Model(call) => {
                 call.attempt = call.attempt.next();
                 let call = call.clone();
-                // What the lost attempt used, nobody will ever say (loop rule 12).
+                // The usage of the lost attempt will remain unknown (loop rule 12).
                 self.charge(&call.planned.role, Usage::UNKNOWN, Cost::UNKNOWN);
                 let effect = self.agent.model_effect(self.spec, &call)?;
                 self.step.effects.push(effect);
@@ -98,7 +99,8 @@ impl AgentTurn<'_> {
         Ok(())
     }
 
-    /// Has those calls of a batch checked anew that would start, or be made again, on the word of the log alone.
+    /// Requires the calls of a batch to be checked again that would otherwise start, or be repeated, based only on the
+    /// log.
     fn recheck_calls(&mut self) -> Result<(), InputError> {
         let calls = self.agent.calls().iter();
         if calls.filter_map(Call::as_it_was).next().is_none() {
@@ -122,7 +124,7 @@ impl Batch {
 }
 
 impl Call {
-    /// Returns how far a call is that would start, or be made again.
+    /// Returns how far a call is that would start or be repeated.
     const fn as_it_was(&self) -> Option<Before> {
         match self.state {
             CallState::Ready { class } => Some(Before::Ready { class }),

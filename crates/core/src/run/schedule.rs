@@ -1,4 +1,4 @@
-//! Which calls of a batch run now (loop rule 1), and how a call starts, for the first time or once more.
+//! Which calls of a batch run now (loop rule 1), and how a call starts, for the first time or again.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::record::RecordBody;
 use crate::spec::ClientTools;
 use crate::tool::{ToolKind, ToolSpec};
 
-/// What is said of calls of a tool that nobody runs in this run, or not in this turn.
+/// The error for calls of a tool that is not available in this run, or in this turn.
 pub(super) const NOT_IN_THIS_RUN: &str = "TOOL_NOT_ENABLED: this tool is not available in this run";
 pub(super) const NOT_IN_THIS_TURN: &str =
     "TOOL_NOT_ENABLED: this tool is not available in this turn";
 
-/// What is said of a call whose result a client would bring later, where the run could not go on then.
+/// The error for a call whose result a client would bring later, if the run could not continue then.
 const NOT_KEPT: &str = "TOOL_NOT_ENABLED: the client runs this tool, and its result cannot be waited for: the data policy keeps \
                         out of the log what the run would go on with";
 
 impl AgentTurn<'_> {
-    /// Looks which calls may run now; once all have their results, the batch is over.
+    /// Determines which calls may run now; once all have results, the batch is complete.
     pub(super) fn schedule(&mut self) -> Result<Next, InputError> {
         let profile = &self.spec.profile;
         let Some(batch) = self.agent.batch() else {
-            // Sub-agents that ended at once may have brought the batch to its end by now.
+            // Sub-agents that ended immediately may have completed the batch already.
             return Ok(Next::Wait);
         };
         if profile.tool_errors == ToolErrors::Stop && batch.failed().is_some() {
@@ -50,8 +50,8 @@ impl AgentTurn<'_> {
         })
     }
 
-    /// Starts calls that may run at the same time. One may be over the moment it would start and make way for another, so
-    /// that it is looked again afterwards.
+    /// Starts calls that may run at the same time. One may end at the moment it would start and let another run, so the
+    /// calls are examined again afterwards.
     pub(super) fn start_calls(&mut self, calls: Vec<CallIndex>) -> Result<Next, InputError> {
         let mut calls = calls.into_iter();
         while let Some(call) = calls.next() {
@@ -64,12 +64,12 @@ impl AgentTurn<'_> {
         Ok(Next::Schedule)
     }
 
-    /// Starts a call if it is still to be started, unless agents are to work on it.
+    /// Starts a call if it has not started yet, unless agents are to work on it.
     fn start_call(&mut self, index: CallIndex) -> Result<Starts, InputError> {
         let hands_over = self.run.client_tools == ClientTools::HandOver;
         let (id, spec) = (self.agent.id, self.spec);
         let call = self.agent.batch_mut().map(|batch| batch.call(index));
-        // Sub-agents that ended at once may have made way for it, or brought the batch to its end.
+        // Sub-agents that ended immediately may have let it run already, or completed the batch.
         let Some(call) = call.transpose()? else {
             return Ok(Starts::Here);
         };
@@ -82,15 +82,15 @@ impl AgentTurn<'_> {
         };
         match tool.kind {
             ToolKind::Agent => return Ok(Starts::Agents),
-            // Only the root agent's calls can be handed over: the run ends with them.
+            // Only the root agent's calls can be handed over, because the run ends with them.
             ToolKind::Client if hands_over && id == AgentId::ROOT => {
                 call.state = CallState::HandedOver;
             }
-            // A call of a caller that waits for none can be run by nobody.
+            // If the caller does not wait for the calls of sub-agents, nothing can run this one.
             ToolKind::Client if hands_over => {
                 self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_RUN)?;
             }
-            // Whatever were brought would end the run: its log is not replayed.
+            // A result would end the run, because its log cannot be replayed.
             ToolKind::Client if self.run.withheld().is_some() => {
                 self.refuse(index, ToolFailure::NotEnabled, NOT_KEPT)?;
             }
@@ -106,7 +106,7 @@ impl AgentTurn<'_> {
         Ok(Starts::Here)
     }
 
-    /// Marks a call as running, asks for it unless the caller runs it, and journals it before it does.
+    /// Marks a call as running, requests it unless the caller runs it, and journals it first.
     fn run_call(
         &mut self,
         index: CallIndex,
@@ -139,7 +139,7 @@ impl AgentTurn<'_> {
         self.journal(index)
     }
 
-    /// Records that a call is about to run, before it does.
+    /// Records that a call is about to run.
     pub(super) fn journal(&mut self, index: CallIndex) -> Result<(), InputError> {
         let started = self.batch()?.call(index)?.started();
         let started = started.ok_or(InputError::Inconsistent("a call is journaled that rests"))?;
@@ -147,8 +147,8 @@ impl AgentTurn<'_> {
         Ok(())
     }
 
-    /// A call was under way when the process died: it runs again only if its class allows, otherwise the model is told
-    /// that nobody knows what came of it.
+    /// Handles a call that was in progress when the process died: it runs again only if its class allows; otherwise the
+    /// model is told that its outcome is unknown.
     pub(super) fn run_again_or_give_up(
         &mut self,
         index: CallIndex,
@@ -166,7 +166,7 @@ impl AgentTurn<'_> {
         self.settle(index, Some(begun.ran(None)), &outcome)
     }
 
-    /// Makes another attempt of a call, under the same effect: to its tool that is the idempotency key.
+    /// Starts another attempt of a call under the same effect, which is the idempotency key for its tool.
     pub(super) fn run_once_more(
         &mut self,
         index: CallIndex,
@@ -185,10 +185,10 @@ impl AgentTurn<'_> {
     }
 }
 
-/// Who works on a call that starts.
+/// What works on a call that starts.
 #[derive(PartialEq, Eq)]
 enum Starts {
-    /// A tool, or nobody: it is handed over or refused.
+    /// A tool, or nothing because it is handed over or refused.
     Here,
     /// Sub-agents.
     Agents,

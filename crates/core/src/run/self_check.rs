@@ -1,5 +1,5 @@
-//! Has a draft checked by a model before it becomes the answer. A check that fails, says nothing or comes too late lets
-//! the draft stand.
+//! Has a model check a draft before it becomes the answer. A check that fails, returns nothing or comes too late
+//! accepts the draft.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::reply::{Reply, ReplyFinish};
 use crate::spec::AgentSpec;
 use crate::transcript::Transcript;
 
-/// What the larger role is told whose turn it is after a check turned a draft down.
+/// The message to the larger role that takes over after a check rejected a draft.
 const ANSWER_AGAIN: &str = "A check turned the last draft down; the answer above is a correction that may still be wrong. \
      Answer the request again, on your own.";
 
 impl AgentTurn<'_> {
-    /// Plans the check of a draft; none if the draft is the answer as it is.
+    /// Plans the check of a draft; `None` if the draft becomes the answer unchecked.
     pub(super) fn plan_check(&mut self, text: &str) -> Option<PlannedCall> {
         let check = self.agent.self_check(self.spec)?;
         if text.trim().is_empty() {
@@ -39,7 +39,7 @@ impl AgentTurn<'_> {
         Some(PlannedCall::new(Purpose::SelfCheck, checker, tools))
     }
 
-    /// The check came, or did not.
+    /// The check arrived, or failed.
     pub(super) fn draft_checked(&mut self, call: &ModelCall, reply: Option<&Reply>) -> Next {
         let may_go_on = self.agent.closing.is_none();
         let takes_over = match reply.map(checked) {
@@ -75,7 +75,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Ends the agent with its draft, or with what a check made of it: what it said last.
+    /// Ends the agent with its draft, or with the check's correction: whichever came last.
     pub(super) fn finish_with_draft(&mut self) -> Result<Next, InputError> {
         let draft = self.agent.conversation.last_text();
         self.answered(FinishReason::Stop, draft)
@@ -89,30 +89,30 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Returns how the answer of this agent is checked before a person sees it, if it is.
+    /// Returns how this agent's answer is checked before a user sees it, if it is.
     pub(super) fn self_check(&self, spec: &AgentSpec) -> Option<&SelfCheck> {
         spec.checked_by(self.governed.as_deref()?.self_check.as_ref())
     }
 
-    /// Tells whether its draft is being checked.
+    /// Returns whether its draft is being checked.
     pub(super) fn awaits_check(&self) -> bool {
         matches!(&self.phase, Phase::Model(call) if call.planned.purpose == Purpose::SelfCheck)
     }
 
-    /// The message of the check that is not part of the conversation.
+    /// Returns the message of the check that is not part of the conversation.
     pub(super) fn check_prompt(&self) -> Option<Arc<Message>> {
         let check = self.governed.as_deref()?.self_check.as_ref()?;
         Some(Arc::new(Message::system(check.prompt.as_str())))
     }
 
-    /// Returns what is sent for a check: the conversation with its draft, and what is to be done with it.
+    /// Returns what is sent for a check: the conversation with its draft, and the instructions for the check.
     pub(super) fn with_check_prompt(&self) -> Transcript {
         let conversation = self.conversation.messages().iter().cloned();
         conversation.chain(self.check_prompt()).collect()
     }
 }
 
-/// Reads what a check said. One that was cut off, or calls tools instead, says nothing.
+/// Reads the result of a check. A check that was cut off, or made calls instead, is ignored.
 pub(crate) fn checked(reply: &Reply) -> Checked {
     let text = reply.text();
     let stands = reply.turned_down().is_none();

@@ -1,11 +1,11 @@
-//! What a budget is divided into among the agents that one agent started (loop rule 10).
+//! How a budget is divided among the agents that one agent started (loop rule 10).
 
-/// Returns the part of what is left that one of several agents may still use, by what each used so far.
+/// Returns how much of the remaining budget one of several agents may still use, given how much each has used so far.
 ///
-/// What is left raises the agents that used least until all of them have the same, so that one which used much gets nothing
-/// before the others had as much. What cannot be divided goes to the first of them, one each. The parts together are never
-/// more than what is left; whoever keeps to them leaves those of the others as they are, and what an agent did not use
-/// raises the others once it has ended and is not among them any more.
+/// The remainder first goes to the agents that used least until all have the same, so an agent that used much gets
+/// nothing before the others have caught up. What cannot be divided evenly goes to the first of them, one unit each.
+/// The shares together never exceed the remainder. An agent that stays within its share leaves the others' shares
+/// unchanged, and what an agent did not use increases the others' shares once it has ended and is no longer included.
 pub(super) fn part_of(left: u64, used: &[u64], at: usize) -> u64 {
     let Some(own) = used.get(at).copied() else {
         return 0;

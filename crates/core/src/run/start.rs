@@ -27,12 +27,12 @@ use crate::transcript::{Transcript, last_of_user};
 impl RunTree {
     /// Begins a run that continues the given history.
     ///
-    /// The system prompt goes first, unless the history begins with a system message already.
+    /// The system prompt goes first, unless the history already begins with a system message.
     pub fn start(spec: impl Into<Arc<RunSpec>>, history: Transcript, stamp: Stamp) -> (Self, Step) {
         Self::start_by(LOOP_VERSION, spec.into(), history, stamp)
     }
 
-    /// As [`start`](Self::start), by the rules of a version.
+    /// Like [`start`](Self::start), by the rules of a given version.
     pub(super) fn start_by(
         version: u32,
         mut spec: Arc<RunSpec>,
@@ -93,7 +93,7 @@ impl RunTree {
         (run, step)
     }
 
-    /// Ends a run that could not even begin, which nothing but a defect leads to.
+    /// Ends a run that could not even begin, which only a defect can cause.
     fn fail(&mut self, step: &mut StepBuilder, error: &InputError) {
         if let Ok(mut root) = self.turn(AgentId::ROOT, step) {
             root.end(FinishReason::Failed(error.to_string()), String::new());
@@ -101,7 +101,7 @@ impl RunTree {
     }
 }
 
-/// Records what was done to the history, and what the log will lack.
+/// Records the repairs of the history, and what the log will lack.
 fn note_start(step: &mut StepBuilder, root: &Agent, spec: &RunSpec, repairs: Vec<String>) {
     if !repairs.is_empty() {
         let repaired = RecordBody::HistoryRepaired(Box::new(HistoryRepaired { repairs }));
@@ -128,7 +128,8 @@ fn left_out(agent: &AgentSpec) -> String {
 }
 
 impl AgentTurn<'_> {
-    /// Begins the work of the agent that answers the user: with the question which role serves, where it is asked.
+    /// Begins the work of the agent that answers the user: with the question which role serves, if a model should be
+    /// asked.
     pub(super) fn begin(&self) -> Next {
         let governed = self.agent.governed.as_deref();
         let routing = governed.and_then(|governed| governed.routing.as_ref());
@@ -141,7 +142,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// The choice of the role came, or did not: begin with the role that was named, or with the decision's own.
+    /// The choice of the role arrived, or failed: begin with the chosen role, or with the decision's own.
     pub(super) fn role_chosen(&mut self, reply: Option<&Reply>) -> Result<Next, InputError> {
         let own = &self.spec.role;
         let governed = self.agent.governed.as_deref_mut();
@@ -168,8 +169,8 @@ impl AgentTurn<'_> {
         })
     }
 
-    /// The opening's choice of what to gather: keep its first call, or add the one that policy wants; its text is dropped.
-    /// When time is nearly up nothing is gathered any more.
+    /// Handles the opening's choice of what to gather: keeps its first call, or adds the one that policy wants; its
+    /// text is discarded. When time is nearly up, nothing is gathered.
     pub(super) fn gather_chosen(
         &mut self,
         call: &ModelCall,
@@ -204,14 +205,14 @@ impl Agent {
         Next::CallModel(PlannedCall::new(purpose, role, OfferedTools::Gather))
     }
 
-    /// Builds the request that asks which role serves: what is asked, and the user's message as a message of its own.
+    /// Builds the request that asks which role serves: the question, and the user's message as a separate message.
     pub(super) fn routing_request(&self) -> Result<ModelRequest, InputError> {
         let governed = self.governed.as_deref();
         let routing = governed.and_then(|governed| governed.routing.as_ref());
         let missing = InputError::Inconsistent("no choice of a role was asked for");
         let routing = routing.ok_or(missing)?;
         let user = last_of_user(self.conversation.messages());
-        // Who chooses may take no images, and sees what is asked.
+        // The model that chooses may not accept images, so it gets only the text of the question.
         let user = user.map(|message| match message.media().next() {
             Some(_) => Arc::new(Message::user(message.text())),
             None => Arc::clone(message),

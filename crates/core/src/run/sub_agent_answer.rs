@@ -1,4 +1,4 @@
-//! What a sub-agent reports, as the model reads it whose call started that agent, and how much of it there is room for.
+//! A sub-agent's report as the model that started it reads it, and how much room there is for it.
 
 use serde_json::value::RawValue;
 
@@ -6,20 +6,20 @@ use super::agent::Agent;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::json::{JsonText, without_fence};
 
-/// The most bytes of an answer, as a model reads of a long result of any tool.
+/// Maximum size of an answer in bytes, the same as for a long result of any tool.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// The fewest bytes of an answer, however little room there is: less would say nothing.
+/// Minimum size of an answer in bytes, however little room there is: less would be useless.
 const LEAST_OF_ANSWER: usize = 256;
 
-/// An agent's answer, as its parent reads it.
+/// An agent's answer in the form that its parent reads.
 pub(super) enum SubAgentAnswer {
     Given(JsonText),
     Failed(String),
 }
 
 impl SubAgentAnswer {
-    /// Takes what an agent came to, if it has ended.
+    /// Returns an agent's answer, if it has ended.
     pub(super) fn of(agent: &Agent, has_form: bool, version: u32) -> Option<Self> {
         let outcome = agent.answer.as_deref()?;
         Some(match (&agent.stopped_by, has_form) {
@@ -31,8 +31,8 @@ impl SubAgentAnswer {
         })
     }
 
-    /// Takes what an agent said. Of a text that is no answer, or not all of one, its caller's model is told so: it could not
-    /// tell.
+    /// Returns an agent's text. If the text is not an answer, or not a complete one, a note tells the caller's model,
+    /// which could not know otherwise.
     fn of_text(outcome: &RunOutcome) -> Self {
         let content = &outcome.content;
         if content.trim().is_empty() {
@@ -47,8 +47,8 @@ impl SubAgentAnswer {
         Self::Given(JsonText::string(&format!("{content}\n[{note}]")))
     }
 
-    /// Takes the answer of an agent that is to give JSON: as that JSON, not as a text that holds it. Whoever drives the run
-    /// checked that it fits, unless the agent came to its end in another way.
+    /// Returns the answer of an agent that must give JSON: as that JSON, not as a string that contains it. The driver
+    /// checked its form, unless the agent ended in another way.
     fn of_form(outcome: &RunOutcome) -> Self {
         let value = JsonText::from_text(without_fence(&outcome.content));
         let is_json = value.decode::<&RawValue>().is_ok();
@@ -81,7 +81,7 @@ impl SubAgentAnswer {
         }
     }
 
-    /// Returns how many bytes it has as JSON.
+    /// Returns its size as JSON, in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Given(value) => value.as_str().len(),
@@ -89,13 +89,13 @@ impl SubAgentAnswer {
         }
     }
 
-    /// Leaves of an answer as much as there is room for, and says how much that is.
+    /// Truncates an answer to the room there is, with a note on how much is shown.
     fn cut(&mut self, most: usize) {
         let Self::Given(value) = self else {
             return;
         };
         let text = value.as_text();
-        // One that is longer as JSON alone, by its escapes, stays whole.
+        // An answer that is longer only as JSON, because of its escapes, is not truncated.
         if text.len() <= most {
             return;
         }
@@ -110,7 +110,8 @@ impl SubAgentAnswer {
     }
 }
 
-/// Makes answers fit so many bytes together: those that are longer than an equal share are cut, to what the shorter ones leave.
+/// Makes answers fit a total number of bytes: those longer than an equal share are cut, and share what the shorter ones
+/// leave.
 pub(super) fn fit(answers: &mut [SubAgentAnswer], room: usize) {
     let lengths = answers.iter().map(SubAgentAnswer::bytes);
     let mut lengths: Vec<usize> = lengths.map(|it| it.min(MAX_ANSWER_BYTES)).collect();
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn answers_that_fit_stay_and_the_long_ones_share_what_the_short_ones_leave() {
         assert_eq!(fitted(&[100, 3_000], 4_000), [100, 3_000]);
-        // Two bytes of each are its quotes.
+        // The quotes of each answer are two bytes.
         assert_eq!(fitted(&[98, 3_000, 5_000], 4_100), [98, 2_000, 2_000]);
         assert_eq!(fitted(&[3_000], 0), [256], "a word of it is always left");
         let two = [60_000, 70_000];

@@ -1,4 +1,4 @@
-//! Sub-agents: how a call starts them, how many work at a time, and how their answers become its result.
+//! Sub-agents: how a call starts them, how many work at the same time, and how their answers become its result.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
 use crate::spec::AgentSpec;
 
-/// What each agent of a call is to do.
+/// The tasks of a call's agents.
 struct Assignment<'a> {
     tool: &'a ToolName,
     spec: &'a AgentSpec,
@@ -60,7 +60,7 @@ impl RunTree {
                     .sub_agent(id, parent, assignment.spec, limits, task)
             })
             .collect();
-        // Where there is nothing to do, that is the result.
+        // If there are no tasks, that is the result.
         step.todo.push((parent, Next::Collect(of_call)));
         self.agents.extend(started);
         Ok(Next::BeginQueued)
@@ -68,7 +68,7 @@ impl RunTree {
 }
 
 impl<'a> AgentTurn<'a> {
-    /// Reads from the arguments of a call what each of its agents is to do; otherwise why it cannot start any.
+    /// Reads the tasks of a call's agents from its arguments; otherwise returns why it cannot start any.
     fn assignment(
         &mut self,
         call: CallIndex,
@@ -99,7 +99,7 @@ impl<'a> AgentTurn<'a> {
         Ok(Ok(Assignment { tool, spec, tasks }))
     }
 
-    /// Marks a call as the work of these agents and journals it. Returns its id.
+    /// Marks a call as delegated to these agents and journals it. Returns its id.
     fn delegate(
         &mut self,
         index: CallIndex,
@@ -127,7 +127,7 @@ impl<'a> AgentTurn<'a> {
         Ok(id)
     }
 
-    /// Lets the next agent that waits for its turn begin, if fewer work than this agent's profile lets work at a time.
+    /// Begins the next queued agent, if fewer are at work than this agent's profile allows.
     pub(super) fn begin_queued(&mut self) -> Next {
         let most = self.spec.profile.parallel_agents.max(1);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -156,7 +156,7 @@ impl<'a> AgentTurn<'a> {
 
     /// Gives a call its result once all of its agents have ended.
     pub(super) fn collect(&mut self, call: &ToolCallId) -> Result<Next, InputError> {
-        // The call may have its result by now: an agent of it that ended at once was here before.
+        // The call may already have its result, if an agent that ended immediately triggered this before.
         let batch = self.agent.batch();
         let its = batch.and_then(|batch| batch.calls.iter().find(|its| its.id == *call));
         let Some((
@@ -183,7 +183,7 @@ impl<'a> AgentTurn<'a> {
         Ok(Next::Schedule)
     }
 
-    /// Puts the answers of a call's agents together: one array in the order asked for, where the call named a list.
+    /// Combines the answers of a call's agents: one array in the requested order, if the call named a list.
     pub(super) fn collected(
         &mut self,
         index: CallIndex,
@@ -223,8 +223,8 @@ impl<'a> AgentTurn<'a> {
 }
 
 impl AgentTurn<'_> {
-    /// Returns how many bytes the agents of one call may report together: as many as the results of other tools, which have about
-    /// a quarter of what the context leaves beside instructions and tools for those of one reply.
+    /// Returns how many bytes the agents of one call may report together: as many as the results of other tools, which
+    /// share about a quarter of the context that is left beside instructions and tools for the results of one reply.
     fn room_for_answers(&mut self) -> Result<usize, InputError> {
         let calls = self.batch()?.calls.len();
         let left = self.spec.room_for_results();
@@ -234,7 +234,7 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Makes an agent that works for this one, and waits for its turn.
+    /// Creates a queued agent that works for this one.
     fn sub_agent(
         &self,
         id: AgentId,
@@ -250,7 +250,7 @@ impl Agent {
             parent: Some(parent),
             forced: spec.tool_choice.clone(),
             gauge: Gauge::of(spec),
-            // What it is told, its parent may have from strangers.
+            // The task may contain untrusted content that its parent has read.
             taint: self.taint.clone(),
             phase: Phase::Queued,
             ..Self::new(id, conversation)
@@ -258,7 +258,7 @@ impl Agent {
     }
 }
 
-/// Returns what the calls of a tool start, by the name that the model wrote.
+/// Returns the spec of the agents that calls of a tool start, by the name that the model wrote.
 fn agent_of<'a>(
     agents: &'a BTreeMap<ToolName, AgentSpec>,
     name: &str,
@@ -266,8 +266,8 @@ fn agent_of<'a>(
     agents.iter().find(|(tool, _)| tool.as_str() == name)
 }
 
-/// Returns what each agent is to do: an item of the list that the spec names, or the whole arguments. A text is taken as
-/// it is, and so is the only text of an object; anything else as JSON.
+/// Returns the task of each agent: an item of the list that the spec names, or the whole arguments. A string is used as
+/// it is, and so is a string that is the only member of an object; anything else is given as JSON.
 fn tasks_of(spec: &AgentSpec, arguments: &JsonText) -> Result<Vec<String>, String> {
     let object: BTreeMap<String, &RawValue> = arguments
         .decode()

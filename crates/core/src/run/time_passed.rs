@@ -1,7 +1,7 @@
-//! Handles time: a soft end that keeps enough back for one last answer, then the hard one (loop rule 10).
+//! Handles time: a soft end that reserves enough for one last answer, then the hard end (loop rule 10).
 //!
-//! Each agent has its own time, and none more than the agent that started it: a sub-agent's hard end is its parent's
-//! soft one, so that its answer still counts.
+//! Each agent has its own time limit, never later than that of the agent that started it: a sub-agent's hard end is its
+//! parent's soft end, so its answer still counts.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::record::LimitKind;
 const TIME_IS_UP: &str = "the time limit of the run is reached";
 
 impl RunTree {
-    /// Returns the active time at which the next limit on time is reached.
+    /// Returns the active time at which the next time limit is reached.
     pub(super) fn wake_at(&self) -> Option<Duration> {
         if self.state.status.is_ended() {
             return None;
@@ -27,7 +27,7 @@ impl RunTree {
         at_work.filter_map(|agent| self.due(agent)).min()
     }
 
-    /// Looks which agents' time is up, or nearly up.
+    /// Determines which agents' time is up, or nearly up.
     pub(super) fn time_passed(&self, step: &mut StepBuilder) -> Next {
         let now = step.stamp.active_elapsed;
         let is_due = |agent: &&Agent| self.due(agent).is_some_and(|due| now >= due);
@@ -38,8 +38,8 @@ impl RunTree {
         Next::Wait
     }
 
-    /// An agent's time is up, or nearly up: no new tool runs from then on, but a model call under way may still bring the
-    /// answer.
+    /// Handles an agent whose time is up, or nearly up: no new tool runs from then on, but a model call in progress may
+    /// still bring the answer.
     pub(super) fn time_is_up(
         &mut self,
         step: &mut StepBuilder,
@@ -47,7 +47,7 @@ impl RunTree {
     ) -> Result<Next, InputError> {
         let agent = self.agent(id).filter(|agent| !agent.has_ended());
         let Some(agent) = agent else {
-            // The agent that it worked for ended in this very step.
+            // The agent that it worked for ended in the same step.
             return Ok(Next::Wait);
         };
         let hard = self.hard_end(agent);
@@ -64,7 +64,7 @@ impl RunTree {
             return Ok(Next::FinishWithDraft);
         }
         if turn.agent.awaits_judgment() {
-            // At a limit there is no time for another answer: the one that there is stands.
+            // At a limit there is no time for another answer: the current one is used.
             turn.agent.take_back_batch();
             return turn.end_as_planned();
         }
@@ -79,13 +79,13 @@ impl RunTree {
                 self.abandon_batch(step, id, ToolFailure::Timeout, TIME_IS_UP)?;
                 Ok(Next::Schedule)
             }
-            // It waited for a hook between two turns.
+            // It was waiting for a hook between two turns.
             Phase::Between => Ok(Next::GoOn),
             Phase::Model(_) | Phase::Consulting(_) | Phase::Queued | Phase::Ended => Ok(Next::Wait),
         }
     }
 
-    /// Returns when time has something to say to an agent next.
+    /// Returns the next time limit that applies to an agent.
     fn due(&self, agent: &Agent) -> Option<Duration> {
         let hard = self.hard_end(agent)?;
         Some(if agent.closing.is_some() {
@@ -95,7 +95,7 @@ impl RunTree {
         })
     }
 
-    /// Returns when an agent's time is up, whatever it is doing.
+    /// Returns when an agent's time is up, regardless of what it is doing.
     fn hard_end(&self, agent: &Agent) -> Option<Duration> {
         let deadline = |agent: &Agent| {
             let own = agent.spec(&self.spec).limits.deadline?;
@@ -117,7 +117,7 @@ impl RunTree {
     }
 }
 
-/// Returns when an agent starts nothing more, so that its last answer comes in time before its hard end.
+/// Returns when an agent must start nothing more, so that its last answer is complete before its hard end.
 fn soft_end(agent: &Agent, hard: Duration) -> Duration {
     let reserve = Limits::answer_reserve_of(hard.saturating_sub(agent.started));
     hard.saturating_sub(reserve)

@@ -17,7 +17,7 @@ use crate::record::{PlanChanged, PromptReason, RecordBody, ToolCallFailed, ToolR
 use crate::spec::AgentSpec;
 use crate::tool::ToolKind;
 
-/// Who ran a call that has its result.
+/// The attempt that ran a call with a result.
 #[derive(Clone, Copy)]
 pub(super) struct Ran {
     effect_id: EffectId,
@@ -78,7 +78,7 @@ impl AgentTurn<'_> {
         self.run_once_more(index, begun)
     }
 
-    /// What a result means beyond its value: to the plan, and to how the loop goes on.
+    /// Handles what a result means beyond its value: for the plan, and for how the loop continues.
     pub(super) fn note_result(
         &mut self,
         index: CallIndex,
@@ -148,8 +148,8 @@ impl AgentTurn<'_> {
         Ok(())
     }
 
-    /// Notes what a result brings into the conversation of strangers' words, and tells whether it does: that of a call that
-    /// ran, failed or not, if governance said so, and that of sub-agents that read such words themselves.
+    /// Notes the untrusted content that a result introduces into the conversation, and returns whether it does: for a
+    /// call that ran, failed or not, if governance said so, and for sub-agents that read untrusted content themselves.
     fn note_taint(&mut self, result: &ToolResult, brings: bool) -> bool {
         let id = self.agent.id;
         let mut below = Taint::default();
@@ -158,7 +158,7 @@ impl AgentTurn<'_> {
                 below.merge(&agent.taint);
             }
         }
-        // A name that no tool can have brought nothing.
+        // A result with a name that no tool can have introduced nothing.
         if brings && let Ok(tool) = result.name.parse() {
             let at = self.agent.batch().map(|batch| batch.content_index);
             self.agent.taint.add(&tool, at);
@@ -182,7 +182,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Gives a call that is not run an error as its result.
+    /// Gives a call that does not run an error as its result.
     pub(super) fn refuse(
         &mut self,
         index: CallIndex,
@@ -193,14 +193,14 @@ impl AgentTurn<'_> {
             let outcome = ToolOutcome::failed(failure, message);
             return self.settle(index, None, &outcome);
         };
-        // It ran in part or in whole before the run was taken up: to say that it did not would be untrue.
+        // It ran in part or completely before the run was resumed: the usual text, that it did not run, would be false.
         let message =
             format!("interrupted: its outcome is unknown; it is not made again: {message}");
         let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, &message);
         self.settle(index, Some(begun.ran(None)), &outcome)
     }
 
-    /// Refuses every call of the batch that has no result yet and for which something holds.
+    /// Refuses every call of the batch that has no result yet and satisfies a predicate.
     pub(super) fn refuse_each(
         &mut self,
         holds: impl Fn(&Call) -> bool,
@@ -214,7 +214,7 @@ impl AgentTurn<'_> {
         Ok(())
     }
 
-    /// Gives every call of the batch that has no result yet the same one, none of them having run.
+    /// Gives every call of the batch that has no result yet the same result; none of them ran.
     pub(super) fn settle_all(&mut self, outcome: &ToolOutcome) -> Result<(), InputError> {
         for index in self.batch()?.places(|call| !call.is_settled()) {
             self.settle(index, None, outcome)?;
@@ -224,14 +224,14 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Tells whether it was started for a call of another agent.
+    /// Returns whether it was started for this call of another agent.
     fn works_on(&self, of: AgentId, call: &ToolCallId) -> bool {
         let parent = self.parent.as_ref();
         parent.is_some_and(|its| its.agent == of && its.call == *call)
     }
 
-    /// Returns why a call failed that is made once more: the tool failed and might not again, twice is no more than once,
-    /// the profile lets it, and no limit was reached.
+    /// Returns why a call failed, if it should be retried: the failure may be temporary, the call may run twice, the
+    /// profile allows it, and no limit was reached.
     fn is_tried_again(
         &self,
         spec: &AgentSpec,
@@ -247,7 +247,7 @@ impl Agent {
 }
 
 impl Begun {
-    /// Says that the call has its result, and how long it ran if it was not cut short.
+    /// Returns the attempt that ended, with the time it took if it was not cut short.
     pub(super) const fn ran(self, took: Option<Duration>) -> Ran {
         Ran {
             effect_id: self.effect_id,

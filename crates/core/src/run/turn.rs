@@ -1,7 +1,6 @@
-//! One agent's part of a step: the agent, how it is to behave, and the step that its handlers add to.
+//! One agent's part of a step: the agent, its spec, and the step that its handlers add to.
 //!
-//! An agent is looked up once, by `RunTree::turn`; its handlers are methods of [`AgentTurn`], in the file of what they
-//! handle.
+//! `RunTree::turn` looks up an agent once; its handlers are methods of [`AgentTurn`], in the file of what they handle.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::input::Stamp;
 use crate::record::{PromptInjected, PromptReason, Record, RecordBody, Warning};
 use crate::spec::{AgentSpec, RunSpec};
 
-/// An agent with all that its handlers may read and change.
+/// An agent with everything that its handlers may read and change.
 pub(super) struct AgentTurn<'a> {
     pub(super) agent: &'a mut Agent,
     /// How the agent behaves and what it may use.
@@ -26,31 +25,31 @@ pub(super) struct AgentTurn<'a> {
     pub(super) state: &'a mut RunState,
     pub(super) step: &'a mut StepBuilder,
     pub(super) run: &'a RunSpec,
-    /// The agents that were started before this one: those it works for are among them.
+    /// The agents that were started before this one, including those it works for.
     pub(super) above: &'a mut [Agent],
-    /// The agents that were started after this one: its sub-agents are among them.
+    /// The agents that were started after this one, including its sub-agents.
     pub(super) below: &'a mut [Agent],
 }
 
-/// What a run counts.
+/// The counters of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Counters {
     /// The last record's number.
     pub(super) seq: Seq,
-    /// The next model call's or batch's number.
+    /// The number of the next model call or batch.
     pub(super) content: ContentIndex,
-    /// How many effects were asked for.
+    /// How many effects were requested.
     pub(super) effects: u32,
 }
 
-/// Collects the records and effects of one step, and what is still to be done in it.
+/// Collects the records and effects of one step, and the actions that remain to be done in it.
 pub(super) struct StepBuilder {
     run_id: RunId,
     pub(super) stamp: Stamp,
     pub(super) counters: Counters,
     pub(super) effects: Vec<Effect>,
     pub(super) records: Vec<Arc<Record>>,
-    /// What follows for whom once the agent at work waits; the last is done first.
+    /// The remaining actions, by agent, for when the current agent waits; the last one is performed first.
     pub(super) todo: Vec<(AgentId, Next)>,
 }
 
@@ -80,7 +79,7 @@ impl StepBuilder {
         index
     }
 
-    /// Adds a record of an agent; the first of a step is its cause and is marked so.
+    /// Adds a record of an agent; the first of a step is marked as its cause.
     pub(super) fn record(
         &mut self,
         agent: &Agent,
@@ -102,14 +101,14 @@ impl StepBuilder {
         }));
     }
 
-    /// Records something that the run survives, with a code for programs.
+    /// Records a problem that does not end the run, with a code for programs.
     pub(super) fn warn(&mut self, agent: &Agent, code: &str, message: String) {
         let code = code.to_owned();
         let warning = RecordBody::Warning(Box::new(Warning { code, message }));
         self.record(agent, None, warning);
     }
 
-    /// Takes an effect back that this very step asks for: it need not be answered any more.
+    /// Withdraws an effect that this same step requested: it no longer needs an answer.
     pub(super) fn take_back(&mut self, effect: EffectId) {
         self.effects.retain(|asked| asked.id() != Some(effect));
     }
@@ -136,7 +135,7 @@ impl AgentTurn<'_> {
         self.step.warn(self.agent, code, message);
     }
 
-    /// Appends a system message of the loop's own and records it.
+    /// Appends a system message from the loop and records it.
     pub(super) fn tell(&mut self, reason: PromptReason, message: String) {
         self.agent.conversation.tell(&message);
         let injected = PromptInjected { reason, message };
@@ -156,7 +155,7 @@ impl AgentTurn<'_> {
     }
 }
 
-/// Returns where an agent stands among those of its run.
+/// Returns the index of an agent among those of its run.
 pub(super) fn place(id: AgentId) -> usize {
     usize::try_from(id.0).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Has calls checked, and handles what was found about them: run, refuse or ask (loop rules 4 and 5).
+//! Has calls checked, and handles the results: run, refuse or ask (loop rules 4 and 5).
 
 use std::sync::Arc;
 
@@ -45,19 +45,19 @@ impl RunTree {
                 call.shown_name()
             );
             let reason = FinishReason::UnknownTool(call.name.to_string());
-            // Calls approved before may be running by now.
+            // Calls that were approved earlier may already be running.
             self.stop_work(step, id, ToolFailure::UnknownTool, &why)?;
             let text = self.turn(id, step)?.agent.text();
             return Ok(Next::Finish(reason, text));
         }
         if let Some(reason) = turn.note_advice(advised)? {
             let why = format!("not run: the loop was ended: {reason}");
-            // Calls approved before may be running by now.
+            // Calls that were approved earlier may already be running.
             self.stop_work(step, id, ToolFailure::Cancelled, &why)?;
             let text = self.turn(id, step)?.agent.text();
             return Ok(Next::Finish(FinishReason::Stop, text));
         }
-        // There are as many of both: that was checked above.
+        // Both have the same length: that was checked above.
         let calls = turn.batch()?.places(is_vetted);
         for (call, verdict) in calls.into_iter().zip(verdicts) {
             turn.apply_verdict(call, verdict)?;
@@ -67,7 +67,7 @@ impl RunTree {
 }
 
 impl AgentTurn<'_> {
-    /// Asks for the calls of a batch to be checked, but for those that have their results already.
+    /// Requests a check of the calls of a batch, except those that already have results.
     pub(super) fn vet(&mut self) -> Result<Next, InputError> {
         if self.batch()?.is_over() {
             return Ok(Next::Schedule);
@@ -81,7 +81,7 @@ impl AgentTurn<'_> {
         Ok(Next::Wait)
     }
 
-    /// Asks for the calls to be checked that wait for this effect, for the first time or after a crash.
+    /// Requests a check of the calls that wait for this effect, for the first time or after a crash.
     pub(super) fn ask_vetting(&mut self, effect_id: EffectId) -> Result<(), InputError> {
         let (id, turn) = (self.agent.id, self.agent.turn);
         let effect = self.batch()?.vet_effect(id, turn, effect_id);
@@ -89,8 +89,8 @@ impl AgentTurn<'_> {
         Ok(())
     }
 
-    /// Takes note of what the program's hooks said of calls: what they put in place of arguments is what runs. Returns why the
-    /// agent is to end, if one of them says so.
+    /// Notes what the program's hooks said about calls; arguments that they substituted are the ones that run. Returns
+    /// why the agent should end, if a hook says so.
     fn note_advice(&mut self, advised: Vec<AdvisedCall>) -> Result<Option<String>, InputError> {
         let mut stop = None;
         for mut advised in advised {
@@ -99,7 +99,7 @@ impl AgentTurn<'_> {
             let call = batch.call(index.ok_or(ADVICE_ON_NO_CALL)?)?;
             if let Some(arguments) = advised.arguments.take() {
                 call.arguments = arguments;
-                // It was given for others.
+                // The approval was for other arguments.
                 call.approved = None;
             }
             if let CallAdvice::Stop { reason } = &advised.advice {
@@ -168,9 +168,9 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Lets a call run when its turn comes, unless a limit on tool calls is reached: one that delivers the answer does no
-    /// work and counts toward none. One that was admitted before the run
-    /// was taken up counts no second time, and of what is on record and what was found now the stricter class holds.
+    /// Lets a call run when it is its turn, unless a limit on tool calls is reached. A call that delivers the answer
+    /// does no other work and counts toward no limit. A call that was admitted before the run was resumed is not
+    /// counted twice, and the stricter of its recorded and its new class applies.
     fn admit(
         &mut self,
         index: CallIndex,
@@ -205,7 +205,7 @@ impl AgentTurn<'_> {
         let effect = Effect::AskApproval(Box::new(asked.ask(self.agent.id)));
         self.step.effects.push(effect);
         let call = self.batch()?.call(index)?;
-        // Whatever was said before, this is another question.
+        // The earlier approval does not apply to the new question.
         call.approved = None;
         call.state = CallState::Asking {
             class,
@@ -217,7 +217,7 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Checks that each call that was to be checked got one verdict, and that hooks spoke of no other.
+    /// Checks that each call to be checked got exactly one verdict, and that hooks mentioned no other call.
     fn check_verdicts(&self, vetted: &Vetted) -> Result<(), InputError> {
         let effect = vetted.effect_id;
         let calls = self.calls().iter();
@@ -265,7 +265,7 @@ impl Call {
         matches!(self.state, CallState::Vetting { effect_id } if effect_id == effect)
     }
 
-    /// Returns what the model is told that called a tool there is not, or not any more.
+    /// Returns the error for a model that called a tool that does not exist, or no longer exists.
     fn unknown(&self, offered: &[ToolSpec], search: Option<&ToolName>) -> String {
         let tools = offered.iter();
         if tools.clone().any(|tool| tool.name.as_str() == &*self.name) {

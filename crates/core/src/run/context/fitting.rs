@@ -1,6 +1,6 @@
-//! Makes the request of one attempt fit the model that serves it, once the driver knows how much context that one has.
+//! Makes the request of one attempt fit the model that serves it, once the driver knows that model's context size.
 //!
-//! Nothing of it lasts: the conversation of the run stays whole, unlike where the machine trims it.
+//! This does not change the run's conversation, unlike trimming by the machine.
 
 use super::percent;
 use crate::effect::{CallModel, ModelRequest, Purpose};
@@ -9,21 +9,21 @@ use crate::run::agent::Agent;
 use crate::run::request_size::{FULL, definition_bytes};
 use crate::spec::AgentSpec;
 
-/// What a model is sent of a call in one attempt, because it has so much context and no more.
+/// The form of a model call that fits the context of the model serving one attempt.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FittedRequest {
-    /// The request with the messages that fit, and with no longer reply than fits beside them.
+    /// The request, with the messages that fit and a reply limit that fits beside them.
     pub request: ModelRequest,
-    /// How many messages of the conversation are not.
+    /// How many messages of the conversation are left out.
     pub left_out: u64,
-    /// What it takes beside the reply, in tokens, as estimated.
+    /// The estimated size of the request without the reply, in tokens.
     pub tokens: u64,
 }
 
 impl RunTree {
-    /// Makes a call that is under way fit a model that stands in for the one it is for: with no longer reply than its context
-    /// leaves, and without messages that do not fit. `None` for a call that is not sent the conversation.
+    /// Makes a call in progress fit a model that replaces the intended one: limits the reply to what the context
+    /// leaves, and leaves out messages that do not fit. `None` for a call that is not sent the conversation.
     #[must_use]
     pub fn fitted(&self, call: &CallModel, context_tokens: u64) -> Option<FittedRequest> {
         let agent = self.agent_of(call)?;
@@ -55,8 +55,8 @@ impl RunTree {
         })
     }
 
-    /// Makes a call that is under way fit the model it is for, with no longer reply than its context leaves: there are servers
-    /// that refuse to begin one which might not fit. `None` where nothing has to be changed for that.
+    /// Makes a call in progress fit the intended model by limiting the reply to what its context leaves: some servers
+    /// refuse to start a reply that might not fit. `None` if no change is necessary.
     #[must_use]
     pub fn with_shorter_reply(
         &self,
@@ -79,7 +79,7 @@ impl RunTree {
         })
     }
 
-    /// Returns the agent that makes a call, where that is sent its conversation.
+    /// Returns the agent that makes a call, if the call is sent its conversation.
     fn agent_of(&self, call: &CallModel) -> Option<&Agent> {
         match call.purpose {
             Purpose::Turn | Purpose::LastAnswer | Purpose::Gather | Purpose::SelfCheck => {
@@ -91,7 +91,7 @@ impl RunTree {
 }
 
 impl Agent {
-    /// Estimates the tokens of the messages of a request, and those of its definitions of tools.
+    /// Estimates the tokens of a request's messages, and those of its tool definitions.
     fn size_of(&self, request: &ModelRequest) -> (u64, u64) {
         let definitions = definition_bytes(&request.tools);
         let definitions = self.gauge.tokens_of_definitions(definitions);
@@ -100,9 +100,9 @@ impl Agent {
 }
 
 impl AgentSpec {
-    /// Returns the most tokens of a reply that is to fit a context beside so many tokens, which an estimate may have a tenth too
-    /// low: never fewer than are kept free for it. In eighths of what is asked for, so that results which differ by a few bytes
-    /// make no other request of a run that is played again.
+    /// Returns the maximum number of reply tokens that fit a context beside `tokens`, allowing for an estimate that is
+    /// 10 % too low. Never less than what is kept free for the reply. Rounded to eighths of what was asked for, so that
+    /// results that differ by a few bytes do not change the request when a run is replayed.
     fn reply_beside(&self, tokens: u64, context: u64, most: u32) -> u32 {
         let kept = self.kept_for_reply(context).max(1);
         let left = context.saturating_sub(tokens.saturating_add(tokens / 10));

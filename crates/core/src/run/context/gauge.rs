@@ -1,5 +1,5 @@
-//! How large a conversation is, and the definitions of tools beside it, in tokens: as measured by the provider, plus an
-//! estimate of what is new since.
+//! The size of a conversation and of its tool definitions, in tokens: as measured by the provider, plus an estimate of
+//! what is new since then.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,33 +11,32 @@ use crate::message::{Message, Part};
 use crate::spec::AgentSpec;
 use crate::transcript::{Transcript, last_user_message};
 
-/// Bytes a token is taken to have before a provider said otherwise: English text in common tokenizers.
+/// Assumed bytes per token until a provider reports otherwise: English text in common tokenizers.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// What every message takes beside its text: role and separators.
+/// Overhead of every message beside its text: role and separators.
 const TOKENS_PER_MESSAGE: u64 = 4;
 
-/// What an image or a file is taken to need before a provider said otherwise.
+/// Assumed tokens of an image or a file until a provider reports otherwise.
 const TOKENS_PER_MEDIA: u64 = 1_000;
 
-/// Measures a conversation, counting only what is new since the provider last said how large it is.
+/// Measures a conversation, estimating only what is new since the provider last reported its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(in crate::run) struct Gauge {
-    /// What the first `messages` messages are.
+    /// The tokens of the first `messages` messages.
     tokens: u64,
     messages: usize,
-    /// Their bytes.
+    /// The bytes of these messages.
     bytes: u64,
-    /// Their images and files.
+    /// The number of images and files in these messages.
     #[serde(default, skip_serializing_if = "is_default")]
     media: u64,
-    /// What the definitions of tools were when the provider last said, in tokens and in bytes.
+    /// The size of the tool definitions at the provider's last report, in tokens and in bytes.
     #[serde(default)]
     definitions: (u64, u64),
-    /// So many tokens had so many bytes when it last said so of text alone, definitions included; nothing before it said
-    /// anything.
+    /// The ratio of tokens to bytes at the last report about text alone, including definitions; zero before any report.
     learned: (u64, u64),
-    /// So many tokens were so many images and files when it last counted some; nothing before it did.
+    /// The ratio of tokens to images and files at the last report that included some; zero before that.
     #[serde(default, skip_serializing_if = "is_default")]
     learned_media: (u64, u64),
     /// Whether reasoning before the last user message is not sent.
@@ -46,7 +45,7 @@ pub(in crate::run) struct Gauge {
 }
 
 impl Gauge {
-    /// Makes one that knows nothing yet but what the models of an agent are sent.
+    /// Creates a gauge that knows only what the agent's models are sent.
     pub(in crate::run) fn of(spec: &AgentSpec) -> Self {
         Self {
             drops_reasoning: spec.drops_reasoning,
@@ -54,7 +53,7 @@ impl Gauge {
         }
     }
 
-    /// Takes note of what a provider said about the conversation as it stands, and definitions of so many bytes beside it.
+    /// Notes a provider's report on the current conversation together with definitions of this many bytes.
     pub(in crate::run) fn was_measured(
         &mut self,
         tokens: u64,
@@ -62,12 +61,14 @@ impl Gauge {
         transcript: &Transcript,
     ) {
         self.count(transcript);
-        // Both have their share by their bytes: taken for the conversation alone, a short one would look far too large.
+        // Both get a share by their bytes. Attributing everything to the conversation would make a short one look far
+        // too large.
         let bytes = self.bytes.saturating_add(definitions);
         if self.media == 0 {
             self.learned = (tokens, bytes);
         } else {
-            // What text takes stays as it was learned: with images among its tokens all text would look far too large.
+            // The estimate for text stays as learned. Including the tokens of images would make all text look far too
+            // large.
             let text = self.tokens_of_bytes(bytes);
             self.learned_media = (tokens.saturating_sub(text), self.media);
         }
@@ -76,27 +77,27 @@ impl Gauge {
         self.tokens = tokens.saturating_sub(share);
     }
 
-    /// Takes note that a provider said nothing: what is there is not estimated again.
+    /// Notes that a provider reported nothing: the current messages are not estimated again.
     pub(in crate::run) fn was_estimated(&mut self, transcript: &Transcript) {
         self.tokens = self.estimate(transcript);
         self.count(transcript);
     }
 
-    /// Takes note that the conversation was cut: from here on, all of it is estimated with what was learned.
+    /// Notes that the conversation was cut: from now on, all of it is estimated with the learned ratios.
     pub(super) fn was_cut(&mut self, transcript: &Transcript) {
         self.tokens = self.tokens_of(transcript.messages());
         (self.messages, self.bytes, self.media) = (0, 0, 0);
         self.count(transcript);
     }
 
-    /// Estimates the tokens of the conversation as it stands, without the definitions of tools.
+    /// Estimates the tokens of the current conversation, without the tool definitions.
     pub(in crate::run) fn estimate(&self, transcript: &Transcript) -> u64 {
         let new = self.messages..transcript.len();
         self.tokens
             .saturating_add(self.tokens_of_part(transcript.messages(), new))
     }
 
-    /// Estimates the tokens of definitions of so many bytes.
+    /// Estimates the tokens of definitions of this many bytes.
     pub(in crate::run) fn tokens_of_definitions(&self, bytes: u64) -> u64 {
         let (tokens, had) = self.definitions;
         tokens.saturating_add(self.tokens_of_bytes(bytes.saturating_sub(had)))
@@ -120,12 +121,12 @@ impl Gauge {
         tokens.fold(0, u64::saturating_add)
     }
 
-    /// Estimates the tokens of a user message of one text.
+    /// Estimates the tokens of a user message with one text part.
     pub(in crate::run) fn tokens_of_user(&self, text: &str) -> u64 {
         self.tokens_of_text(text).saturating_add(TOKENS_PER_MESSAGE)
     }
 
-    /// Estimates the tokens of so many bytes of which no provider has said anything.
+    /// Estimates the tokens of this many bytes without any report by a provider.
     pub(in crate::run) fn tokens_of_new(bytes: usize) -> u64 {
         u64::try_from(bytes)
             .unwrap_or(u64::MAX)
@@ -141,7 +142,7 @@ impl Gauge {
         if tokens == 0 || had == 0 {
             return bytes.div_ceil(BYTES_PER_TOKEN);
         }
-        // Never fewer than 1 byte a token, never more than 8, whatever a provider claims.
+        // Between 1 and 8 bytes per token, whatever a provider claims.
         let tokens = tokens.clamp(had / 8 + 1, had);
         bytes.saturating_mul(tokens).div_ceil(had)
     }
@@ -154,7 +155,7 @@ impl Gauge {
         count.saturating_mul(tokens).div_ceil(had)
     }
 
-    /// Counts bytes, images and files of the messages that are new.
+    /// Counts bytes, images and files of the new messages.
     fn count(&mut self, transcript: &Transcript) {
         for (message, bytes) in self.bytes_from(transcript.messages(), self.messages) {
             self.bytes = self.bytes.saturating_add(bytes);
@@ -163,7 +164,7 @@ impl Gauge {
         self.messages = transcript.len();
     }
 
-    /// Returns the messages of a conversation from a place on, with the bytes of each that are sent.
+    /// Returns the messages of a conversation from an index on, with the bytes of each that are sent.
     fn bytes_from<'a>(
         &self,
         conversation: &'a [Arc<Message>],
@@ -247,7 +248,7 @@ mod tests {
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
         gauge.was_measured(300, 0, &conversation(2));
         assert_eq!(gauge.estimate(&conversation(2)), 300);
-        // 800 bytes were 300 tokens, so the next 400 are 150 and a message's own.
+        // 800 bytes were 300 tokens, so the next 400 are 150, plus the overhead of a message.
         assert_eq!(gauge.estimate(&conversation(3)), 300 + 154);
     }
 
@@ -277,7 +278,7 @@ mod tests {
         let mut gauge = Gauge::default();
         assert_eq!(gauge.tokens_of_definitions(16_000), 4_000);
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
-        // 16,800 bytes in all: four a token, as in the conversation.
+        // 16,800 bytes in all: four per token, as in the conversation.
         gauge.was_measured(4_200, 16_000, &conversation(2));
         assert_eq!(gauge.tokens_of_definitions(16_000), 4_000);
         assert_eq!(gauge.estimate(&conversation(2)), 200);
@@ -308,7 +309,7 @@ mod tests {
         let mut said = conversation(2);
         gauge.was_measured(160, 0, &said);
         said.push(image());
-        // 1,200 bytes are 240 tokens, five bytes a token as before it came.
+        // 1,200 bytes are 240 tokens: five bytes per token, as before the image.
         gauge.was_measured(2_240, 0, &said);
         assert_eq!(gauge.estimate(&said), 2_240);
         assert_eq!(gauge.tokens_of(conversation(1).messages()), 84);
@@ -333,7 +334,7 @@ mod tests {
         gauge.was_measured(1_700, 0, &said);
         assert_eq!(gauge.tokens_of(conversation(1).messages()), 104);
         assert_eq!(gauge.tokens_of(said.messages()), 1_704);
-        // Of a model that was sent a sentence in its place.
+        // From a model that was sent a sentence instead of the image.
         gauge.was_measured(90, 0, &said);
         assert_eq!(gauge.tokens_of(said.messages()), 1_104);
     }

@@ -1,4 +1,4 @@
-//! What follows where a provider finds that a request does not fit: a shorter reply, or the one trim.
+//! What happens when a provider reports that a request does not fit: a shorter reply, or the one trim.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::run::turn::AgentTurn;
 use crate::spec::AgentSpec;
 
 impl AgentTurn<'_> {
-    /// Makes room for a call that did not fit, as its provider says: with a shorter reply where that is enough and was not
-    /// tried yet, or else with the one trim, or with what is left for a reply. False if nothing of that helps: what would not
-    /// fit either way stays whole, since what goes is gone for good. What it says of its context holds for the role that
-    /// served, which another may have done for the one that the call is for.
+    /// Makes room for a call that did not fit according to its provider: with a shorter reply if that is enough and was
+    /// not yet tried, otherwise with the one trim, or with a reply limited to what is left. Returns `false` if none of
+    /// these helps: if the request would not fit anyway, the conversation stays whole, since trimming is permanent. The
+    /// reported context size belongs to the role that served, which may not be the role that the call is for.
     pub(in crate::run) fn makes_room_after_overflow(
         &mut self,
         planned: &mut PlannedCall,
@@ -28,7 +28,7 @@ impl AgentTurn<'_> {
         }
         let mut is_least = false;
         if let Some(needed) = needed {
-            // A server that stops counting once it is too much says one token more than fits, however many there are.
+            // A server that stops counting at its limit reports one token more than fits, whatever the real number.
             let in_all = needed.saturating_add(asked.map_or(0, u64::from));
             is_least = limit.is_some_and(|limit| in_all <= limit.saturating_add(1));
             let estimate = agent.size().saturating_add(agent.definitions(spec));
@@ -46,13 +46,13 @@ impl AgentTurn<'_> {
         let is_in_vain = |plan: &TrimPlan| {
             let is_too_much = |tokens| limit.is_some_and(|limit| tokens > limit);
             let left = needed.map(|needed| needed.saturating_sub(plan.tokens));
-            // What goes may have many more tokens than it is estimated to have, as what is no prose does.
+            // The removed text may have many more tokens than estimated, as text that is not prose does.
             let is_likely = !is_least && left.is_some_and(is_too_much);
             is_likely && is_too_much(agent.least_without(plan, spec))
         };
         let version = self.state.loop_version;
         let size = agent.size();
-        // Of a run that went on before, nobody knows how much too large it is: a little may be enough.
+        // In a run with earlier turns, the excess is unknown: a small reduction may be enough.
         let is_first = agent.turn.0 <= 1;
         let is_next_to_nothing =
             |plan: &TrimPlan| is_first && plan.falls_short() && plan.tokens < size / 10;
@@ -65,7 +65,7 @@ impl AgentTurn<'_> {
         let Some(plan) = plan else {
             let left = limit.zip(needed).zip(asked.map(u64::from));
             let left = left.map(|((limit, needed), asked)| match is_least {
-                // How much is left nobody knows.
+                // The remaining space is unknown.
                 true => asked / 4,
                 false => limit.saturating_sub(needed).min(asked / 2),
             });
@@ -77,10 +77,11 @@ impl AgentTurn<'_> {
     }
 }
 
-/// The fewest tokens of a reply that say something.
+/// Minimum number of tokens of a useful reply.
 const LEAST_OF_REPLY: u64 = 64;
 
-/// Asks for a reply of what is left, once, where nothing may go from the conversation: a short answer is better than none.
+/// Limits the reply to what is left, once, when nothing may be removed from the conversation: a short answer is better
+/// than none.
 fn takes_what_is_left(planned: &mut PlannedCall, left: Option<u64>) -> bool {
     let left = left.filter(|left| *left >= LEAST_OF_REPLY && planned.reply_tokens.is_none());
     let Some(left) = left.and_then(|left| u32::try_from(left).ok()) else {
@@ -91,7 +92,7 @@ fn takes_what_is_left(planned: &mut PlannedCall, left: Option<u64>) -> bool {
 }
 
 impl Agent {
-    /// Estimates what a request takes once something went, as text that takes few tokens.
+    /// Estimates a request's size after a trim, assuming text that needs few tokens.
     fn least_without(&self, plan: &TrimPlan, spec: &AgentSpec) -> u64 {
         let messages = self.conversation.without_prompt().iter().enumerate();
         let staying = messages.filter(|(place, _)| !plan.removes(*place));
@@ -102,9 +103,10 @@ impl Agent {
             .fold(size.instructions, u64::saturating_add)
     }
 
-    /// Returns how many tokens the reply to a call may have. Where a provider said in an overflow how much context there is,
-    /// that is no more than is left of it, since there are servers that refuse to begin a reply which might not fit, and no
-    /// less than is kept free for it. The context of the spec says nothing of that: it is the smallest of all roles.
+    /// Returns the maximum number of tokens of the reply to a call. If a provider reported its context size in an
+    /// overflow, the reply is limited to what is left of it, since some servers refuse to start a reply that might not
+    /// fit, but to no less than what is kept free for the reply. The context size in the spec is not used for this: it
+    /// is the smallest of all roles.
     pub(in crate::run) fn most_of_reply(
         &self,
         spec: &AgentSpec,
@@ -118,9 +120,10 @@ impl Agent {
         let kept = spec.kept_for_reply(context).max(1);
         let mut tokens = u64::from(most);
         if tokens > kept {
-            // What is kept free is not given away: the size is an estimate.
+            // The reserve is never given away, because the size is an estimate.
             let left = self.room_in(context, spec).saturating_sub(self.size());
-            // In halves, so that results which differ by a few bytes make no other request of a run that is played again.
+            // Halved repeatedly, so that results that differ by a few bytes do not change the request when a run is
+            // replayed.
             while tokens > left.max(kept) {
                 tokens /= 2;
             }
@@ -128,8 +131,8 @@ impl Agent {
         Some(u32::try_from(tokens.max(kept)).unwrap_or(most))
     }
 
-    /// Plans the one trim that an overflow leads to: by exactly what the provider says is too much, where it says so. Where it
-    /// does not, an estimate by which all fits is proven wrong, and at most half is left.
+    /// Plans the one trim after an overflow: by exactly the excess that the provider reports, if it does. If not, an
+    /// estimate according to which everything fits has been proven wrong, and at most half of the conversation stays.
     fn plan_after_overflow(
         &self,
         version: u32,

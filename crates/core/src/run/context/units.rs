@@ -1,5 +1,5 @@
-//! What of a conversation may go, in pieces that belong together: no call without its result, no result without its
-//! call.
+//! The parts of a conversation that may be removed, in units that belong together: no call without its result, no
+//! result without its call.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use crate::message::Message;
 use crate::record::Span;
 use crate::transcript::{is_summary, last_user_message};
 
-/// Messages that stay or go together: one of a person, or one of a model with the results of its calls.
+/// Messages that stay or go together: a user message, or a model's message with the results of its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unit {
     start: usize,
     end: usize,
-    /// Whether the conversation may go on with it once all before it went: with what a person said, or with a turn
-    /// whose question stays.
+    /// Whether the conversation may resume with this unit after everything before it was removed: a user message, or a
+    /// turn whose question stays.
     pub(super) may_come_first: bool,
 }
 
@@ -34,12 +34,12 @@ impl Unit {
     }
 }
 
-/// Returns what may go, oldest first: everything but the system prompt, the question of the run, the last user message and the
-/// running turn. So many messages, from the first on, were there before the run.
+/// Returns what may be removed, oldest first: everything except the system prompt, the question of the run, the last
+/// user message and the current turn. The first `earlier` messages precede the run.
 pub(super) fn removable(messages: &[Arc<Message>], earlier: usize, version: u32) -> Vec<Unit> {
     let is_reply = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
     let last_user = last_user_message(messages);
-    // What was said while the run was at work is not what it was asked.
+    // A message that arrived while the run was at work is not the run's question.
     let is_said =
         |message: &Arc<Message>| matches!(**message, Message::User { .. }) && !is_summary(message);
     let question = messages.iter().skip(earlier).position(is_said);
@@ -48,8 +48,8 @@ pub(super) fn removable(messages: &[Arc<Message>], earlier: usize, version: u32)
         _ => question.map(|place| earlier + place).or(last_user),
     };
     let last_reply = messages.iter().rposition(is_reply);
-    // The running turn: a reply whose results no model has read yet, or else what a person said last. Results that a run before
-    // ended without reading may be what it failed on.
+    // The current turn: a reply whose results no model has read yet, or otherwise the last user message. Unread results
+    // at the end of an earlier run may be what that run failed on, so they do not count.
     let unread = last_reply.filter(|place| {
         let reply = messages.get(*place).filter(|_| *place >= earlier);
         reply.is_some_and(|reply| reply.tool_calls().next().is_some())
@@ -70,8 +70,8 @@ pub(super) fn removable(messages: &[Arc<Message>], earlier: usize, version: u32)
     units
 }
 
-/// Tells of each unit whether it has to go to save so many tokens: with an exchange so large that all others together are not
-/// enough. What was asked goes with what was answered.
+/// Returns for each unit whether it must be removed to save this many tokens, because it belongs to an exchange so
+/// large that all others together are not enough. A question goes together with its answer.
 pub(super) fn too_large(
     units: &[Unit],
     to_save: u64,
