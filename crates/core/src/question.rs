@@ -205,7 +205,7 @@ pub struct Field {
     /// Its label; defaults to the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What to enter.
+    /// A description of what to enter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What it accepts: a string, a number, a choice.

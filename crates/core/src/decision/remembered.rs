@@ -70,7 +70,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// All values.
+    /// The complete list of values.
     pub const ALL: [Self; 2] = [Self::Network, Self::Git];
 
     /// Returns its name in arguments and rules.

@@ -659,7 +659,7 @@ pub struct Pending {
     pub effect_id: EffectId,
     /// The call it is about.
     pub tool_call_id: ToolCallId,
-    /// What must arrive.
+    /// The kind of input that must arrive.
     pub kind: PendingKind,
     /// When the run stops waiting for it; `None` if it waits indefinitely.
     #[serde(default, skip_serializing_if = "Option::is_none")]

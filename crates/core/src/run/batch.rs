@@ -243,8 +243,9 @@ impl Batch {
         self.calls.iter().all(Call::is_over)
     }
 
-    /// Returns the first call that failed, other than by reaching a limit or with a rejected reply. Calls abandoned
-    /// because of another call's failure count only if all calls were abandoned.
+    /// Returns the first call that failed, other than by reaching a limit or with a rejected reply. An
+    /// abandoned call, such as those that another call's failure leaves behind, is returned only if all failed calls were
+    /// abandoned.
     pub(super) fn failed(&self) -> Option<&Call> {
         let is_failed = |call: &&Call| {
             let failure = call.failure();

@@ -215,7 +215,7 @@ impl Agent {
     }
 }
 
-/// Returns how an agent ends when its parent's call is abandoned.
+/// Returns how an agent ends when the call that it works on is abandoned.
 const fn end_of(failure: ToolFailure) -> FinishReason {
     match failure {
         ToolFailure::Timeout => FinishReason::Deadline,

@@ -1,7 +1,8 @@
-//! Whole logs, as data in `tests/golden`: what the types must be able to say, and what the machine must do with it.
+//! Complete logs, as data in `tests/golden`: what the types must be able to express, and how the machine must handle
+//! it.
 //!
-//! A log is JSON Lines, one record a line; the history a run continued stands beside it. The logs of a release stay as
-//! they are: a change that makes one fail is a change of the loop's version.
+//! A log is JSON Lines, one record per line; the history that a run continued is stored beside it. The logs of a
+//! release never change: a change that makes one fail is a change of the loop's version.
 
 mod conversation;
 mod scripts;
@@ -24,7 +25,7 @@ struct Golden {
     history: &'static str,
 }
 
-/// Makes a golden log of the file with this name, and of the history beside it if there is one.
+/// Creates a golden log from the file with this name, and from the history beside it if there is one.
 macro_rules! golden {
     ($name:literal) => {
         golden!($name, "[]")
@@ -44,7 +45,7 @@ macro_rules! golden {
     };
 }
 
-/// The logs, each of which the machine must give again.
+/// The logs that the machine must reproduce.
 const LOGS: [Golden; 11] = [
     golden!("edited_approval_and_crash", with history),
     golden!("last_answer_retry"),
@@ -59,7 +60,7 @@ const LOGS: [Golden; 11] = [
     golden!("checked_and_escalated"),
 ];
 
-/// The log of agents that work side by side.
+/// The log of agents that work concurrently.
 const PARALLEL_AGENTS: Golden = golden!("parallel_agents");
 
 impl Golden {

@@ -1,6 +1,8 @@
-//! How the loop behaves, seen from outside: each rule as a test, whole logs as data, and what holds whatever happens.
+//! How the loop behaves, seen from outside: each rule as a test, complete logs as data, and properties that hold in
+//! every case.
 //!
-//! One binary for all of it, so that it links once. `support` drives the machine; it holds no opinion of its own.
+//! One binary for all of it, so that it links once. `support` drives the machine and makes no assertions about the
+//! rules.
 
 #![expect(
     clippy::indexing_slicing,

@@ -1,8 +1,9 @@
-//! What holds whatever happens: hostile models, tools, people and drivers, in any order, with crashes in between.
+//! Properties that hold in every case: with hostile models, tools, users and drivers, in any order, with crashes in
+//! between.
 //!
-//! `plan` says what may happen, `world` makes it happen to a run and keeps the books a driver would keep, `invariants`
-//! checks the run after every step. The same seed is used unless `PROPTEST_RNG_SEED` names another; `PROPTEST_CASES`
-//! sets the number of cases.
+//! `plan` describes what may happen, `world` makes it happen to a run and keeps track of what a driver would, and
+//! `invariants` checks the run after every step. The same seed is used unless `PROPTEST_RNG_SEED` names another;
+//! `PROPTEST_CASES` sets the number of cases.
 
 mod assembling;
 mod invariants;
@@ -22,7 +23,7 @@ const MOST_ANSWERS: usize = 2_000;
 fn config() -> ProptestConfig {
     let mut config = ProptestConfig {
         failure_persistence: None,
-        // A run that never ends is slow to make smaller: a rough example in time beats none.
+        // A run that never ends is slow to shrink: a rough example in time is better than none.
         max_shrink_time: 10_000,
         ..ProptestConfig::default()
     };

@@ -1,4 +1,4 @@
-//! The loop rules of the design, a module for each group, a test for each clause.
+//! The loop rules of the design: a module for each group, a test for each clause.
 
 mod advised_calls;
 mod answers;

@@ -1,4 +1,4 @@
-//! A script for the machine: starts a run, answers what it asks for, and keeps what came of it.
+//! A script for the machine: starts a run, answers what it asks for, and keeps the results.
 
 mod agents;
 mod build;

@@ -1,4 +1,4 @@
-//! The conversation of each agent, told from a log alone: what a reader has to do to show the request of a model call.
+//! The conversation of each agent, derived from a log alone: what a reader must do to show the request of a model call.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use neuraxis_core::{
     ToolCallStarted, ToolMessage, Transcript,
 };
 
-/// What each agent has said and heard so far.
+/// The messages of each agent so far.
 pub(super) struct Conversations {
     started: RunStarted,
     agents: BTreeMap<AgentId, Vec<Message>>,
@@ -27,13 +27,13 @@ impl Conversations {
         }
     }
 
-    /// Returns what each agent has said and heard, without an answer to a limit, which the run's end holds.
+    /// Returns the messages of each agent, without an answer to a limit, which the end of the run contains.
     pub(super) fn into_messages(self) -> impl Iterator<Item = Vec<Message>> {
         let Self {
             agents, results, ..
         } = self;
         agents.into_values().map(move |mut messages| {
-            // The results of a last batch that no model was told of any more.
+            // The results of a last batch that were sent to no model.
             let calls = messages.last().into_iter().flat_map(Message::tool_calls);
             let last = calls.filter_map(|call| results.get(&call.id));
             let last: Vec<_> = last.cloned().map(Message::Tool).collect();
@@ -54,7 +54,7 @@ impl Conversations {
                 };
                 self.results.insert(result.tool_call_id.clone(), message);
             }
-            // What a summary is made of, and what a choice of role is asked, is in its record whole.
+            // The record contains the whole input of a summary and of a choice of role.
             RecordBody::LlmCall(call)
                 if matches!(call.purpose, Purpose::Compaction | Purpose::Routing) =>
             {
@@ -80,7 +80,7 @@ impl Conversations {
         }
     }
 
-    /// Takes the messages out that went, and puts the summary in the place of the first.
+    /// Removes the trimmed messages, and inserts the summary in place of the first.
     fn trim(&mut self, agent: AgentId, trimmed: &ContextTrimmed) {
         let prompt = u64::from(self.started.spec.root.system_prompt.is_some());
         let mut summary = trimmed.summary.as_deref().map(Message::user);
@@ -96,7 +96,7 @@ impl Conversations {
         }
     }
 
-    /// What a check is told is said to nobody else; what it corrects takes the place of the draft.
+    /// The instructions for a check are not part of the conversation; its correction replaces the draft.
     fn check(&mut self, agent: AgentId, call: &LlmCall) {
         let messages = self.agents.get_mut(&agent).unwrap();
         let before: Transcript = messages.iter().cloned().collect();
@@ -145,7 +145,7 @@ impl Conversations {
     }
 }
 
-/// The message that a reply becomes: each call gets the loop's id.
+/// Returns the message that a reply becomes: each call gets the loop's id.
 fn said(record: &Record, call: &LlmCall, parts: &[ReplyPart]) -> Message {
     let mut index = CallIndex::default();
     let parts = parts.iter().map(|part| match part {
@@ -170,7 +170,7 @@ fn said(record: &Record, call: &LlmCall, parts: &[ReplyPart]) -> Message {
     })
 }
 
-/// No model said what policy added.
+/// Removes the model: no model produced what policy added.
 fn by_policy(message: Message) -> Message {
     match message {
         Message::Assistant(said) => Message::Assistant(AssistantMessage {

@@ -1,7 +1,7 @@
-//! The scripts behind the logs that the machine wrote. Each log was then read line by line against the rules; from
-//! there on it is data like the others, and this shows how one comes about.
+//! The scripts behind the logs that the machine wrote. Each log was then checked line by line against the rules. Since
+//! then it is data like the others, and the script shows how it was produced.
 //!
-//! `UPDATE_GOLDEN=1` writes the logs anew: only for a new version of the loop.
+//! `UPDATE_GOLDEN=1` rewrites the logs: only for a new version of the loop.
 
 use std::fs;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ fn long_history() -> Transcript {
     .collect()
 }
 
-/// The history no longer fits: the router sums up its first exchange, and the answer follows.
+/// The history no longer fits: the router summarizes its first exchange, and the answer follows.
 fn compaction(history: Transcript) -> Script {
     let mut spec = asked("Which day should I skip?", Profile::main_thread(), &[]);
     spec.root.system_prompt = Some("You know the canteen.".into());
@@ -71,7 +71,7 @@ fn compaction(history: Transcript) -> Script {
     run
 }
 
-/// One tool call is allowed: the second of the reply is not run, and a last answer follows.
+/// One tool call is allowed: the second of the reply does not run, and a last answer follows.
 fn budget_end(_: Transcript) -> Script {
     let mut spec = asked("Compare both files.", Profile::main_thread(), &[READ]);
     spec.root.limits = Limits {
@@ -88,7 +88,7 @@ fn budget_end(_: Transcript) -> Script {
     run
 }
 
-/// The hook lets the loop go on after the first turn, and ends it before the calls of the second are processed.
+/// The hook lets the loop continue after the first turn, and ends it before the calls of the second are processed.
 fn hook_stop(_: Transcript) -> Script {
     let mut profile = Profile::main_thread();
     profile.hooks = vec![Hook::Progress, Hook::ProcessCalls];
@@ -106,7 +106,7 @@ fn hook_stop(_: Transcript) -> Script {
     run
 }
 
-/// Two deep, an agent wants to send something; a person edits whom it goes to, and the answers go up again.
+/// An agent two levels deep wants to send something; a user edits the recipient, and the answers are passed up again.
 fn nested_approval(_: Transcript) -> Script {
     let mut spec = asked(
         "Find out and tell Bob.",
@@ -135,8 +135,8 @@ fn nested_approval(_: Transcript) -> Script {
     run
 }
 
-/// A model chooses the router; its draft is turned down, so a larger role answers, which another one serves for; that draft
-/// stands.
+/// A model chooses the router. Its draft is rejected, so a larger role, served by another one, answers; that draft is
+/// accepted.
 fn checked_and_escalated(_: Transcript) -> Script {
     let mut spec = asked(
         "What color is the sky on Mars?",

@@ -1,4 +1,4 @@
-//! A reply is the same however its stream was cut up, and however its blocks were mixed.
+//! A reply is the same however its stream was split, and however its blocks were interleaved.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use proptest::sample::{Index, select};
 
 use crate::support::usage;
 
-/// One block of a reply, in the pieces in which it comes.
+/// One block of a reply, in the pieces in which it arrives.
 #[derive(Debug, Clone)]
 struct Block {
     kind: Kind,
     text: String,
     cuts: Vec<Index>,
-    /// What the provider wants to see again, and after which piece it comes.
+    /// The state that the provider wants back, and the piece after which it arrives.
     state: Option<Index>,
 }
 
@@ -52,7 +52,7 @@ fn block() -> impl Strategy<Value = Block> {
 }
 
 impl Block {
-    /// Returns the block as its stream brings it: cut between characters, empty pieces included.
+    /// Returns the block as its stream delivers it: cut between characters, including empty pieces.
     fn deltas(&self, index: u32, is_cut: bool) -> Vec<ReplyDelta> {
         let block = BlockIndex(index);
         let mut ends: Vec<usize> = self.text.char_indices().map(|(place, _)| place).collect();
@@ -80,7 +80,7 @@ impl Block {
                     provider_id: (place == 0)
                         .then(|| format!("call_{index}"))
                         .map(Into::into),
-                    // Some servers say the name again with every piece.
+                    // Some servers repeat the name with every piece.
                     name: (place == 0 || index == 1)
                         .then(|| "read_file".to_owned())
                         .map(Into::into),
@@ -110,7 +110,7 @@ impl Block {
     }
 }
 
-/// Mixes the streams of blocks, each in its own order.
+/// Interleaves the streams of blocks, each in its own order.
 fn mixed(mut streams: Vec<Vec<ReplyDelta>>, picks: &[Index]) -> Vec<ReplyDelta> {
     let mut deltas = Vec::new();
     for stream in &mut streams {
@@ -134,7 +134,7 @@ fn assembled(deltas: Vec<ReplyDelta>) -> Reply {
     assembler.finish().unwrap()
 }
 
-/// Assembles a reply whose texts are kept beside it.
+/// Assembles a reply whose texts are kept separately.
 fn assembled_beside(deltas: Vec<ReplyDelta>) -> Reply {
     let mut assembler = ReplyAssembler::default();
     let mut texts = BTreeMap::<BlockIndex, String>::new();

@@ -1,4 +1,4 @@
-//! What must hold of a run after every step, and at its end.
+//! What must be true of a run after every step, and at its end.
 
 mod agents;
 mod ends;
@@ -19,11 +19,11 @@ use crate::support::{assert_continues_as, assert_gives_back, assert_tells_messag
 
 pub(super) use ends::hold_at_the_end;
 
-/// Up to so many records a log is replayed after every step; of a longer one, after some.
+/// A log with at most this many records is replayed after every step; a longer one after some steps.
 const FEW_RECORDS: usize = 80;
 const SOME_STEPS: usize = 16;
 
-/// What must hold after every step.
+/// Checks what must be true after every step.
 pub(super) fn hold(world: &World, step: &Step) {
     records_are_in_order(step, &world.records);
     calls_are_journaled(&world.records);
@@ -54,7 +54,8 @@ fn records_are_in_order(step: &Step, records: &[Arc<Record>]) {
     }
 }
 
-/// Every model call that begins gets the next number, each number belongs to one agent, and no agent goes back.
+/// Every model call that begins gets the next number, each number belongs to one agent, and an agent's numbers never
+/// decrease.
 fn content_indexes_count_up(world: &World, step: &Step) {
     let mut owners = BTreeMap::new();
     let mut last = BTreeMap::new();
@@ -76,7 +77,7 @@ fn content_indexes_count_up(world: &World, step: &Step) {
     }
 }
 
-/// Every call that runs was journaled before, has one result, and runs again only if its class allows.
+/// Every call that runs was journaled first, has one result, and runs again only if its class allows.
 fn calls_are_journaled(records: &[Arc<Record>]) {
     let mut started: BTreeMap<EffectId, Attempt> = BTreeMap::new();
     let mut by_call = BTreeMap::new();
@@ -109,7 +110,7 @@ fn calls_are_journaled(records: &[Arc<Record>]) {
     }
 }
 
-/// Whatever is sent to a model is a valid history, and all of the conversation.
+/// Everything sent to a model is a valid history, and contains all of the conversation.
 fn requests_are_valid(world: &World, step: &Step) {
     for effect in &step.effects {
         if let Effect::CallModel(call) = effect {

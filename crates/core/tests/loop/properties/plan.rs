@@ -1,4 +1,4 @@
-//! What may happen: plans of runs, and events that fit whatever a run is asking for at the time.
+//! What may happen: plans of runs, and events that fit whatever a run is currently asking for.
 
 mod agents;
 mod decisions;
@@ -29,28 +29,28 @@ pub(super) struct RunPlan {
 pub(super) enum Event {
     /// Something the run asked for is answered.
     Answer(Answer),
-    /// Something the run no longer waits for is answered.
+    /// Something the run is no longer waiting for is answered.
     Late(Answer),
     /// An input is delivered again.
     Again(Index),
-    /// An input comes that cannot be.
+    /// An impossible input arrives.
     Impossible(Index, Answer),
-    /// Somebody says something to one of its agents.
+    /// A message for one of its agents.
     Steer(Index),
-    /// Somebody wants it to end.
+    /// A request to end it.
     Cancel,
-    /// Somebody wants one of its sub-agents to end.
+    /// A request to end one of its sub-agents.
     CancelAgent(Index),
     /// The process dies and another takes over, from the log or from stored state.
     Crash,
-    /// So many milliseconds go by.
+    /// The given number of milliseconds passes.
     Pass(u16),
 }
 
-/// An answer of every kind: the one that fits is used.
+/// Answers of every kind: the one that fits is used.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
-    /// Which of the open effects is answered.
+    /// The open effect that is answered.
     pub(super) which: Index,
     pub(super) reply: Reply,
     /// Whether the model call fails, and what follows.
@@ -61,7 +61,7 @@ pub(super) struct Answer {
     pub(super) took: Duration,
     pub(super) cost: Option<MicroUsd>,
     pub(super) advice: Advice,
-    /// Whether another role serves than the one that was asked for.
+    /// Whether a role other than the requested one serves.
     pub(super) downgraded: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct ModelFailure {
 }
 
 impl Answer {
-    /// The same answer by a driver that does not try a model again.
+    /// Returns the same answer from a driver that does not retry model calls.
     pub(super) fn without_retry(&self) -> Self {
         let mut answer = self.clone();
         if let Some(failure) = &mut answer.failure {
@@ -84,7 +84,7 @@ impl Answer {
     }
 }
 
-// The strategies are boxed where many parts meet: their values are large, and a test's stack is small.
+// Strategies with many parts are boxed: their values are large, and a test's stack is small.
 pub(super) fn run() -> impl Strategy<Value = RunPlan> {
     let rest = (
         mostly(ClientTools::Wait, ClientTools::HandOver),
@@ -121,7 +121,7 @@ pub(super) fn run() -> impl Strategy<Value = RunPlan> {
         .boxed()
 }
 
-/// Five times in six the one, else the other.
+/// The first value five times out of six, otherwise the second.
 fn mostly<T: Clone + std::fmt::Debug>(one: T, other: T) -> impl Strategy<Value = T> {
     prop_oneof![5 => Just(one), 1 => Just(other)]
 }

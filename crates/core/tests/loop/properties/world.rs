@@ -1,4 +1,4 @@
-//! The world around a run: makes events happen to it, each in its own way.
+//! The environment of a run: makes events happen to it.
 
 mod answers;
 mod books;
@@ -19,33 +19,33 @@ use super::invariants;
 use super::plan::{Event, RunPlan};
 use crate::support::RESEARCH;
 
-/// A run and everything outside of it.
+/// A run and everything outside it.
 pub(super) struct World {
     spec: RunSpec,
     pub(super) tree: RunTree,
     pub(super) history: Transcript,
-    /// How many messages the run began with, its own not counted.
+    /// The number of messages that the run began with, not counting its own.
     pub(super) before: usize,
     pub(super) records: Vec<Arc<Record>>,
-    /// What the run waits for from us.
+    /// The effects that the run is waiting for.
     pub(super) open: Vec<Effect>,
     /// The agents that have not ended, in the order they were started.
     pub(super) alive: Vec<AgentId>,
-    /// What the requests of each agent held before the last step.
+    /// The tools in the requests of each agent before the last step.
     pub(super) offered: BTreeMap<AgentId, Vec<ToolSpec>>,
-    /// How many steps it took.
+    /// The number of steps so far.
     pub(super) steps: usize,
-    /// What it waits for from its client.
+    /// The calls that it waits for its client to run.
     pub(super) with_client: Vec<ToolCallStarted>,
-    /// What it waited for once.
+    /// The effects that it is no longer waiting for.
     gone: Vec<Effect>,
-    /// Every input it took.
+    /// Every input that it accepted.
     sent: Vec<Input>,
     active: Duration,
     ids: u32,
 }
 
-/// Something to be answered.
+/// Something that needs an answer.
 #[derive(Debug, Clone)]
 enum Open {
     Effect(Effect),
@@ -99,7 +99,7 @@ impl World {
             .collect()
     }
 
-    /// Checks what must hold of a run that has ended.
+    /// Checks what must be true of a run that has ended.
     pub(super) fn check_end(&mut self) {
         invariants::hold_at_the_end(self);
         for input in self.sent.clone() {
@@ -112,17 +112,17 @@ impl World {
         assert_eq!(error, InputError::RunEnded);
     }
 
-    /// Returns what an agent may use.
+    /// Returns an agent's limits.
     pub(super) fn limits_of(&self, agent: AgentId) -> Limits {
         self.spec_of(agent).limits
     }
 
-    /// Returns how an agent behaves.
+    /// Returns an agent's profile.
     pub(super) fn profile_of(&self, agent: AgentId) -> &Profile {
         &self.spec_of(agent).profile
     }
 
-    /// Notes what the requests of all agents hold, to be compared with what they will.
+    /// Notes the tools in the requests of all agents, to compare them with later ones.
     fn note_offers(&mut self) {
         for agent in &self.alive {
             let tools = self.tree.offered_tools(*agent).to_vec();
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Returns what an agent is.
+    /// Returns an agent's spec.
     pub(super) fn spec_of(&self, agent: AgentId) -> &AgentSpec {
         if agent == AgentId::ROOT {
             &self.spec.root

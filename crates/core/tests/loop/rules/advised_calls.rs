@@ -1,4 +1,4 @@
-//! What a program's hooks said of calls comes with the verdict: what they rewrote is what runs.
+//! What a program's hooks said about calls arrives with the verdict: the rewritten arguments are the ones that run.
 
 use neuraxis_core::{
     AdvisedCall, CallAdvice, DataPolicy, Effect, FinishReason, Input, InputError, JsonText,
@@ -10,7 +10,7 @@ use crate::support::*;
 const WRITTEN: &str = r#"{"to":"all"}"#;
 const REWRITTEN: &str = r#"{"to":"bob"}"#;
 
-/// Answers the last vetting with what a hook said of its first call.
+/// Answers the last vetting with what a hook said about its first call.
 fn advised(
     run: &Script,
     arguments: Option<&str>,

@@ -1,4 +1,4 @@
-//! Answers of a form: asked about before they are the end, turned down so often at most, delivered by a tool.
+//! Answers with a form: checked before the agent ends, rejected a limited number of times, delivered by a tool.
 
 use neuraxis_core::{
     Advice, AnswerRule, BudgetKind, FinishReason, Hook, Input, InputError, JsonText, Limits,
@@ -8,14 +8,14 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// An agent that delivers by taking a note.
+/// An agent that delivers its answer by taking a note.
 fn delivering(retries: u32) -> RunSpec {
     let mut spec = spec();
     spec.root.answer = Some(AnswerRule::tool(NOTE.parse().unwrap(), retries));
     spec
 }
 
-/// An agent whose text has a form.
+/// An agent whose answer text has a form.
 fn held(retries: u32) -> RunSpec {
     let mut spec = spec();
     spec.root.answer = Some(AnswerRule::text(retries));
@@ -267,7 +267,7 @@ fn an_answer_that_is_delivered_when_time_is_nearly_up_stands_and_nothing_else_ru
     );
     assert_restores(&run);
 
-    // One that does not fit makes way for the last answer.
+    // An invalid one gives way to the last answer.
     let mut run = Script::start(spec.clone());
     run.at(8_000).pass();
     run.reply(calls("", &[(NOTE, "{}")])).vet([invalid()]);
@@ -315,7 +315,7 @@ fn where_no_tool_may_be_called_the_form_of_the_delivery_is_that_of_the_text() {
         schema: JsonText::from_text(r#"{"type":"object"}"#),
     };
     assert_eq!(call.request.reply_format, format);
-    // One that delivers all the same has answered.
+    // A model that delivers anyway has answered.
     run.reply(calls("", &[(NOTE, r#"{"n":1}"#)]));
     assert_eq!(
         (run.outcome().content.as_str(), &run.outcome().finish_reason),

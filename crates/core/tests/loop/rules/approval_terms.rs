@@ -1,4 +1,4 @@
-//! What a person is asked with: the rule, what may be remembered, and until when the question is open.
+//! The terms of an approval request: the rule, what may be remembered, and until when the request is open.
 
 use std::time::Duration;
 

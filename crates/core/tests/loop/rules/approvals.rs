@@ -1,4 +1,4 @@
-//! Approvals: a person answers an ask about exact arguments, and never overrides a deny.
+//! Approvals: a user answers an ask about exact arguments, and never overrides a deny.
 
 use neuraxis_core::{
     ApprovalDecision, ContentHash, Effect, Input, InputError, LogEnd, PendingKind, RecordBody,
@@ -10,7 +10,7 @@ use crate::support::*;
 const SHOWN: &str = r#"{"to":"all"}"#;
 const EDITED: &str = r#"{"to":"bob"}"#;
 
-/// A run that waits for a person to decide about its only call.
+/// A run that waits for a user to decide about its only call.
 fn waiting() -> Script {
     let mut run = Script::start(spec());
     run.reply(calls("", &[(SEND, SHOWN)])).vet([asks()]);

@@ -1,4 +1,4 @@
-//! Replies that need no model: a budget that is used up, a question back.
+//! Replies that need no model: a budget that is used up, and a clarifying question.
 
 use neuraxis_core::{BudgetKind, BudgetMeasure, Effect, FinishReason, Message, RunStatus};
 

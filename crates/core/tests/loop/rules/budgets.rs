@@ -10,11 +10,11 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// What the first model call of [`measured`] is taken to need: 12 bytes of English, a message's own, the definitions of tools
-/// and the reply.
+/// The assumed size of the first model call of [`measured`]: 12 bytes of English, the overhead of a message, the tool
+/// definitions and the reply.
 const FIRST_CALL: u64 = 3 + 4 + DEFINITIONS + 50;
 
-/// A run whose model calls are taken to bring 50 tokens each.
+/// A run whose model replies are assumed to have 50 tokens each.
 fn measured(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     let mut spec = researching();
     spec.root.max_output_tokens = Some(50);
@@ -25,7 +25,7 @@ fn measured(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     spec
 }
 
-/// How a run is limited, what its record says, and what its end says.
+/// How a run is limited, the limit in its record, and the limit in its finish reason.
 type Limited = (fn(&mut RunSpec), LimitKind, BudgetKind);
 
 fn limit_of(run: &Script) -> LimitKind {
@@ -36,7 +36,7 @@ fn limit_of(run: &Script) -> LimitKind {
     reached.limit
 }
 
-/// Answers the last model call, for a price.
+/// Answers the last model call, at a cost.
 fn reply_for(run: &mut Script, agent: u32, reply: Reply, cost: u64) {
     let mut input = run.replied_to(run.call_of(agent), reply);
     if let Input::ModelReplied(input) = &mut input {
@@ -71,7 +71,7 @@ fn tool_calls_of_sub_agents_count_for_all_above_them() {
     assert_eq!(run.outcome().finish_reason, reason);
 }
 
-/// A run of so many tool calls, the one that starts these agents included.
+/// A run with a limit of this many tool calls, including the one that starts these agents.
 fn shared(calls: u32, topics: &[&str]) -> Script {
     let mut spec = researching();
     spec.root.limits.max_tool_calls = Some(calls);
@@ -130,7 +130,7 @@ fn an_agent_that_waits_for_its_turn_has_its_part_too() {
 fn what_an_agent_starts_shares_its_part_and_not_that_of_others() {
     let mut run = shared(1 + 8, &["a", "b"]);
     run.reply_as(1, research(&["c", "d"])).allow_as(1);
-    // Of its four one call started them: three are left.
+    // One of its four calls started them, so three are left.
     run.reply_as(3, calls_to(&[READ; 4])).allow_as(3);
     assert_eq!(run.just_started(), [0, 1]);
     run.reply_as(4, calls_to(&[READ; 4])).allow_as(4);
@@ -141,7 +141,8 @@ fn what_an_agent_starts_shares_its_part_and_not_that_of_others() {
 
 #[test]
 fn tokens_and_money_are_divided_as_calls_are() {
-    // Each of two agents needs three calls of 198 tokens to begin; their parent said 12 and keeps back two calls of 62.
+    // Each of two agents needs three calls of 198 tokens to begin; their parent produced 12 and reserves two calls of
+    // 62.
     let (agent, parent) = (1 + 4 + DEFINITIONS + 50, 12 + 50);
     let needed = 12 + 2 * parent + 2 * 3 * agent;
     for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
@@ -150,8 +151,8 @@ fn tokens_and_money_are_divided_as_calls_are() {
         assert_eq!(run.call_of(1).purpose, Purpose::Turn, "{tokens} tokens");
         assert_eq!(run.call_of(2).purpose, purpose, "{tokens} tokens");
     }
-    // Of 150 the parent spent 10 and keeps back 20: 60 for each, and a call, the last answer and its retry cost as much as
-    // the call before.
+    // Of 150, the parent spent 10 and reserves 20: 60 for each. A call, the last answer and its retry each cost as much
+    // as the call before.
     for (cost, purpose) in [(15, Purpose::Turn), (16, Purpose::LastAnswer)] {
         let mut run = Script::start(measured(|spec| {
             spec.root.limits.max_cost = Some(MicroUsd(150));
@@ -187,7 +188,7 @@ fn agents_that_begin_with_nothing_left_end_at_once_and_ask_no_model() {
 
 #[test]
 fn an_agent_that_cannot_pay_for_one_call_leaves_what_there_is_to_the_others() {
-    // A call of each, with a long reply, beside what their parent said and keeps back.
+    // One call of each, with a long reply, beside what their parent produced and reserves.
     let (agent, parent) = (1 + 4 + DEFINITIONS + 900, 12 + 50);
     let both = 12 + 2 * parent + 2 * agent;
     for (tokens, asking) in [(both, &[1, 2][..]), (both - 1, &[1])] {
@@ -235,7 +236,7 @@ fn a_turn_is_begun_only_if_the_last_answer_and_its_retry_still_fit_the_tokens() 
 
 #[test]
 fn the_reserve_is_kept_in_every_turn_by_what_the_provider_measured() {
-    // After a call of 300 and 2 tokens, with a result of 1 byte: 302 + (1 + 4) + 50 a call, and 302 are spent.
+    // After a call of 300 and 2 tokens, with a result of 1 byte: 302 + (1 + 4) + 50 per call, and 302 are spent.
     let needed = 302 + 3 * (302 + 5 + 50);
     for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
         let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));
@@ -248,7 +249,7 @@ fn the_reserve_is_kept_in_every_turn_by_what_the_provider_measured() {
 
 #[test]
 fn a_sub_agents_turn_leaves_enough_for_the_last_answers_of_all_above_it() {
-    // The agent's task is 1 byte. Its parent has said 12 tokens' worth.
+    // The agent's task is 1 byte. Its parent has produced 12 tokens.
     let (agent, parent) = (1 + 4 + DEFINITIONS + 50, 12 + 50);
     let needed = 12 + 3 * agent + 2 * parent;
     for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
@@ -269,7 +270,7 @@ fn tokens_of_sub_agents_count_for_those_above() {
     assert_eq!(limit_of(&run), LimitKind::Tokens);
 }
 
-/// Tells how often a run said that a reply came without counts.
+/// Returns how often a run warned that a reply came without counts.
 fn warned(run: &Script) -> usize {
     let warnings = run.records.iter().filter(
         |record| matches!(&record.body, RecordBody::Warning(said) if said.code == "uncounted"),
@@ -359,7 +360,7 @@ fn an_attempt_that_failed_is_paid_for_and_one_of_unknown_cost_does_not_make_the_
     };
     run.send(Input::ModelFailed(failed));
     run.reply(calls_to(&[READ])).allow().finish(0, done("2"));
-    // Spent are 25, and each of the next turn, the last answer and its retry may cost 15 again.
+    // 25 are spent, and the next turn, the last answer and its retry may each cost 15 again.
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
     assert_eq!(limit_of(&run), LimitKind::Cost);
 }
@@ -377,7 +378,7 @@ fn a_price_without_a_count_does_not_make_the_next_call_look_free() {
         (input.cost, input.cost_label) = (Some(MicroUsd(1)), CountLabel::Unknown);
     }
     run.send(input).allow().finish(0, done("2"));
-    // Spent are at least 11, and each of the next turn, the last answer and its retry may cost 10 again.
+    // At least 11 are spent, and the next turn, the last answer and its retry may each cost 10 again.
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
     assert_eq!(limit_of(&run), LimitKind::Cost);
 }

@@ -1,4 +1,4 @@
-//! Rule 18, and what is asked otherwise after a reply that could not be read.
+//! Rule 18, and how a call is changed after a reply that could not be parsed.
 
 use neuraxis_core::{
     Advice, AnswerRule, Hook, LlmErrorKind, Purpose, ReplyFormat, RunSpec, RunStatus, ToolChoice,

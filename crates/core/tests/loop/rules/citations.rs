@@ -1,4 +1,4 @@
-//! Answers whose citations are checked against what was read.
+//! Answers whose citations are checked against the pages that were read.
 
 use neuraxis_core::{
     Audience, Citations, FinishReason, JsonText, Message, ReplyFormat, RunSpec, Source,

@@ -64,7 +64,8 @@ fn a_clients_tool_handed_over_ends_the_run_with_the_call_open() {
     assert_eq!(run.tree.messages().last().unwrap().tool_calls().count(), 1);
 }
 
-/// The history of a run that handed a call over when a message had come that no model heard, and the result of the call.
+/// The history of a run that handed over a call while a message had arrived that no model received, and the result of
+/// the call.
 fn handed_over(color: &str) -> (Transcript, Vec<Arc<Message>>) {
     let mut run = Script::start(handing_over());
     run.reply(calls_to(&[PICK])).steer("A warm one.").allow();
@@ -111,7 +112,7 @@ fn results_of_calls_that_were_handed_over_stay_until_a_model_has_read_them() {
     let next = Script::start_after(spec, history.clone());
     assert_eq!(next.just_recorded(), ["run_started", "context_trimmed"]);
     assert_eq!(next.tool_messages().len(), 1, "{}", next.conversation());
-    // What they were asked for stays as well.
+    // The question that they were made for stays as well.
     assert_eq!(next.tree.messages().len(), 4, "{}", next.conversation());
     assert_gives_back(&history, &next.records, &next.tree);
 }

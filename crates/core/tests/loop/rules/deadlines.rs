@@ -1,4 +1,4 @@
-//! Rule 10 for time: a soft end that keeps enough back for one last answer, then the hard one.
+//! Rule 10 for time: a soft end that reserves enough for one last answer, then the hard end.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use neuraxis_core::{
 use super::trimming::exchanges;
 use crate::support::*;
 
-/// Ten seconds, of which two are kept back.
+/// Ten seconds, two of them reserved.
 fn ten_seconds() -> RunSpec {
     spec_with_limits(|limits| limits.deadline = Some(Duration::from_secs(10)))
 }

@@ -1,4 +1,4 @@
-//! Roles that others serve for: recorded once, until they serve again.
+//! Replaced roles: recorded once, until they serve again.
 
 use neuraxis_core::{Input, LlmErrorKind, RecordBody, Reply, Role, RoleDowngraded, Usage};
 
@@ -85,7 +85,7 @@ fn a_stand_in_is_sent_what_fits_it_and_the_conversation_stays_whole() {
     let call = run.model_call();
     let whole = run.tree.fitted(call, 100_000).unwrap();
     assert_eq!((whole.left_out, &whole.request), (0, &call.request));
-    // Of the 950 tokens beside definitions and reply 807 may be filled; 12 messages and the question take 1,255.
+    // Of the 950 tokens beside definitions and reply, 807 may be filled; 12 messages and the question take 1,255.
     let fitted = run.tree.fitted(call, 1_000 + DEFINITIONS).unwrap();
     assert_eq!((fitted.left_out, fitted.request.messages.len()), (6, 7));
     assert_eq!(fitted.request.messages.last_user_text(), "Please help.");
@@ -110,7 +110,7 @@ fn a_reply_is_asked_for_that_fits_beside_the_conversation_in_eighths() {
     assert_eq!(most(2_000), Some(500), "what is kept free for it");
 }
 
-/// How large the conversation is taken to be once the router was sent all but so many messages.
+/// The assumed size of the conversation after the router was sent all but this many messages.
 fn size_after(left_out: u64, reply: Reply) -> u64 {
     let mut run = Script::start_after(spec(), exchanges(6));
     for reply in [reply.clone(), reply] {
@@ -139,7 +139,7 @@ fn what_was_sent_a_part_of_the_conversation_does_not_say_how_large_it_is() {
     assert_ne!(size_after(0, measured()), estimated);
 }
 
-/// How large the conversation is taken to be once the router found all but six messages of it too long, and so it was cut.
+/// The assumed size of the conversation after the router found all but six messages of it too long, so it was cut.
 fn size_after_overflow(needed: Option<u64>) -> u64 {
     let mut run = Script::start_after(spec(), exchanges(6));
     let mut failed = run.model_failed(LlmErrorKind::ContextOverflow {

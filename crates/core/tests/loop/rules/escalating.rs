@@ -1,4 +1,4 @@
-//! Failures in a row: a larger role takes over, then a person.
+//! Consecutive failures: a larger role takes over, then a user.
 
 use neuraxis_core::{
     Decision, FinishReason, LlmError, LlmErrorKind, NextAttempt, PromptReason, Purpose, RecordBody,
@@ -16,7 +16,7 @@ fn start(after_failures: u32, person: bool, more: fn(&mut Decision)) -> Script {
 
 const fn nothing(_: &mut Decision) {}
 
-/// Every turn makes another call: the same one again and again would end the run by itself.
+/// Every turn makes a different call: repeating the same one would end the run for that reason.
 fn call(run: &mut Script) -> &mut Script {
     let turn = u32::try_from(run.effects.len()).unwrap();
     run.reply(another_call_to(READ, turn)).allow()

@@ -1,4 +1,4 @@
-//! Rules 8 and 12: failures that nobody retried are told, and so is how far a sum of tokens can be trusted.
+//! Rules 8 and 12: failures that were not retried are reported, and so is how far a sum of tokens can be trusted.
 
 use neuraxis_core::{
     CountLabel, Input, LlmError, LlmErrorKind, NextAttempt, RecordBody, Role, TokenCount, Usage,

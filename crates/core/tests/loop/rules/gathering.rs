@@ -1,4 +1,4 @@
-//! The opening `Gather`: a small model chooses what to read, the agent's own model answers from it.
+//! The opening `Gather`: a small model chooses what to read, and the agent's own model answers from it.
 
 use neuraxis_core::{
     Audience, FinishReason, JsonText, NextAttempt, Opening, Origin, Purpose, ReplyFinish, Role,

@@ -1,4 +1,4 @@
-//! Rules 11 and 15: the history a run begins with, and the one that goes on from it or branches off.
+//! Rules 11 and 15: the history a run begins with, and the history for the next run or a fork.
 
 use neuraxis_core::{
     AssistantMessage, Effect, FinishReason, Input, JsonText, Keep, Message, NextAttempt, Part,
@@ -38,7 +38,7 @@ fn history(messages: Vec<Message>) -> Transcript {
     messages.into_iter().collect()
 }
 
-/// A history in which everything is wrong that can be.
+/// A history with every possible defect.
 fn broken() -> Transcript {
     history(vec![
         result("nobody"),
@@ -104,7 +104,7 @@ fn a_whole_history_is_left_as_it_is() {
     assert_eq!(run.tree.messages()[..4], *whole.messages());
 }
 
-/// A run with calls, a failure, a message that steered it, and an answer.
+/// A run with calls, a failure, a steering message, and an answer.
 fn long_run() -> Script {
     let mut run = Script::start(spec());
     let mut outcome = done("[1,2,3]");
@@ -172,7 +172,7 @@ fn a_fork_has_the_history_as_it_was_at_the_end_of_that_turn() {
     let run = long_run();
     let at = |turn: u32| forked_history(&Transcript::default(), &run.records, Turn(turn));
     assert_eq!(at(0).messages(), &run.tree.messages()[..1]);
-    // The question, the reply, its two results, and what steered it.
+    // The question, the reply, its two results, and the steering message.
     assert_eq!(at(1).len(), 5);
     assert_eq!(at(1).messages()[4], run.tree.messages()[4]);
     assert_eq!(at(2).len(), 7);

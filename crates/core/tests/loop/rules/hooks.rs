@@ -1,4 +1,4 @@
-//! Hooks: where an embedder is asked, and what its advice does.
+//! Hooks: where an embedder is consulted, and what its advice does.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn offer(tools: &[&str]) -> Advice {
     }
 }
 
-/// A run at each of the hooks, having said "One." where it has said anything.
+/// A run at each of the hooks, having said "One." if it has said anything.
 fn at_each_hook() -> [(Hook, Script); 3] {
     let mut selected = Script::start(hooked(&[Hook::ToolsSelected]));
     selected.advise(Advice::Continue);
@@ -336,7 +336,7 @@ fn a_last_answer_is_the_first_request_where_none_was_sent_before_it() {
     let mut spec = hooked(&[Hook::Request]);
     spec.root.limits.deadline = Some(Duration::from_secs(10));
     let mut run = Script::start(spec);
-    // The hook still thinks about the turn, whose place the last answer takes.
+    // The hook is still considering the turn that the last answer replaces.
     run.at(8_000).send(Input::TimePassed);
     let told = run.consulted().subject.as_str();
     assert!(told.contains(r#""is_first":true"#), "{told}");

@@ -1,4 +1,4 @@
-//! Every input has an id: a duplicate or a late one changes nothing, an impossible one is an error value and changes
+//! Every input has an id: a duplicate or a late one changes nothing; an impossible one is an error value and changes
 //! nothing either.
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn with_effect(mut input: Input, effect: EffectId) -> Input {
     input
 }
 
-/// A run that got as far as a running tool, with one answer of every kind.
+/// A run that has reached a running tool, with one answer of every kind.
 fn at_a_tool() -> (Script, Vec<Input>) {
     let mut run = Script::start(spec());
     let replied = run.replied(calls_to(&[READ, SEND]));

@@ -7,7 +7,7 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// A run whose only turn called a tool and said something, so that its last answer is asked for.
+/// A run whose only turn called a tool and produced text, so that its last answer is requested.
 fn at_the_limit() -> Script {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.reply(calls("The file is short.", &[(READ, "{}")]));
@@ -15,7 +15,7 @@ fn at_the_limit() -> Script {
     run
 }
 
-/// As [`at_the_limit`], but the model said nothing so far.
+/// Like [`at_the_limit`], but the model has produced no text.
 fn at_the_limit_without_text() -> Script {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));

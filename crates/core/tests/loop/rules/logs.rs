@@ -1,4 +1,4 @@
-//! One log: what stands in it, and that it gives back the run and its messages whatever the run was told.
+//! One log: what it contains, and that it reproduces the run and its messages whatever the inputs were.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// Checks the log of a run that began without any history.
+/// Checks the log of a run that began without history.
 fn assert_log(run: &Script) {
     assert_gives_back(&Transcript::default(), &run.records, &run.tree);
     assert_tells_messages(&run.records, &run.tree, 0);

@@ -1,4 +1,4 @@
-//! Requests that hold some of the tools, and how others join them.
+//! Requests that contain only some of the tools, and how others join them.
 
 use neuraxis_core::{
     Advice, AgentId, Hook, RunSpec, ToolFailure, ToolName, ToolSearch, ToolSignal, Transcript,
@@ -11,7 +11,7 @@ fn names(names: &[&str]) -> Vec<ToolName> {
     names.iter().map(|name| name.parse().unwrap()).collect()
 }
 
-/// All tools, of which the requests begin with one that reads and the one that finds others.
+/// All tools; the requests begin with one that reads and the one that finds others.
 fn searching() -> RunSpec {
     let mut spec = spec();
     spec.root.search = Some(search());
@@ -94,7 +94,7 @@ fn a_hook_chooses_among_what_requests_hold_and_what_it_kept_off_does_not_join() 
 #[test]
 fn what_has_no_room_does_not_join_and_can_be_called() {
     let mut spec = searching();
-    // Half of it has room for the two that are there, and for one more.
+    // Half of it has room for the two existing tools and one more.
     spec.root.context_tokens = Some(180);
     let mut run = Script::start(spec);
     run.reply(calls_to(&[NOTE])).allow();

@@ -1,4 +1,4 @@
-//! What a profile decides, each decision by itself.
+//! The settings of a profile, tested one by one.
 
 use neuraxis_core::{
     Arguments, FinishReason, Input, JsonText, Keep, Message, NoCalls, Offer, PromptReason, Purpose,

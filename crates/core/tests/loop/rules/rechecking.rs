@@ -1,4 +1,4 @@
-//! What is on record lets no call run by itself once a run was taken up: each is checked anew before.
+//! What is on record lets no call run on its own after a run was resumed: each is checked again first.
 
 use neuraxis_core::{
     ApprovalDecision, Attempt, Effect, Input, Limits, Resumed, RunTree, ToolClass, ToolFailure,
@@ -7,7 +7,7 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// The process dies, and another takes the run up.
+/// The process dies, and another resumes the run.
 fn taken_up(run: &mut Script) {
     let (tree, _) = RunTree::restore(Transcript::default(), &run.records).unwrap();
     assert!(tree == run.tree, "the log does not give the run back");

@@ -1,4 +1,4 @@
-//! Rule 14: the same call again and again.
+//! Rule 14: repeating the same call.
 
 use neuraxis_core::{
     BudgetKind, FinishReason, LimitKind, Message, PromptReason, Purpose, RecordBody, Repeats,

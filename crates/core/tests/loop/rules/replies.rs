@@ -1,4 +1,4 @@
-//! Rule 2: what a reply leads to; and what it costs (rule 12).
+//! Rule 2: what follows from a reply; and what it costs (rule 12).
 
 use std::time::Duration;
 

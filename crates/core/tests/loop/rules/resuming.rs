@@ -1,4 +1,4 @@
-//! The effect journal: what happens to what was under way when a process died.
+//! The effect journal: what happens to work that was in progress when a process died.
 
 use neuraxis_core::{
     Attempt, Effect, FinishReason, Input, InputError, InputId, NextAttempt, Purpose, Resumed,
@@ -7,7 +7,7 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// The process dies: what is left is the log.
+/// The process dies: only the log is left.
 fn crashed(run: &mut Script) -> Vec<Effect> {
     let (tree, unanswered) = RunTree::restore(Transcript::default(), &run.records).unwrap();
     assert!(tree == run.tree, "the log does not give the run back");

@@ -1,4 +1,4 @@
-//! A model that is asked first which role serves, and the rules that stand in for it.
+//! A model that is asked first which role serves, and the rules that apply if it fails.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Rule 1: which calls of one reply run at the same time, and in which order their results stand.
+//! Rule 1: which calls of one reply run at the same time, and the order of their results.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn a_call_that_is_not_run_does_not_hold_up_those_behind_it() {
 
 #[test]
 fn a_call_refused_when_its_turn_comes_does_not_hold_up_those_behind_it() {
-    // No agent stands behind the tool, so the call ends the moment it would start.
+    // The tool has no agent, so the call ends at the moment it would start.
     let mut run = Script::start(spec());
     run.reply(calls_to(&[RESEARCH, SEND, READ])).allow();
     assert_eq!(run.just_started(), [1]);

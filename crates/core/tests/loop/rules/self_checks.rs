@@ -172,7 +172,7 @@ fn an_answer_that_came_when_time_was_nearly_up_is_not_checked() {
 #[test]
 fn a_budget_that_would_not_last_for_the_check_lets_the_draft_stand_and_says_so() {
     let mut spec = governed(checks);
-    // Room for the turn and its reserve, not for another call besides.
+    // Enough for the turn and its reserve, but not for another call.
     spec.root.limits.max_cost = Some(neuraxis_core::MicroUsd(20));
     let mut run = Script::start(spec);
     let mut reply = run.replied(says("Blue."));

@@ -1,4 +1,4 @@
-//! What a run that has not ended tells of itself: how far it came and what it used.
+//! What a run that has not ended reports about itself: its progress and its usage.
 
 use neuraxis_core::{Role, RunStatus};
 

@@ -103,7 +103,7 @@ fn a_message_that_comes_before_a_result_that_is_the_answer_is_answered_first() {
     let run = sent(spec.clone());
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
 
-    // Where nothing more is asked, nothing takes the place of what there is.
+    // If nothing more is asked, nothing replaces the existing text.
     spec.root.profile.limit_reached = LimitReached::Finish;
     let run = sent(spec);
     assert_eq!(run.outcome().content, "It is sent.");

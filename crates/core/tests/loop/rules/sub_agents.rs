@@ -9,7 +9,7 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// A run whose root agent has had these topics researched, each by an agent that has been asked.
+/// A run whose root agent has had these topics researched, each by an agent whose model has been called.
 fn researched(spec: RunSpec, topics: &[&str]) -> Script {
     let mut run = Script::start(spec);
     run.reply(research(topics)).allow();
@@ -94,7 +94,7 @@ fn what_agents_report_leaves_their_caller_room_in_its_context() {
         2,
         "{told}"
     );
-    // The record has what its model reads; what the agents said stands whole in theirs.
+    // The record contains what its model reads; the agents' own records contain their complete answers.
     assert!(
         run.records
             .iter()
@@ -110,7 +110,7 @@ fn an_agent_that_stops_at_an_error_says_which() {
     let mut run = Script::start(spec);
     run.reply(calls("", &[(RESEARCH, r#"{"task":"cells"}"#)]))
         .allow();
-    // The second is given up, which is nothing to be told of.
+    // The second is abandoned, which is not reported.
     run.reply_as(1, calls_to(&[READ, SEND]));
     run.allow();
     run.finish(0, failed("use pytest here"));
@@ -133,7 +133,7 @@ fn arguments_that_name_no_list_are_an_error_and_start_nobody() {
     assert_eq!(run.just_asking(), [0]);
 }
 
-/// Denies the call that was asked about first; the one that was asked about last has the same arguments.
+/// Denies the call that was asked about first; the most recent one has the same arguments.
 fn deny_the_first(run: &mut Script) {
     let first = run.effects.iter().find_map(|effect| match effect {
         Effect::AskApproval(ask) => Some(ask.tool_call_id.clone()),

@@ -1,4 +1,4 @@
-//! Sub-agents from outside: approvals, clients, steering, cancelling, crashes and time reach every depth.
+//! Sub-agents from outside: approvals, clients, steering, canceling, crashes and time reach every depth.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::*;
 const SHOWN: &str = r#"{"to":"all"}"#;
 const EDITED: &str = r#"{"to":"bob"}"#;
 
-/// A run in which agent 2, started by agent 1, has just been asked.
+/// A run in which agent 2, started by agent 1, has just called its model.
 fn two_deep() -> Script {
     let mut run = Script::start(researching());
     run.reply(research(&["a"])).allow();
@@ -20,7 +20,7 @@ fn two_deep() -> Script {
     run
 }
 
-/// Checks that the log so far gives back the run, and what it says is unanswered.
+/// Checks that the log so far reproduces the run, and returns what it says is unanswered.
 fn restored(run: &Script) -> Vec<Effect> {
     assert_gives_back(&Transcript::default(), &run.records, &run.tree)
 }
@@ -245,7 +245,7 @@ fn an_agent_ends_with_the_time_of_its_parent_and_what_it_found_counts() {
     spec.root.limits.deadline = Some(Duration::from_secs(100));
     let mut run = Script::start(spec);
     run.reply(research(&["a"])).allow();
-    // The parent keeps back 20 s of 100, the agent as much of the 80 that are left: a fifth, 16.
+    // The parent reserves 20 s of 100, the agent a fifth of the 80 that are left: 16 s.
     assert_eq!(run.step.wake_at, Some(Duration::from_secs(64)));
     run.reply_as(1, calls("Half of it.", &[(SEND, "{}")]))
         .allow_as(1);

@@ -1,4 +1,4 @@
-//! Untrusted content: what brings it, who inherits it, and that it survives a crash.
+//! Untrusted content: what introduces it, which agents inherit it, and that it survives a crash.
 
 use neuraxis_core::{
     AgentId, Channel, ContentHash, Decision, Mode, Parallel, Role, RunSpec, Taint, ToolFailure,
@@ -7,7 +7,7 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// The call may run, and what it brings are words of strangers.
+/// The call may run, and its result is untrusted content.
 fn brings() -> Vetting {
     reads().bringing_untrusted()
 }
@@ -18,7 +18,7 @@ fn sources(run: &Script, agent: u32) -> Vec<String> {
     sources.map(|source| source.tool.to_string()).collect()
 }
 
-/// A run whose session holds untrusted content already.
+/// A run whose session already contains untrusted content.
 fn after_mail() -> RunSpec {
     let hash = ContentHash::of(b"policy");
     let mut decision = Decision::new(Mode::MODERATE, Channel::CHAT, Role::REASONING, hash);

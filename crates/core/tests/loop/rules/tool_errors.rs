@@ -1,4 +1,4 @@
-//! Rules 3 and 5: what a call that gave no value tells the model, and when it ends the run.
+//! Rules 3 and 5: what a call without a value tells the model, and when it ends the run.
 
 use neuraxis_core::{
     Effect, FinishReason, MAX_ERROR_CHARS, ReplyAdvice, ReplyFinish, RunSpec, RunStatus,

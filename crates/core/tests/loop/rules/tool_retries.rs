@@ -1,4 +1,4 @@
-//! A failed call is made once more where that may help and cannot harm.
+//! A failed call is retried if that may help and cannot do harm.
 
 use neuraxis_core::{
     Attempt, Effect, RunSpec, RunStatus, ToolErrors, ToolFailure, ToolOutcome, Transcript,

@@ -1,4 +1,4 @@
-//! Rule 13: what goes when a conversation outgrows its context, what stays, and what is told of it.
+//! Rule 13: what is removed when a conversation outgrows its context, what stays, and what is reported about it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// A context of 1,000 tokens beside the definitions of tools, of which 50 are for the reply: trimmed from 807 on, to 570.
+/// A context of 1,000 tokens beside the tool definitions, 50 of them for the reply: trimmed from 807 on, to 570.
 fn small(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     let mut spec = spec();
     spec.root.context_tokens = Some(1_000 + DEFINITIONS);
@@ -26,7 +26,7 @@ fn summarizing(spec: &mut RunSpec) {
     spec.root.profile.compaction = Compaction::default();
 }
 
-/// Exchanges of two messages with 400 bytes each: 104 tokens as long as no provider has said otherwise.
+/// Exchanges of two messages with 400 bytes each: 104 tokens until a provider reports otherwise.
 pub(super) fn exchanges(count: usize) -> Transcript {
     let text = "x".repeat(400);
     let pair = || {
@@ -38,7 +38,7 @@ pub(super) fn exchanges(count: usize) -> Transcript {
     (0..count).flat_map(|_| pair()).collect()
 }
 
-/// A reply of which the provider does not say how large it made the conversation.
+/// A reply whose provider does not report the size of the conversation.
 fn unmeasured(mut reply: Reply) -> Reply {
     reply.usage = Usage::default();
     reply
@@ -139,7 +139,7 @@ fn of_a_long_run_the_oldest_turns_go_no_more_than_is_needed_and_never_the_questi
         assert_eq!(trimmed(&run).len(), 0, "turn {number}");
     }
     turn(&mut run, 8);
-    // 919 tokens are to become 570: four turns of 114.
+    // 919 tokens must become 570: four turns of 114.
     assert_eq!(trimmed(&run)[0].removed, [Span { start: 1, end: 9 }]);
     assert_eq!(trimmed(&run)[0].tokens, 4 * 114);
     assert_eq!(run.tree.messages().len(), 1 + 2 * 4);
@@ -170,19 +170,20 @@ fn for_a_last_answer_only_what_does_not_fit_goes() {
 #[test]
 fn what_the_provider_measured_counts_and_only_what_is_new_is_estimated() {
     let history = exchanges(2);
-    // Of all that was measured 569 of 2,192 bytes are the tools': of 961 tokens 250, so that 716 of 843 are the conversation.
+    // Of all that was measured, 569 of 2,192 bytes belong to the tools. Of 961 tokens that is 250, so 716 of 843 are
+    // the conversation.
     for (measured, trims) in [(961, false), (962, true)] {
         let mut run = Script::start_after(small(|_| {}), history.clone());
         let mut reply = calls_to(&[READ]);
         reply.usage = usage(measured - 2, 2);
         run.reply(reply).allow().finish(0, done("1"));
-        // The new result is one byte, whatever the ratio, and a message's own four tokens.
+        // The new result is one byte, whatever the ratio, plus the message's overhead of four tokens.
         assert_eq!(trimmed(&run).len() == 1, trims, "{measured} tokens");
     }
 }
 
-/// A context of 8,000 tokens, of which 50 are for the reply and 4,022 for the definition of the one tool: trimmed from 3,339
-/// on.
+/// A context of 8,000 tokens, 50 of them for the reply and 4,022 for the definition of the only tool: trimmed from
+/// 3,339 on.
 fn with_a_large_tool() -> RunSpec {
     small(|spec| {
         let mut read = tools().remove(0);
@@ -195,7 +196,7 @@ fn with_a_large_tool() -> RunSpec {
 #[test]
 fn the_first_call_leaves_room_for_the_definitions_of_tools() {
     for (count, trims) in [(16, 0), (17, 1)] {
-        // 208 tokens each, and 7 of the question.
+        // 208 tokens each, and 7 for the question.
         let run = Script::start_after(with_a_large_tool(), exchanges(count));
         assert_eq!(trimmed(&run).len(), trims, "{count} exchanges");
     }
@@ -205,7 +206,7 @@ fn the_first_call_leaves_room_for_the_definitions_of_tools() {
 fn definitions_of_tools_that_were_measured_do_not_make_results_look_larger() {
     let mut run = Script::start_after(with_a_large_tool(), exchanges(2));
     let mut reply = calls_to(&[READ]);
-    // Four bytes a token: of the definition, and of the conversation.
+    // Four bytes per token, for the definition and for the conversation.
     reply.usage = usage(4_425, 2);
     run.reply(reply).allow();
     run.finish(0, done(&format!("{:?}", "x".repeat(4_000))));
@@ -223,7 +224,7 @@ fn reasoning_is_not_sent_again_and_does_not_count() {
     assert_eq!(trimmed(&run).len(), 0);
 }
 
-/// An exchange of 107 tokens, and 1,000 more that were thought on the way to its answer.
+/// An exchange of 107 tokens, with another 1,000 of reasoning before its answer.
 fn thought_through() -> [Message; 2] {
     let thought = Part::Reasoning(ReasoningPart {
         text: "t".repeat(4_000),
@@ -249,7 +250,7 @@ fn what_was_thought_before_the_last_message_counts_where_it_is_sent_again() {
         let mut run = Script::start_after(spec, history.clone());
         assert_eq!(trimmed(&run).is_empty(), drops);
         assert_told(&run, &history);
-        // What is thought from now on is sent with the results of its turn.
+        // Reasoning from now on is sent with the results of its turn.
         let mut reply = unmeasured(calls_to(&[READ]));
         reply.parts.insert(
             0,
@@ -469,7 +470,7 @@ fn a_compaction_that_is_ordered_and_fails_leaves_the_conversation_as_it_was() {
     assert_eq!(run.model_call().purpose, Purpose::Turn, "nothing to sum up");
 }
 
-/// A conversation that outgrows its context, of which a call takes 1,032 tokens; two more are kept back for the end.
+/// A conversation that outgrows its context, with calls of 1,032 tokens; two more calls are reserved for the end.
 fn summarizing_within(tokens: u64) -> Script {
     let limited = |spec: &mut RunSpec| {
         summarizing(spec);
@@ -608,7 +609,7 @@ fn an_overflow_trims_exactly_once_by_what_the_provider_says_and_asks_again() {
     let mut spec = small(|_| {});
     spec.root.context_tokens = None;
     let mut run = Script::start_after(spec, history.clone());
-    // 12 messages and the question, all told 1,300 tokens; the reply needs 50 of the 1,000.
+    // 12 messages and the question, 1,300 tokens in total; the reply needs 50 of the 1,000.
     run.fail_for(LlmErrorKind::ContextOverflow {
         limit: Some(1_000),
         needed: Some(1_300),
@@ -648,7 +649,7 @@ fn an_overflow_without_numbers_halves_the_conversation() {
 fn an_overflow_without_numbers_halves_what_was_estimated_to_fit() {
     let history = exchanges(3);
     let mut run = Script::start_after(small(|_| {}), history.clone());
-    // 631 tokens of the 950 that there is room for, as estimated: 316 of them are four messages.
+    // An estimated 631 tokens, out of room for 950: 316 of them are four messages.
     run.fail_for(LlmErrorKind::ContextOverflow {
         limit: None,
         needed: None,
@@ -769,7 +770,7 @@ fn a_number_at_which_a_server_stopped_counting_makes_no_conversation_look_smalle
     let mut spec = small(|_| {});
     spec.root.context_tokens = None;
     let mut run = Script::start_after(spec, history.clone());
-    // With the reply of 50 it is one token too many, whatever there is: 1,255 tokens are to become 807.
+    // With the reply of 50 it is always one token too many: 1,255 tokens must become 807.
     run.fail_for(LlmErrorKind::ContextOverflow {
         limit: Some(1_000),
         needed: Some(951),
@@ -804,7 +805,8 @@ fn nothing_goes_where_what_stays_does_not_fit_either() {
     assert_told(&run, &history);
     assert_eq!(continued_history(&history, &run.records).len(), 3);
 
-    // As runs of version 1 went on: 9,431 tokens of the 10,000 were no tools', and a byte is taken for one.
+    // As runs of version 1 continued: 9,431 of the 10,000 tokens did not belong to tools, and one byte is assumed per
+    // token.
     let mut cut = Record::clone(&run.records[2]);
     cut.body = RecordBody::ContextTrimmed(Box::new(ContextTrimmed {
         messages: 2,
@@ -878,7 +880,7 @@ fn a_message_that_never_fitted_makes_room_for_those_before_it() {
     assert_eq!(trimmed(&run)[0].removed, [Span { start: 4, end: 5 }]);
     assert_told(&run, &history);
 
-    // As runs of version 2 went on: all that came before it went as well.
+    // As runs of version 2 continued: everything before it was removed as well.
     let begun = run.records[0].to_json();
     let begun = read_line(&begun.replace(r#""loop_version":3"#, r#""loop_version":2"#));
     let mut cut = Record::clone(&run.records[2]);

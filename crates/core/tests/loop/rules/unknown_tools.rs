@@ -105,7 +105,7 @@ fn as_policy_an_unknown_tool_ends_the_run_and_none_of_its_batch_runs() {
 
 #[test]
 fn a_call_that_runs_already_is_stopped_and_not_said_never_to_have_run() {
-    // A tool can vanish between the first check and the one of edited arguments.
+    // A tool can disappear between the first check and the check of edited arguments.
     let mut run = Script::start(spec_with_profile(|profile| {
         profile.unknown_tool = UnknownTool::Stop;
         profile.parallel = Parallel::All;

@@ -12,7 +12,7 @@ use neuraxis_core::{
 
 use crate::support::*;
 
-/// What each kind of content holds here.
+/// A marker for each kind of content.
 const TEXT: &str = "canary-text";
 const CALLS: &str = "canary-calls";
 const RESULTS: &str = "canary-results";
@@ -58,7 +58,7 @@ fn runs_it() -> Vetting {
     }
 }
 
-/// A result that brings everything a tool can say.
+/// A result that uses everything a tool can return.
 fn found() -> ToolOutcome {
     let text = || JsonText::string(RESULTS);
     let mut output = ToolOutput::new(text());
@@ -69,8 +69,8 @@ fn found() -> ToolOutcome {
     ToolOutcome::done(output)
 }
 
-/// The user shows a picture and asks; the model thinks, says something, and makes calls that read, are invalid, and have
-/// to be approved.
+/// The user sends a picture and a question; the model reasons, answers in part, and makes calls that read, are invalid,
+/// and require approval.
 fn at_work(mut spec: RunSpec) -> Script {
     let picture = MediaPart {
         media_type: "image/png".to_owned(),
@@ -105,7 +105,7 @@ fn at_work(mut spec: RunSpec) -> Script {
     run
 }
 
-/// A person lets the call run otherwise than it was asked for, and the last turn is over.
+/// A user approves the call with other arguments, and the last turn ends.
 fn approved() -> Script {
     let mut run = at_work(spec_with_limits(|limits| limits.max_turns = Some(1)));
     run.decide(ApprovalDecision::Approve {
@@ -117,7 +117,7 @@ fn approved() -> Script {
     run
 }
 
-/// A person says why not, and no more calls may be made.
+/// A user gives a reason for denying, and no more calls may be made.
 fn denied() -> Script {
     let mut run = at_work(spec_with_limits(|limits| limits.max_tool_calls = Some(1)));
     run.decide(ApprovalDecision::Deny {
@@ -127,7 +127,7 @@ fn denied() -> Script {
     run
 }
 
-/// Policy forbids the call, and a client's tool brings the other result.
+/// Policy forbids the call, and a client's tool supplies the other result.
 fn forbidden() -> Script {
     let mut run = Script::start(spec());
     run.reply(calls("", &[(SEND, ARGUMENTS), (PICK, ARGUMENTS)]));
@@ -138,7 +138,7 @@ fn forbidden() -> Script {
     run
 }
 
-/// A hook of calls ends the loop, while one of them runs.
+/// A hook of calls ends the loop while one of them runs.
 fn ended_by_a_hook_of_calls() -> Script {
     let mut run = Script::start(spec());
     run.reply(calls("", &[(SEND, ARGUMENTS), (SEND, ARGUMENTS)]));
@@ -170,7 +170,7 @@ fn ended_by_a_hook() -> Script {
     run
 }
 
-/// A call had begun when the process died, and policy forbids it by now.
+/// A call had begun when the process died, and policy now forbids it.
 fn forbidden_by_now() -> Script {
     let mut run = Script::start(spec());
     run.reply(calls("", &[(READ, ARGUMENTS)])).allow();
@@ -181,7 +181,7 @@ fn forbidden_by_now() -> Script {
     run
 }
 
-/// A conversation with calls outgrows its context and is summed up.
+/// A conversation with calls outgrows its context and is summarized.
 fn summed_up() -> Script {
     let mut spec = spec();
     spec.root.context_tokens = Some(1_000);
@@ -196,7 +196,7 @@ fn summed_up() -> Script {
         if run.model_call().purpose == neuraxis_core::Purpose::Compaction {
             let sent = run.model_call().request.messages.messages()[1].text();
             assert!(sent.contains(CALLS) && sent.contains(RESULTS));
-            // It is told to keep names and numbers word for word.
+            // The model is told to keep names and numbers verbatim.
             let summary = format!("{TEXT} {CALLS} {RESULTS}");
             run.reply(says(&summary)).reply(says(TEXT));
             return run;
@@ -205,18 +205,18 @@ fn summed_up() -> Script {
     panic!("it was never summed up")
 }
 
-/// An agent is started with a task that stands in the arguments of a call.
+/// An agent is started with a task from the arguments of a call.
 fn delegated() -> Script {
     let mut run = Script::start(researching());
     run.reply(research(&[CALLS])).allow();
     let sent = run.call_of(1).request.messages.messages().last().unwrap();
     assert_eq!(sent.text(), CALLS);
-    // Its answer is a result where it is its parent's.
+    // Its answer becomes a result for its parent.
     run.reply_as(1, says("It is done.")).reply(says(TEXT));
     run
 }
 
-/// A provider quotes what it was sent, while it is overloaded and as it refuses the request.
+/// A provider quotes what it was sent, when it is overloaded and when it refuses the request.
 fn refused() -> Script {
     let mut run = Script::start(spec());
     let quoting = |kind| {
@@ -229,7 +229,7 @@ fn refused() -> Script {
     run
 }
 
-/// Somebody ends the run, and says why.
+/// The run is canceled, with a reason.
 fn cancelled() -> Script {
     let mut run = Script::start(spec());
     let cancelled = Cancelled::new(run.new_id(), TEXT);
@@ -237,7 +237,7 @@ fn cancelled() -> Script {
     run
 }
 
-/// The program's code adds something to a request, and then turns the answer down.
+/// The program's code adds something to a request, and then rejects the answer.
 fn turned_down() -> Script {
     let hooks = vec![Hook::Request, Hook::Answer];
     let mut run = Script::start(spec_with_profile(|profile| profile.hooks = hooks));
@@ -252,7 +252,7 @@ fn turned_down() -> Script {
     run
 }
 
-/// What tools bring is what they were called with: a plan, what changed in a file, and what there is not.
+/// Tools return what they were called with: a plan, the changes to a file, and something that does not exist.
 fn made_of_arguments() -> Script {
     let mut run = Script::start(spec());
     run.reply(calls("", &[(READ, ARGUMENTS), (SEND, ARGUMENTS)]));
@@ -284,7 +284,7 @@ fn all() -> Vec<Script> {
     ]
 }
 
-/// Returns all records as they may be stored, a line each.
+/// Returns all records as they may be stored, one per line.
 fn stored(policy: DataPolicy) -> Vec<String> {
     let runs = all();
     let records = runs.iter().flat_map(|run| &run.records);

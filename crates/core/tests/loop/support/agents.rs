@@ -1,4 +1,4 @@
-//! Drives a run that has several agents, each by its number: 0 is the root agent.
+//! Drives a run with several agents, each identified by its number: 0 is the root agent.
 
 use neuraxis_core::{
     Advice, Advised, AgentId, CallModel, Cancelled, Consult, Effect, Input, Message, Record,
@@ -9,7 +9,7 @@ use neuraxis_core::{
 use super::{Script, last, tools};
 
 impl Script {
-    /// Returns the last model call that an agent asked for.
+    /// Returns the last model call that an agent requested.
     pub(crate) fn call_of(&self, agent: u32) -> &CallModel {
         last(&self.effects, |effect| match effect {
             Effect::CallModel(call) if call.agent == AgentId(agent) => Some(call),
@@ -39,7 +39,7 @@ impl Script {
         self.send(Input::Vetted(Vetted::new(effect_id, calls)))
     }
 
-    /// Lets everything run that an agent asked to have checked last.
+    /// Allows everything in the last check that an agent requested.
     pub(crate) fn allow_as(&mut self, agent: u32) -> &mut Self {
         let known = tools();
         let calls = &self.vet_of(agent).calls;
@@ -74,7 +74,7 @@ impl Script {
         self.send(Input::Cancelled(cancelled))
     }
 
-    /// Answers the hook that was asked last.
+    /// Answers the most recent question to a hook.
     pub(crate) fn advise(&mut self, advice: Advice) -> &mut Self {
         let input = self.advised(advice);
         self.send(input)
@@ -87,7 +87,7 @@ impl Script {
         })
     }
 
-    /// Returns the question that was put to a hook last.
+    /// Returns the most recent question to a hook.
     pub(crate) fn consulted(&self) -> &Consult {
         last(&self.effects, |effect| match effect {
             Effect::Consult(consult) => Some(consult),
@@ -106,7 +106,7 @@ impl Script {
         })
     }
 
-    /// Returns what an agent that has ended came to.
+    /// Returns the outcome of an agent that has ended.
     pub(crate) fn answer_of(&self, agent: u32) -> &RunOutcome {
         last(&self.records, |record| match &record.body {
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)
@@ -118,7 +118,7 @@ impl Script {
         })
     }
 
-    /// Returns the agents that the last step asked a model for, in the order of its effects.
+    /// Returns the agents for which the last step requested a model call, in the order of its effects.
     pub(crate) fn just_asking(&self) -> Vec<u32> {
         let asking = self.step.effects.iter().filter_map(|effect| match effect {
             Effect::CallModel(call) => Some(call.agent.0),

@@ -1,4 +1,4 @@
-//! Short ways to write down tools, specs, replies and verdicts.
+//! Short ways to write tools, specs, replies and verdicts.
 
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
@@ -9,13 +9,13 @@ use neuraxis_core::{
 
 /// Reads a file: read-only.
 pub(crate) const READ: &str = "read_file";
-/// Writes a file: the same twice as once.
+/// Writes a file: idempotent.
 pub(crate) const PUT: &str = "put_file";
-/// Sends a mail: never to be done twice.
+/// Sends a mail: must never run twice.
 pub(crate) const SEND: &str = "send_mail";
 /// Lets the user pick a color: the caller runs it.
 pub(crate) const PICK: &str = "pick_color";
-/// Takes a note: read-only, and no turn of its own.
+/// Takes a note: read-only and non-iterative.
 pub(crate) const NOTE: &str = "take_note";
 /// Starts sub-agents.
 pub(crate) const RESEARCH: &str = "research";
@@ -25,7 +25,7 @@ pub(crate) fn run_id() -> RunId {
     RunId(Uuid::from_u128(0x0195_5f00_7a00_7000_8000_0000_0000_0001))
 }
 
-/// What their definitions are taken to need, in tokens, before a provider has said anything: 569 bytes.
+/// The assumed size of their definitions, in tokens, before any report by a provider: 569 bytes.
 pub(crate) const DEFINITIONS: u64 = 143;
 
 /// All the tools above.
@@ -62,28 +62,28 @@ fn tool(name: &str, class: ToolClass) -> ToolSpec {
     }
 }
 
-/// The main thread with all tools and default limits, asked one thing.
+/// The main thread with all tools, default limits and one question.
 pub(crate) fn spec() -> RunSpec {
     let mut root = AgentSpec::new(Profile::main_thread(), Role::REASONING);
     root.tools = tools().into();
     RunSpec::new(run_id(), [Message::user("Please help.")], root)
 }
 
-/// As [`spec`], with a profile changed by the test.
+/// Like [`spec`], with a profile changed by the test.
 pub(crate) fn spec_with_profile(change: impl FnOnce(&mut Profile)) -> RunSpec {
     let mut spec = spec();
     change(&mut spec.root.profile);
     spec
 }
 
-/// As [`spec`], with limits changed by the test.
+/// Like [`spec`], with limits changed by the test.
 pub(crate) fn spec_with_limits(change: impl FnOnce(&mut Limits)) -> RunSpec {
     let mut spec = spec();
     change(&mut spec.root.limits);
     spec
 }
 
-/// As [`spec`], with a tool that has each topic of a list researched by an agent of its own, which has all tools, too.
+/// Like [`spec`], with a tool that has each topic of a list researched by a separate agent, which also has all tools.
 pub(crate) fn researching() -> RunSpec {
     let mut spec = spec();
     let mut agent = AgentSpec::new(Profile::researcher(), Role::REASONING);
@@ -94,7 +94,7 @@ pub(crate) fn researching() -> RunSpec {
     spec
 }
 
-/// The agent that researches, to be changed by the test.
+/// Returns the agent that researches, for the test to change.
 pub(crate) fn researcher(spec: &mut RunSpec) -> &mut AgentSpec {
     spec.agents.get_mut(&RESEARCH.parse().unwrap()).unwrap()
 }
@@ -110,12 +110,12 @@ pub(crate) fn topics_of(topics: &[&str]) -> String {
     format!("{{\"topics\":[{}]}}", topics.join(","))
 }
 
-/// A reply of one text.
+/// A reply with one text part.
 pub(crate) fn says(text: &str) -> Reply {
     calls(text, &[])
 }
 
-/// A reply of a text and calls, each a tool and its arguments.
+/// A reply with text and calls, each a tool and its arguments.
 pub(crate) fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
     let text = (!text.is_empty()).then(|| {
         ReplyPart::Text(TextPart {
@@ -148,13 +148,13 @@ pub(crate) fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
     }
 }
 
-/// A reply of calls alone, with empty arguments.
+/// A reply with only calls, with empty arguments.
 pub(crate) fn calls_to(names: &[&str]) -> Reply {
     let named: Vec<_> = names.iter().map(|name| (*name, "{}")).collect();
     calls("", &named)
 }
 
-/// A reply of one call, with other arguments in every turn.
+/// A reply with one call, with different arguments in every turn.
 pub(crate) fn another_call_to(name: &str, turn: u32) -> Reply {
     calls("", &[(name, &format!("{{\"turn\":{turn}}}"))])
 }
@@ -165,7 +165,7 @@ pub(crate) fn ended(mut reply: Reply, finish: ReplyFinish) -> Reply {
     reply
 }
 
-/// Measured usage of so many prompt and completion tokens.
+/// Measured usage with these numbers of prompt and completion tokens.
 pub(crate) fn usage(prompt: u64, completion: u64) -> Usage {
     Usage {
         prompt: TokenCount::measured(prompt),
@@ -175,12 +175,12 @@ pub(crate) fn usage(prompt: u64, completion: u64) -> Usage {
     }
 }
 
-/// A call that gave a value, written as JSON.
+/// A call that returned a value, given as JSON.
 pub(crate) fn done(value: &str) -> ToolOutcome {
     ToolOutcome::done(ToolOutput::new(JsonText::from_text(value)))
 }
 
-/// A call that failed for good.
+/// A call that failed permanently.
 pub(crate) fn failed(message: &str) -> ToolOutcome {
     ToolOutcome::failed(ToolFailure::Permanent, message)
 }
@@ -190,12 +190,12 @@ pub(crate) const fn reads() -> Vetting {
     Vetting::run(ToolClass::ReadOnly)
 }
 
-/// The call may run as a tool whose effect cannot be taken back.
+/// The call may run as a tool whose effect is irreversible.
 pub(crate) const fn writes() -> Vetting {
     Vetting::run(ToolClass::Irreversible)
 }
 
-/// A person has to approve the call, which cannot be taken back.
+/// A user must approve the call, which is irreversible.
 pub(crate) fn asks() -> Vetting {
     Vetting::ask(ToolClass::Irreversible, "it sends something")
 }

@@ -1,4 +1,4 @@
-//! Short ways to write down what governance decided.
+//! Short ways to write what governance decided.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) fn governed(change: impl FnOnce(&mut Decision)) -> RunSpec {
     spec
 }
 
-/// A decision that asks for nothing but what the test adds.
+/// A decision without options except those that the test adds.
 pub(crate) fn decided(change: impl FnOnce(&mut Decision)) -> Decision {
     let hash = ContentHash::of(b"policy");
     let mut decision = Decision::new(Mode::MODERATE, Channel::CHAT, Role::REASONING, hash);
@@ -74,12 +74,12 @@ impl Script {
             .collect()
     }
 
-    /// Lets the machine notice that time has passed.
+    /// Sends the machine the input that time has passed.
     pub(crate) fn pass(&mut self) -> &mut Self {
         self.send(Input::TimePassed)
     }
 
-    /// Makes the failure of the last model call, for good.
+    /// Creates the final failure of the last model call.
     pub(crate) fn model_failed(&self, kind: LlmErrorKind) -> ModelFailed {
         let call = self.model_call();
         ModelFailed {
@@ -97,7 +97,7 @@ impl Script {
         }
     }
 
-    /// Checks that the log gives back this run.
+    /// Checks that the log reproduces this run.
     pub(crate) fn assert_replays(&self) {
         assert_gives_back(&Transcript::default(), &self.records, &self.tree);
     }

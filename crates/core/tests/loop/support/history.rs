@@ -1,4 +1,4 @@
-//! What a valid history is (loop rule 11).
+//! What makes a history valid (loop rule 11).
 
 use std::sync::Arc;
 

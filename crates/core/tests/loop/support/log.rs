@@ -1,4 +1,4 @@
-//! What a log must be good for: it is read back to the same bytes, and it gives back the run and its messages.
+//! What a log must guarantee: it is read back to the same bytes, and it reproduces the run and its messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use neuraxis_core::{
     ToolMessage, Transcript, continued_history, run_messages,
 };
 
-/// Writes records as they are stored, a line each.
+/// Writes records as they are stored, one per line.
 pub(crate) fn to_lines(records: &[Arc<Record>]) -> Vec<String> {
     records.iter().map(|record| record.to_json()).collect()
 }
@@ -20,7 +20,7 @@ pub(crate) fn read_line(line: &str) -> Arc<Record> {
     Arc::new(record)
 }
 
-/// Checks that a log, written and read, gives back exactly this run; returns the effects it says are unanswered.
+/// Checks that a log, written and read, reproduces exactly this run; returns the effects it says are unanswered.
 pub(crate) fn assert_gives_back(
     history: &Transcript,
     records: &[Arc<Record>],
@@ -44,8 +44,8 @@ pub(crate) fn assert_tells_messages(records: &[Arc<Record>], run: &RunTree, befo
     assert_eq!(run_messages(records), run.messages()[before..]);
 }
 
-/// Checks that the history that goes on from the records is what the run itself holds: without the system prompt of its
-/// agent, and with the summaries of results that are not to be kept.
+/// Checks that the history after the records matches the run's own: without the system prompt of its agent, and with
+/// summaries for results that are not kept.
 pub(crate) fn assert_continues_as(history: &Transcript, records: &[Arc<Record>], run: &RunTree) {
     let RecordBody::RunStarted(started) = &records[0].body else {
         panic!("a log begins with its start")
@@ -74,7 +74,7 @@ pub(crate) fn assert_continues_as(history: &Transcript, records: &[Arc<Record>],
     assert_eq!(continued_history(history, records).messages(), expected);
 }
 
-/// What each result of the root agent leaves that is not to be kept.
+/// Returns what later history keeps of each result of the root agent that is not kept itself.
 fn left_of_results(profile: &Profile, records: &[Arc<Record>]) -> BTreeMap<ToolCallId, String> {
     let mut left = BTreeMap::new();
     for record in records
@@ -96,7 +96,7 @@ fn left_of_results(profile: &Profile, records: &[Arc<Record>]) -> BTreeMap<ToolC
     left
 }
 
-/// As [`assert_continues_as`], of a script.
+/// Same as [`assert_continues_as`], for a script.
 pub(crate) fn assert_continues(run: &super::Script, history: &Transcript) {
     assert_continues_as(history, &run.records, &run.tree);
 }

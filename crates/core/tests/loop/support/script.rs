@@ -1,4 +1,4 @@
-//! The driver of the tests: performs nothing, answers what it is told to answer.
+//! The tests' driver: performs nothing, and answers as the test says.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use neuraxis_core::{
 
 use super::tools;
 
-/// A run under test, with everything it asked for and recorded.
+/// A run under test, with everything it requested and recorded.
 pub(crate) struct Script {
     pub(crate) tree: RunTree,
     pub(crate) records: Vec<Arc<Record>>,
@@ -41,13 +41,13 @@ impl Script {
         }
     }
 
-    /// Lets active time go on to the given number of milliseconds.
+    /// Advances active time to the given number of milliseconds.
     pub(crate) fn at(&mut self, millis: u64) -> &mut Self {
         self.active = Duration::from_millis(millis);
         self
     }
 
-    /// Sends an input that the run must take.
+    /// Sends an input that the run must accept.
     pub(crate) fn send(&mut self, input: Input) -> &mut Self {
         self.step = self.tree.advance(stamp(self.active), input).unwrap();
         self.records.extend(self.step.records.iter().cloned());
@@ -55,7 +55,7 @@ impl Script {
         self
     }
 
-    /// Sends an input that the run may take, ignore or refuse.
+    /// Sends an input that the run may accept, ignore or refuse.
     pub(crate) fn try_send(&mut self, input: Input) -> Result<Step, InputError> {
         self.tree.advance(stamp(self.active), input)
     }
@@ -81,7 +81,7 @@ impl Script {
         self.send(input)
     }
 
-    /// Makes the answer to the last model call.
+    /// Creates the answer to the last model call.
     pub(crate) fn replied(&self, reply: Reply) -> Input {
         self.replied_to(self.model_call(), reply)
     }
@@ -106,13 +106,13 @@ impl Script {
         })
     }
 
-    /// Lets an attempt of the last model call fail.
+    /// Makes an attempt of the last model call fail.
     pub(crate) fn fail_model(&mut self, attempt: u32, next: NextAttempt) -> &mut Self {
         let error = LlmError::new(LlmErrorKind::Timeout, "nothing came in 60 s");
         self.fail_model_with(error, attempt, next)
     }
 
-    /// Lets the last model call fail for good, for this reason.
+    /// Makes the last model call fail permanently, for this reason.
     pub(crate) fn fail_for(&mut self, kind: LlmErrorKind) -> &mut Self {
         let attempt = self.model_call().attempt.0;
         self.fail_model_with(
@@ -160,7 +160,7 @@ impl Script {
         })
     }
 
-    /// Answers the last vetting: every known tool may run with the class it has, others are unknown.
+    /// Answers the last vetting: every known tool may run with its class, others are unknown.
     pub(crate) fn allow(&mut self) -> &mut Self {
         let known = tools();
         let verdicts = self.to_vet().calls.iter().map(|call| {
@@ -171,7 +171,7 @@ impl Script {
         self.vet(verdicts)
     }
 
-    /// Ends the call at this place of the reply.
+    /// Ends the call at this index of the reply.
     pub(crate) fn finish(&mut self, index: u32, outcome: ToolOutcome) -> &mut Self {
         let input = self.finished(index, outcome);
         self.send(input)
@@ -187,7 +187,7 @@ impl Script {
         })
     }
 
-    /// Decides about the call that was asked about last.
+    /// Decides about the call that was asked about most recently.
     pub(crate) fn decide(&mut self, decision: ApprovalDecision) -> &mut Self {
         let input = self.decided(decision);
         self.send(input)
@@ -225,7 +225,7 @@ impl Script {
         self.send(Input::Resumed(Resumed::new(id, reason)))
     }
 
-    /// As [`resume`](Self::resume), with every call checked anew.
+    /// Like [`resume`](Self::resume), with every call checked again.
     pub(crate) fn resume_checking(&mut self) -> &mut Self {
         let resumed = Resumed::new(self.new_id(), "the process died");
         self.send(Input::Resumed(resumed.checking_calls()))
@@ -236,7 +236,7 @@ impl Script {
         InputId::new(format!("input-{}", self.inputs))
     }
 
-    /// Returns the last model call that was asked for.
+    /// Returns the last model call that was requested.
     pub(crate) fn model_call(&self) -> &CallModel {
         last(&self.effects, |effect| match effect {
             Effect::CallModel(call) => Some(call),
@@ -266,7 +266,7 @@ impl Script {
         })
     }
 
-    /// Returns the journal entry of the call at this place of the reply.
+    /// Returns the journal entry of the call at this index of the reply.
     pub(crate) fn started(&self, index: u32) -> &ToolCallStarted {
         last(&self.records, |record| match &record.body {
             RecordBody::ToolCall(call) if call.index.0 == index => Some(&**call),
@@ -274,7 +274,7 @@ impl Script {
         })
     }
 
-    /// Returns the result of the call at this place of the reply.
+    /// Returns the result of the call at this index of the reply.
     pub(crate) fn result(&self, index: u32) -> &ToolResult {
         last(&self.records, |record| match &record.body {
             RecordBody::ToolResult(result) if result.index.0 == index => Some(&**result),
@@ -282,7 +282,7 @@ impl Script {
         })
     }
 
-    /// Returns the places of the calls that the last step started.
+    /// Returns the indexes of the calls that the last step started.
     pub(crate) fn just_started(&self) -> Vec<u32> {
         let started = self.step.effects.iter().filter_map(|effect| match effect {
             Effect::RunTool(run) => Some(run.index.0),
@@ -307,7 +307,7 @@ impl Script {
         contents.collect()
     }
 
-    /// Returns the role and text of every message, a line each.
+    /// Returns the role and text of every message, one per line.
     pub(crate) fn conversation(&self) -> String {
         let lines = self
             .tree
@@ -333,7 +333,7 @@ fn kinds(records: &[Arc<Record>]) -> Vec<&'static str> {
     records.iter().map(|record| record.body.kind()).collect()
 }
 
-/// The approval of a call as it was shown.
+/// The approval of a call as shown.
 pub(crate) const fn approve() -> ApprovalDecision {
     ApprovalDecision::APPROVE
 }

@@ -1,4 +1,4 @@
-//! One input of each kind, addressed to an agent in whatever phase it is.
+//! One input of each kind, addressed to an agent in any phase.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +109,7 @@ const fn sent(name: &'static str, make: Make) -> Sent {
     Sent { name, make }
 }
 
-/// Returns the effect that the agent waits for, or the last one it waited for.
+/// Returns the effect that the agent is waiting for, or the last one that it waited for.
 fn open_effect(run: &Script, state: &State) -> EffectId {
     let is_its = |effect: &&Effect| match effect {
         Effect::CallModel(call) => call.agent == state.agent,
@@ -124,7 +124,7 @@ fn open_effect(run: &Script, state: &State) -> EffectId {
         RecordBody::ToolCall(call) if record.agent == state.agent => Some(call.effect_id),
         _ => None,
     });
-    // An agent that waits for its turn was asked for nothing yet: its parent's effect stands for a wrong one.
+    // A queued agent has requested nothing yet, so its parent's effect serves as a wrong one.
     let last = asked.chain(journaled).max();
     last.unwrap_or_else(|| run.started(0).effect_id)
 }

@@ -1,4 +1,4 @@
-//! Each phase of an agent, and a run that has one in it.
+//! Each phase of an agent, with a run that has an agent in it.
 
 use std::time::Duration;
 
@@ -224,7 +224,7 @@ pub(super) const STATES: [State; 21] = [
     }),
 ];
 
-/// Ten seconds, and sub-agents.
+/// Ten seconds, with sub-agents.
 fn in_time() -> RunSpec {
     let mut spec = researching();
     spec.root.limits.deadline = Some(Duration::from_secs(10));

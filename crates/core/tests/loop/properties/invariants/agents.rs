@@ -1,4 +1,4 @@
-//! The tree of agents and its budgets, as the records tell them.
+//! The tree of agents and its budgets, according to the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use neuraxis_core::{AgentId, Attempt, Effect, Purpose, Record, RecordBody, Step,
 
 use crate::properties::world::World;
 
-/// Returns who started each agent.
+/// Returns the agent that started each agent.
 pub(super) fn parents(records: &[Arc<Record>]) -> BTreeMap<AgentId, AgentId> {
     let mut parents = BTreeMap::new();
     for record in records {
@@ -24,7 +24,8 @@ pub(super) fn path(parents: &BTreeMap<AgentId, AgentId>, agent: AgentId) -> Vec<
     std::iter::successors(Some(agent), up).collect()
 }
 
-/// Agents are started once, in order, by one that has not ended, and end before it; then nothing more is said of them.
+/// Agents are started once, in order, by one that has not ended, and end before it; after that, no record mentions
+/// them.
 pub(super) fn are_a_tree(records: &[Arc<Record>]) {
     let parents = parents(records);
     let mut started = BTreeSet::from([AgentId::ROOT]);
@@ -60,7 +61,7 @@ pub(super) fn are_a_tree(records: &[Arc<Record>]) {
     }
 }
 
-/// Once an agent has come to a limit, nothing (no approval, no crash, no message) lets it start a call again, but for one
+/// After an agent has reached a limit, nothing (no approval, crash or message) lets it start a call again, except one
 /// that delivers its answer.
 pub(super) fn start_nothing_after_a_limit(world: &World) {
     let mut closed = BTreeSet::new();
@@ -79,13 +80,13 @@ pub(super) fn start_nothing_after_a_limit(world: &World) {
     }
 }
 
-/// A turn begins only while what everybody below used leaves something of each budget above it, and time is not up.
+/// A turn begins only while the usage of all agents below leaves something of each budget above it, and time is not up.
 pub(super) fn begin_no_turn_without_budget(world: &World, step: &Step) {
     let cause = step.records.first().map(|record| &record.body);
     let makes_room = matches!(cause, Some(RecordBody::LlmCall(call)) if call.purpose == Purpose::Compaction)
         || matches!(cause, Some(RecordBody::LlmFailed(_)));
     if makes_room {
-        // What was begun before is asked for again in another way.
+        // A call that began earlier is made again in another way.
         return;
     }
     let parents = parents(&world.records);

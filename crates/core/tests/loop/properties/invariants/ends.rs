@@ -1,4 +1,4 @@
-//! What is left when a run ends, breaks off or is cancelled.
+//! What remains when a run ends, breaks off or is canceled.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{is_half_written, usage};
 use crate::properties::world::World;
 use crate::support::{assert_valid, spec};
 
-/// What must hold of a run that has ended.
+/// Checks what must be true of a run that has ended.
 pub(in crate::properties) fn hold_at_the_end(world: &World) {
     let last = world.records.last().unwrap();
     let ends = world
@@ -28,7 +28,7 @@ pub(in crate::properties) fn hold_at_the_end(world: &World) {
     super::the_log_is_the_run(world);
 }
 
-/// Cancelled or broken off here, the run leaves a history that every provider takes.
+/// If it is canceled or breaks off here, the run leaves a history that every provider accepts.
 pub(super) fn leave_a_history_to_go_on_from(world: &World) {
     if !world.status().is_ended() {
         let mut run = world.tree.clone();

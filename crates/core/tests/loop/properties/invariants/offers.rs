@@ -1,11 +1,11 @@
-//! Which tools requests hold.
+//! The tools that requests contain.
 
 use neuraxis_core::{Effect, Hook, Opening, Step, ToolSpec};
 
 use super::super::world::World;
 
-/// What the requests of an agent hold only grows, at its end, and never beyond what the agent has. Each of them holds just
-/// that, or nothing, unless a hook chose among it.
+/// The tools in an agent's requests only grow, at the end, and never beyond what the agent has. Each request contains
+/// exactly these tools, or none, unless a hook selected among them.
 pub(super) fn grow_at_their_end_and_hold_nothing_else(world: &World, step: &Step) {
     for (agent, before) in &world.offered {
         let now = world.tree.offered_tools(*agent);

@@ -1,4 +1,4 @@
-//! What a run says it used, against what its records say.
+//! The usage that a run reports, compared with its records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use neuraxis_core::{AgentId, Purpose, Record, RecordBody, RunUsage, Usage, Usage
 use super::agents::{parents, path};
 use crate::properties::world::World;
 
-/// Every agent that has ended tells its own usage, and that of those below it if its profile says so.
+/// Every agent that has ended reports its own usage, and that of the agents below it if its profile says so.
 pub(super) fn adds_up(world: &World) {
     let parents = parents(&world.records);
     for record in &world.records {
@@ -34,7 +34,7 @@ pub(super) fn adds_up(world: &World) {
     }
 }
 
-/// The numbers are the sum of what is on record; the labels are no better, and worse where an attempt was lost.
+/// The numbers are the sum of what is on record; the labels are no better, and worse if an attempt was lost.
 fn is_sum(told: &RunUsage, recorded: &RunUsage) {
     let counts = |usage: &Usage| {
         [
@@ -72,7 +72,7 @@ fn usage_of(records: &[Arc<Record>], is_counted: impl Fn(AgentId) -> bool) -> Ru
     usage
 }
 
-/// Counts the turns of an agent that a model was asked for, however often it was asked.
+/// Counts the turns of an agent for which a model was called, regardless of the number of calls.
 fn turns_asked_for(records: &[Arc<Record>], agent: AgentId) -> u32 {
     let mut turns = BTreeSet::new();
     for record in records.iter().filter(|record| record.agent == agent) {
@@ -88,7 +88,7 @@ fn turns_asked_for(records: &[Arc<Record>], agent: AgentId) -> u32 {
     u32::try_from(turns.len()).unwrap()
 }
 
-/// Counts the calls that count toward limits: all but those that deliver an answer.
+/// Counts the calls that count toward limits: all except those that deliver an answer.
 fn tool_calls(world: &World, is_counted: impl Fn(AgentId) -> bool) -> u32 {
     let mut distinct = BTreeSet::new();
     for record in world.records.iter().filter(|it| is_counted(it.agent)) {

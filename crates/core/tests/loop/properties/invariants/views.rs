@@ -1,4 +1,4 @@
-//! The one reader of the log says what the machine itself says, after every step.
+//! The single reader of the log agrees with the machine after every step.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use neuraxis_core::{
 
 use crate::properties::world::World;
 
-/// What the records say is what the run says.
+/// The view of the records agrees with the run.
 pub(in crate::properties) fn say_what_the_run_says(world: &World) {
     let (run, view) = (&world.tree, RunView::after(world.history.clone()));
     let view = view.with(&world.records);
     assert_eq!(view.run_id(), Some(run.run_id()));
-    // What a sub-agent that ends lets begin stands in no record: in doubt, the run is said to be at work.
+    // No record shows what begins because a sub-agent ends, so in doubt the view reports the run as at work.
     let has_ended = |record: &Arc<Record>| {
         matches!(record.body, RecordBody::Final(_) | RecordBody::RunFailed(_))
     };
@@ -52,7 +52,7 @@ pub(in crate::properties) fn say_what_the_run_says(world: &World) {
     a_summary_is_plain_data_that_can_be_gone_on_with(world, &view);
 }
 
-/// A store keeps the summary as text, and goes on with it when the next records come.
+/// A store keeps the summary as text, and continues from it with the next records.
 fn a_summary_is_plain_data_that_can_be_gone_on_with(world: &World, view: &RunView) {
     let mut summary = LogSummary::default();
     for record in &world.records {

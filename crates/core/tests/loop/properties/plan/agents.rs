@@ -14,7 +14,7 @@ use proptest::sample::{select, subsequence};
 use super::mostly;
 use crate::support::{NOTE, READ, RESEARCH, SEND, tools};
 
-/// An agent with all tools, so many turns, and budgets now and then.
+/// An agent with all tools, a number of turns in this range, and sometimes budgets.
 pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
     let limits = (
         turns,
@@ -64,7 +64,7 @@ pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
     })
 }
 
-/// Some tools to begin with, and one that finds the others.
+/// Some initial tools, and one that finds the others.
 fn search() -> impl Strategy<Value = ToolSearch> {
     let some = subsequence(vec![READ, SEND, NOTE, RESEARCH, "gone"], 0..5);
     some.prop_map(|offered| {

@@ -1,4 +1,4 @@
-//! What governance may have decided beside models, tools and limits.
+//! What governance may have decided in addition to models, tools and limits.
 
 use neuraxis_core::{
     BudgetMeasure, BudgetScope, Channel, Clarification, ContentHash, Decision, Escalation, Mode,
@@ -7,7 +7,7 @@ use neuraxis_core::{
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Mostly none, or one that asks for some of what a decision can ask for.
+/// Usually none, or one that uses some of the options of a decision.
 pub(super) fn decision() -> impl Strategy<Value = Option<Decision>> {
     let decision = (
         seldom(clarification()),
@@ -56,7 +56,7 @@ fn spent() -> impl Strategy<Value = SpentBudget> {
     })
 }
 
-/// What models say in these tests names no role but "One.".
+/// The replies of models in these tests name no role except "One.".
 fn routing() -> Routing {
     Routing {
         asks: Role::ROUTER,

@@ -1,4 +1,4 @@
-//! Histories that a run may begin with: whole ones, and such as other programs leave.
+//! Histories that a run may begin with: valid ones, and ones as other programs leave them.
 
 use neuraxis_core::{
     AssistantMessage, JsonText, Message, Part, ToolCall, ToolCallId, ToolMessage, Transcript,
@@ -23,7 +23,7 @@ pub(super) fn history() -> impl Strategy<Value = Transcript> {
     ]
 }
 
-/// Any message, with one of few ids where it has any: so that they meet, double and miss each other.
+/// Any message, with ids from a small set, so that they match, repeat and miss each other.
 fn message() -> impl Strategy<Value = Message> {
     let id = || select(vec!["a", "b", "c"]);
     let texts = vec![

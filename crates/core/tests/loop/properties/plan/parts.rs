@@ -1,4 +1,4 @@
-//! What models, tools, policies and people may say.
+//! What models, tools, policies and users may say.
 
 use neuraxis_core::{
     Advice, ApprovalDecision, BlockIndex, JsonText, Keep, LlmErrorKind, ModelRef, ReasoningPart,
@@ -10,7 +10,7 @@ use proptest::sample::select;
 
 use crate::support::{NOTE, PICK, PUT, READ, RESEARCH, SEND};
 
-/// A result that a small context has to make room for.
+/// A result that forces a small context to make room.
 const LONG: &str =
     "\"a long result, a long result, a long result, a long result, a long result, a long result\"";
 
@@ -64,7 +64,7 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
     )
 }
 
-/// What a program's code may make of a reply.
+/// How a program's code may change a reply.
 fn reply_advice() -> impl Strategy<Value = Option<ReplyAdvice>> {
     let reason = || "not so".to_owned();
     prop_oneof![

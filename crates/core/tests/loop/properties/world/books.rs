@@ -1,4 +1,4 @@
-//! The books that a driver keeps: what a run waits for, and what it no longer waits for.
+//! What a driver keeps track of: what a run is waiting for, and what it is no longer waiting for.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use neuraxis_core::{
 use super::World;
 
 impl World {
-    /// Enters a step into the books.
+    /// Records the effects of a step.
     pub(super) fn take(&mut self, step: &Step) {
         self.steps += 1;
         self.records.extend(step.records.iter().cloned());
@@ -64,7 +64,7 @@ impl World {
                 }
             }
             RecordBody::Advised(advised) => self.close(|open| open.id() == Some(advised.effect_id)),
-            // Whoever thinks about an agent whose time is up need not go on.
+            // A hook that is considering an agent whose time is up need not finish.
             RecordBody::LimitReached(_) => self.close_hook_of(record.agent),
             RecordBody::Final(_) | RecordBody::RunFailed(_) => {
                 self.alive.retain(|agent| *agent != record.agent);
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// A call that has its result needs nothing more, whoever was asked about it.
+    /// A call that has its result needs nothing more, even if it was being asked about.
     fn take_result(&mut self, call: &ToolCallId) {
         self.with_client.retain(|open| open.tool_call_id != *call);
         let has_result = |call: &ToolCallId, records: &[Arc<Record>]| {

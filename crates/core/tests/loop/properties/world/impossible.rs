@@ -1,4 +1,4 @@
-//! Answers that come too late, and inputs that cannot be.
+//! Answers that come too late, and impossible inputs.
 
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
@@ -10,7 +10,7 @@ use super::{Open, World};
 use crate::properties::plan::Answer;
 
 impl World {
-    /// Answers something the run no longer waits for. Only a person is told so.
+    /// Answers something the run is no longer waiting for. Only an approval is refused with an error.
     pub(super) fn answer_late(&mut self, answer: &Answer) {
         let gone: Vec<_> = self
             .gone
