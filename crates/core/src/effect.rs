@@ -66,7 +66,7 @@ pub struct CallModel {
     pub turn: Turn,
     /// The call's position among the model calls and tool batches of the run.
     pub content_index: ContentIndex,
-    /// What the call is for.
+    /// The purpose of the call.
     pub purpose: Purpose,
     /// The role that serves it.
     pub role: Role,
@@ -78,7 +78,7 @@ pub struct CallModel {
     pub request: ModelRequest,
 }
 
-/// What a model call is for.
+/// The purpose of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -89,7 +89,7 @@ pub enum Purpose {
     LastAnswer,
     /// A summary of older messages.
     Compaction,
-    /// A second look at a draft.
+    /// A check of a draft.
     SelfCheck,
     /// The choice of what an opening gathers; its text is discarded.
     Gather,
@@ -106,14 +106,14 @@ pub enum Audience {
     Component,
 }
 
-/// What is sent to a model.
+/// A request to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     /// The conversation, with the system message first. Shared with the run, not copied.
     pub messages: Transcript,
     /// The offered tools; if there are none, the wire format omits the field.
     pub tools: Arc<[ToolSpec]>,
-    /// Whether it may or must call one.
+    /// Whether the model may or must call one of them.
     pub tool_choice: ToolChoice,
     /// Maximum number of tokens in the reply.
     pub max_output_tokens: Option<u32>,
@@ -287,6 +287,6 @@ pub struct Consult {
     pub agent: AgentId,
     /// The point in the loop.
     pub hook: Hook,
-    /// What it is about, as JSON.
+    /// The subject of the question, as JSON.
     pub subject: JsonText,
 }

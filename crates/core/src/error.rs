@@ -97,7 +97,7 @@ pub enum LlmErrorKind {
     /// The reply was cut off in transit: its calls must not run.
     #[error("the reply was cut off")]
     Incomplete,
-    /// The request is not one the provider accepts.
+    /// The provider does not accept the request.
     #[error("the provider refuses the request")]
     BadRequest,
     /// A recording replaces the provider, and contains no such request.
@@ -244,7 +244,7 @@ pub enum InputError {
     Inconsistent(&'static str),
 }
 
-/// A log that cannot be turned back into a run.
+/// Why a run cannot be rebuilt from a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {

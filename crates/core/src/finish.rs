@@ -232,7 +232,7 @@ pub struct RunOutcome {
     pub finish_reason: FinishReason,
     /// The number of turns that counted.
     pub turns: u32,
-    /// What it used, sub-agents included.
+    /// Its usage, including sub-agents.
     pub usage: RunUsage,
     /// The pages that the answer cites, in the order of their numbers, if they were [checked](crate::Citations).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

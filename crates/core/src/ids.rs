@@ -65,7 +65,7 @@ macro_rules! names {
         impl $name {
             $($(#[$item_doc])* pub const $item: Self = Self(Cow::Borrowed($text));)*
 
-            /// Wraps a name as it is.
+            /// Wraps a name without checking it.
             pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
                 Self(name.into())
             }

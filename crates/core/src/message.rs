@@ -174,7 +174,7 @@ pub enum MediaSource {
     Url(String),
 }
 
-/// Opaque data of a provider, kept as its own JSON text.
+/// Opaque data of a provider, stored as its original JSON text.
 pub type ProviderState = JsonText;
 
 impl Message {

@@ -129,7 +129,7 @@ impl SessionMetrics {
         }
     }
 
-    /// Returns how many tool calls count toward limits on them.
+    /// Returns how many tool calls count toward tool-call limits.
     #[must_use]
     pub const fn counted_tool_calls(&self) -> u64 {
         self.tool_calls.saturating_sub(self.uncounted_tool_calls)
@@ -251,7 +251,7 @@ impl RunMeter {
         if counts {
             let mut added = active.saturating_sub(self.active);
             if let Some(after) = after.filter(|_| self.before) {
-                // If a step began before `since`, at most the time since then counts.
+                // If `since` falls between two steps, at most the time after it counts.
                 added = added.min(after.unsigned_abs());
             }
             self.used.worked = self.used.worked.saturating_add(added);

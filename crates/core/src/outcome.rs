@@ -19,7 +19,7 @@ const MAX_RESULT_SOURCES: usize = 100;
 pub struct ToolOutput {
     /// The result as JSON on one line.
     pub value: JsonText,
-    /// Whether later history keeps the result.
+    /// Whether the result stays in later history.
     pub keep: Keep,
     /// What later history keeps of the result, if not the result itself.
     pub summary: Option<String>,
@@ -78,7 +78,7 @@ impl ToolOutput {
         self
     }
 
-    /// Adds a page that was read for the value, which an answer may cite.
+    /// Adds a page that was read for the value; an answer may cite it.
     #[must_use]
     pub fn with_source(mut self, source: Source) -> Self {
         self.sources.push(source);

@@ -52,13 +52,13 @@ pub struct Profile {
     /// Tools whose result is the answer: the loop ends with the batch that contains such a result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_after: Vec<ToolName>,
-    /// What the results of specific tools change.
+    /// Effects of the results of specific tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ResultRule>,
     /// How arguments are preprocessed before they are checked.
     #[serde(default, skip_serializing_if = "is_default")]
     pub arguments: Arguments,
-    /// A turn that brought more results than this adds a short system prompt to digest them (loop rule 13).
+    /// After a turn with more results than this, a short system prompt asks the model to digest them (loop rule 13).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest_after: Option<u32>,
     /// What replaces messages that no longer fit (loop rule 13).
@@ -149,7 +149,7 @@ impl Profile {
         }
     }
 
-    /// Returns what the results of a tool change.
+    /// Returns the rule for the results of a tool.
     pub(crate) fn result_rule(&self, tool: &str) -> Option<&ResultRule> {
         self.results.iter().find(|rule| rule.tool.as_str() == tool)
     }

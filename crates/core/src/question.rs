@@ -20,7 +20,7 @@ use crate::json::{JsonText, optional_embedded};
 pub struct QuestionId(Arc<str>);
 
 impl QuestionId {
-    /// Wraps an id as it is.
+    /// Wraps an id without checking it.
     pub fn from_text(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }

@@ -1,4 +1,4 @@
-//! What a run is started with.
+//! The specification of a run and of its agents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ pub struct AgentSpec {
     /// The tools that it would also be offered if they fitted its model's context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<ToolName>,
-    /// What it may use, already narrowed by governance.
+    /// Its limits, already narrowed by governance.
     pub limits: Limits,
     /// Maximum number of tokens in one reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -84,8 +84,8 @@ pub fn last_turn(records: &[Arc<Record>]) -> Turn {
 }
 
 /// Returns the history at the end of a turn of a run, for another run to branch off from there. For a turn that the run
-/// never reached, returns the whole history. Calls that still waited for a user's decision count as not run; other
-/// calls of that turn without a result are answered when the other run starts (loop rule 15).
+/// never reached, returns the history of the whole run. Calls that still waited for a user's decision count as not run;
+/// other calls of that turn without a result are answered when the other run starts (loop rule 15).
 #[must_use]
 pub fn forked_history(history: &Transcript, records: &[Arc<Record>], turn: Turn) -> Transcript {
     let is_later = |record: &Arc<Record>| record.agent == AgentId::ROOT && record.turn > turn;

@@ -216,7 +216,7 @@ impl Sum {
     }
 }
 
-/// Returns what a whole run did.
+/// Returns the tally of a whole run.
 fn whole(run: &LogSummary) -> Tallied {
     let used = run.metrics();
     let mut latencies = Latencies::default();

@@ -38,7 +38,7 @@ pub struct LogSummary {
     /// Why it ended, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<FinishReason>,
-    /// What it waits for, while it waits.
+    /// What it is waiting for, if it waits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<Pending>,
     /// The time of its first record.
@@ -59,7 +59,7 @@ pub struct LogSummary {
     pub plan: Option<JsonText>,
     /// The untrusted content that it began with or that its results introduced, as a later run of the session sees it.
     pub taint: Taint,
-    /// What it used so far.
+    /// Its usage so far.
     pub meter: RunMeter,
     /// What it did by model, role, tool and agent.
     #[serde(skip_serializing_if = "Tally::is_empty")]
@@ -107,7 +107,7 @@ impl LogSummary {
         summary
     }
 
-    /// Returns what the run used: calls, tokens, money, time.
+    /// Returns the run's usage: calls, tokens, money, time.
     #[must_use]
     pub const fn metrics(&self) -> &SessionMetrics {
         self.meter.used()

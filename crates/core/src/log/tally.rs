@@ -58,7 +58,7 @@ pub struct Tally {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Tallied {
-    /// Model calls that gave a reply, tool calls with a result, or agents that ended.
+    /// Model calls that returned a reply, tool calls with a result, or agents that ended.
     pub calls: u64,
     /// Attempts of model calls that failed, tool calls whose result is an error, or agents that failed.
     pub failures: u64,

@@ -147,7 +147,7 @@ impl RunView {
         self.started()?.session_id.as_ref()
     }
 
-    /// Returns what the run was started with.
+    /// Returns the spec that the run was started with.
     #[must_use]
     pub fn spec(&self) -> Option<&Arc<RunSpec>> {
         self.started().map(|started| &started.spec)
@@ -186,7 +186,7 @@ impl RunView {
         }
     }
 
-    /// Returns what the run waits for, while it waits.
+    /// Returns what the run is waiting for, if it waits.
     #[must_use]
     pub fn pending(&self) -> &[Pending] {
         &self.summary.pending
@@ -216,7 +216,7 @@ impl RunView {
         })
     }
 
-    /// Returns what the run used so far: calls, tokens, money, time.
+    /// Returns the run's usage so far: calls, tokens, money, time.
     #[must_use]
     pub const fn metrics(&self) -> &SessionMetrics {
         self.summary.metrics()

@@ -156,7 +156,7 @@ impl Default for Compaction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Repeats {
-    /// The number of consecutive turns after which the model is warned; 0 for never.
+    /// The number of consecutive turns at which the model is warned; 0 for never.
     pub warn: u32,
     /// The consecutive turn in which the call no longer runs and the run proceeds to its last answer; 0 for never.
     pub stop: u32,

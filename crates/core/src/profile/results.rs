@@ -1,4 +1,4 @@
-//! What the results of a tool change.
+//! Effects of a tool's results on the loop.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct ResultRule {
     /// The tool choice of the next turn only (loop rule 18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<ToolChoice>,
-    /// What the model is told after the batch.
+    /// A message to the model after the batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The kinds of records and what each holds.
+//! The kinds of records and their contents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::addressed;
 /// Defines the enum of bodies and the lookup by type name.
 macro_rules! bodies {
     ($($(#[$doc:meta])* $variant:ident($content:ty) = $kind:literal;)*) => {
-        /// What a record says happened, by its `type`.
+        /// The content of a record, by its `type`.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "type")]
@@ -132,7 +132,7 @@ pub struct RunStarted {
     pub policy_hash: Option<ContentHash>,
     /// The history it continues: the number of messages and their chained hash.
     pub history: PrefixDigest,
-    /// What it was started with.
+    /// The spec it was started with.
     pub spec: Arc<RunSpec>,
 }
 
@@ -342,7 +342,7 @@ pub struct ToolResult {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Value>"))]
     pub metadata: Option<JsonText>,
-    /// What it means to the loop beyond its value.
+    /// What the result means to the loop beyond its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<ToolSignal>,
     /// The pages that were read for it.
@@ -606,7 +606,7 @@ pub struct Escalated {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitReachedRecord {
-    /// What was used up, such as the time, the tool calls or the tokens.
+    /// The resource that was used up, such as time, tool calls or tokens.
     pub limit: LimitKind,
     /// The text so far.
     pub content: String,
@@ -666,7 +666,7 @@ pub struct Pending {
     pub expires_at: Option<Timestamp>,
 }
 
-/// What a run waits for.
+/// What a run is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -67,7 +67,7 @@ pub(super) struct Agent {
     pub(super) has_asked: bool,
     /// The tool choice of the next turn only (loop rule 18).
     pub(super) forced: Option<ToolChoice>,
-    /// What the model is told after the current batch.
+    /// Messages to the model after the current batch.
     pub(super) notes: Vec<(PromptReason, String)>,
     /// Compactions that did not shrink the conversation.
     pub(super) futile_compactions: u32,
@@ -142,7 +142,7 @@ pub(super) struct ModelCall {
 pub(super) struct PlannedCall {
     pub(super) purpose: Purpose,
     pub(super) role: Role,
-    /// Whether its request offers the tools.
+    /// Which tools its request offers.
     pub(super) tools: OfferedTools,
     /// The tool choice, if it is forced.
     pub(super) choice: Option<ToolChoice>,
@@ -256,7 +256,7 @@ impl Agent {
         }
     }
 
-    /// Returns how the agent behaves and what it may use.
+    /// Returns the agent's spec: its behavior and what it may use.
     pub(super) fn spec<'a>(&self, run: &'a RunSpec) -> &'a AgentSpec {
         run.agent(self.parent.as_ref().map(|parent| &parent.tool))
     }

@@ -118,7 +118,7 @@ impl RunTree {
     ) -> Result<Next, InputError> {
         let (id, limit) = (cancelled.agent, cancelled.limit);
         let is_root = id == AgentId::ROOT;
-        // The part of the answer that was shown stays. At a limit outside the machine, no part of a reply is kept.
+        // Only the shown part of an answer stays, and not if a limit ends the run.
         let cut = cancelled.cut.take().filter(|_| limit.is_none());
         let agent = &self.turn(id, step)?.agent;
         cancelled.cut = cut.filter(|cut| is_root && agent.is_answering(cut));

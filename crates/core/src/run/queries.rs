@@ -146,7 +146,7 @@ impl RunTree {
         std::iter::successors(self.agent(agent), above).any(|agent| agent.id == other)
     }
 
-    /// Returns what an agent of this run was started with.
+    /// Returns the spec that an agent of this run was started with.
     #[must_use]
     pub fn agent_spec(&self, agent: AgentId) -> &AgentSpec {
         let agent = self.agent(agent);

@@ -86,7 +86,7 @@ impl AgentTurn<'_> {
             ToolKind::Client if hands_over && id == AgentId::ROOT => {
                 call.state = CallState::HandedOver;
             }
-            // If the caller does not wait for the calls of sub-agents, nothing can run this one.
+            // A sub-agent's call cannot be handed over, and the run does not wait for results: nothing can run it.
             ToolKind::Client if hands_over => {
                 self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_RUN)?;
             }

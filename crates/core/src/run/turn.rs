@@ -20,7 +20,7 @@ use crate::spec::{AgentSpec, RunSpec};
 /// An agent with everything that its handlers may read and change.
 pub(super) struct AgentTurn<'a> {
     pub(super) agent: &'a mut Agent,
-    /// How the agent behaves and what it may use.
+    /// The agent's spec: its behavior and what it may use.
     pub(super) spec: &'a AgentSpec,
     pub(super) state: &'a mut RunState,
     pub(super) step: &'a mut StepBuilder,
