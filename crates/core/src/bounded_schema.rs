@@ -43,7 +43,7 @@ pub enum UnboundedSchema {
     /// The schema is nested too deeply.
     #[error("has more than {MAX_DEPTH} levels")]
     TooDeep,
-    /// The schema refers to something other than a place within it, given by its location.
+    /// A reference is something other than a `$ref` to a place within the schema, given as a path from its root.
     #[error("refers to something outside of itself: a $ref has to begin with #/")]
     Outside,
     /// The schema refers to a place that does not exist.
@@ -296,7 +296,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Expands the references that lead back `levels` more times. Each expansion leads into another copy of the schema, and
-/// the other references of that copy stay within it. The last copy leaves the leading-back references out.
+/// the other references of that copy stay within it. The last copy omits the references that lead back.
 fn opened(schema: &Value, back: &BTreeSet<String>, levels: u32) -> Value {
     let copy = |level| {
         let redirect = Redirect {

@@ -1,4 +1,4 @@
-//! What the machine is told about the outside.
+//! The inputs of the machine: what happened outside it.
 //!
 //! Every input has an id: the effect it answers plus the attempt, or one that its sender chose. A duplicate, or an
 //! answer to a settled effect, changes nothing; an impossible input is an [`InputError`](crate::InputError).

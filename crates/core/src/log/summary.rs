@@ -1,8 +1,8 @@
 //! A short summary of a run's log.
 //!
-//! Small plain data: a store folds each record that it stores into the summary of its run and keeps the summary beside
-//! the records, so lists, budgets and the session's next run do not have to read them. Conversations are not included;
-//! see [`RunView`](super::RunView).
+//! Small plain data: a store folds each record into the summary of its run and keeps the summary beside the records.
+//! Lists, budgets and the session's next run then do not have to read the records. Conversations are not included; see
+//! [`RunView`](super::RunView).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Budgets as one tree (loop rule 10): what an agent uses counts for every agent above it, each reserves enough for one
-//! last answer and its one retry, and agents that work for the same agent each get a share of what it has left.
+//! Budgets as one tree (loop rule 10): what an agent uses counts for every agent above it. Each agent reserves enough
+//! for one last answer and its one retry. Agents that work for the same agent each get a share of what it has left.
 
 use serde::{Deserialize, Serialize};
 

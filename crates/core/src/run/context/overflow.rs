@@ -105,8 +105,8 @@ impl Agent {
 
     /// Returns the maximum number of tokens of the reply to a call. If a provider reported its context size in an
     /// overflow, the reply is limited to what is left of it, since some servers refuse to start a reply that might not
-    /// fit, but to no less than what is kept free for the reply. The context size in the spec is not used for this: it
-    /// is the smallest of all roles.
+    /// fit. The limit is never less than what is kept free for the reply. The context size in the spec is not used for
+    /// this: it is the smallest of all roles.
     pub(in crate::run) fn most_of_reply(
         &self,
         spec: &AgentSpec,
