@@ -1,7 +1,7 @@
-//! Agents: what answers a request, alone or in a session, or works for another agent as its tool.
+//! Agents. An agent answers requests on its own or in a session, or works for another agent as its tool.
 //!
-//! An agent alone runs without a session and without governance: for programs that keep their own conversations and trust
-//! their own tools.
+//! An agent that runs alone has no session and no governance. This is for programs that keep their own conversations
+//! and trust their own tools.
 
 mod alone;
 mod builder;
@@ -24,11 +24,11 @@ use crate::engine::Engine;
 use crate::event::Events;
 use crate::request::{Delivery, RequestError};
 
-/// An agent: what it is told, what it may use, how it behaves. Cloning shares it.
+/// An agent: its instructions, its tools and its behavior. Clones share the same definition.
 ///
-/// One with a model of its own runs alone, by the methods below. In a session, an
-/// [orchestrator](crate::OrchestratorBuilder::agent) runs it, under its policy. As a tool of another, that one
-/// [calls it](AgentBuilder::agent).
+/// An agent with its own model can run alone, through the methods below. In a session, an
+/// [orchestrator](crate::OrchestratorBuilder::agent) runs it under the orchestrator's policy. An agent can also be a
+/// tool of another agent, which then [calls it](AgentBuilder::agent).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,23 +54,24 @@ use crate::request::{Delivery, RequestError};
 #[derive(Debug, Clone)]
 pub struct Agent {
     pub(crate) definition: Arc<Definition>,
-    /// What it runs on alone; `None` without a model of its own.
+    /// The engine for running alone; `None` if the agent has no model of its own.
     pub(crate) engine: Option<Arc<Engine>>,
-    /// Who asks, and what else tools, hooks and instructions are to know of what is asked of it alone.
+    /// The caller, and other facts about a request for tools, hooks and instructions. Used only when the agent runs
+    /// alone.
     pub(crate) context: RequestContext,
-    /// The trace that what is asked of it alone is part of.
+    /// The trace that runs belong to when the agent runs alone.
     pub(crate) trace: Option<TraceContext>,
-    /// The form of the answers to what is asked of this value alone, in place of the agent's own.
+    /// The answer schema for runs of this value alone; replaces the agent's own.
     pub(crate) answer: Option<AnswerSchema>,
 }
 
 impl Agent {
-    /// Begins to write an agent. Its name is 1 to 64 of `A-Z a-z 0-9 _ -`.
+    /// Starts building an agent. The name has 1 to 64 characters from `A-Z a-z 0-9 _ -`.
     pub fn builder(name: impl Into<std::borrow::Cow<'static, str>>) -> AgentBuilder {
         AgentBuilder::new(AgentName::new(name))
     }
 
-    /// The agent that talks with the user by default, on an engine that was built for more than one agent.
+    /// The default agent that talks with the user, on an engine that was built for more than one agent.
     pub(crate) fn main_thread(engine: Arc<Engine>) -> Self {
         let definition = Arc::new(Definition::named(AgentName::MAIN_THREAD));
         Self::new(definition, Some(engine))
@@ -86,31 +87,34 @@ impl Agent {
         }
     }
 
-    /// Returns its name.
+    /// Returns the agent's name.
     #[must_use]
     pub fn name(&self) -> &AgentName {
         &self.definition.name
     }
 
-    /// Says who asks, and what the program wants its tools, hooks and instructions to know of what is asked of this value
-    /// alone from then on. Clone the agent to give each caller a context of their own: that costs next to nothing.
+    /// Sets the caller and other facts about the request that tools, hooks and instructions can read. Applies only to
+    /// this value, and only when the agent runs alone. To give each caller its own context, clone the agent: a clone is
+    /// cheap.
     #[must_use]
     pub fn with_context(mut self, context: RequestContext) -> Self {
         self.context = context;
         self
     }
 
-    /// Makes what is asked of this value alone from then on a part of a trace, at the span that asks: such as that of the
-    /// request that a program answers with it. As with [`with_context`](Self::with_context), each caller has a clone of its own.
+    /// Attaches later runs of this value to a trace, below the given span, such as the span of the request that the
+    /// program is answering. Applies only when the agent runs alone. As with [`with_context`](Self::with_context), use
+    /// one clone per caller.
     #[must_use]
     pub fn with_trace(mut self, trace: TraceContext) -> Self {
         self.trace = Some(trace);
         self
     }
 
-    /// Asks for answers that fit a JSON Schema to what is asked of this value alone from then on, however it is asked:
-    /// [`Execution::answer`] has them. It takes the place of the [form](AgentBuilder::answer_schema) that the agent is written
-    /// with, and of that of a type that is asked for. A run as another's tool, and one in a session, keep to the agent's own.
+    /// Requires the answers of later runs of this value to fit a JSON Schema, whichever method starts the run. Applies
+    /// only when the agent runs alone. [`Execution::answer`] holds the answer. The schema replaces the agent's own
+    /// [`answer_schema`](AgentBuilder::answer_schema) and the schema of a requested type. Runs in a session or as
+    /// another agent's tool keep the agent's own.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -138,12 +142,12 @@ impl Agent {
 
     /// Answers one prompt.
     ///
-    /// A system prompt takes the place of the agent's instructions; with `None` those are sent, or none at all by an agent
-    /// that has none. An empty one sends none.
+    /// A system prompt replaces the agent's instructions. With `None`, the agent's instructions are sent, if it has
+    /// any. With an empty prompt, no instructions are sent.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -157,11 +161,11 @@ impl Agent {
             .await
     }
 
-    /// Goes on with a conversation.
+    /// Continues a conversation.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -173,18 +177,21 @@ impl Agent {
         self.run(messages, None).await
     }
 
-    /// Goes on with a conversation. The system prompt, or else the agent's instructions, go first unless the conversation
-    /// begins with a system message already. All tools are offered and may run; nothing is stored.
+    /// Continues a conversation. The system prompt, or else the agent's instructions, are sent first unless the
+    /// conversation already begins with a system message. All tools are offered and may run. Nothing is stored.
     ///
     /// # Errors
     ///
-    /// [`RequestError::EmptyMessage`] without a message to answer; [`RequestError::NoModel`] without a model of its own;
-    /// [`RequestError::Attachment`] for an image or a file that cannot be sent; [`RequestError::ShuttingDown`]. However the
-    /// run goes after that, it comes back.
+    /// - [`RequestError::EmptyMessage`] if there is no message to answer.
+    /// - [`RequestError::NoModel`] if the agent has no model of its own.
+    /// - [`RequestError::Attachment`] if an image or a file cannot be sent.
+    /// - [`RequestError::ShuttingDown`].
+    ///
+    /// Once the run has started, a result is returned however the run ends.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime of tokio, which needs its timers (`enable_time`).
+    /// Panics outside a tokio runtime with timers enabled (`enable_time`).
     ///
     /// # Cancel safety
     ///
@@ -198,20 +205,20 @@ impl Agent {
         Ok(Box::pin(begun).await?.execution().await)
     }
 
-    /// As [`run`](Self::run), and returns at once, with a handle on the run and its events.
+    /// Like [`run`](Self::run), but returns immediately, with a handle on the run and its events.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     ///
     /// # Panics
     ///
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle cancels the run: nothing else could bring its result. Dropping the events leaves it at work. For
-    /// whoever wants its words alone, [`AgentRun::into_text_stream`] keeps the handle.
+    /// Dropping the handle cancels the run, because nothing else could return its result. Dropping the events does not
+    /// affect the run. To read only the text, use [`AgentRun::into_text_stream`], which keeps the handle.
     pub async fn stream(
         &self,
         messages: Vec<Message>,

@@ -1,10 +1,10 @@
-//! Answers that have a form: the JSON Schema that one is to fit, how a model is brought to keep to it, and reading an answer.
+//! Structured answers: the JSON Schema that an answer must fit, how a model is held to it, and how an answer is read.
 //!
-//! A model that may call tools delivers the answer by calling one, `final_answer`, since many servers let a model whose
-//! reply is held to a schema call none. One that may not is held to the schema by its provider. Either way the answer is
-//! checked here, and one that does not fit is told to the model with what is wrong.
+//! A model that may call tools delivers its answer by calling the tool `final_answer`, because many servers do not
+//! allow tool calls in a reply that is held to a schema. For a model without tools, the provider enforces the schema.
+//! Either way, the answer is also checked here. If it does not fit, the model is told what is wrong.
 //!
-//! Not for values of one's own types, which are read in `typed`.
+//! Not for answers of the caller's own Rust types, which `typed` reads.
 
 mod fault;
 
@@ -25,16 +25,16 @@ use crate::catalog::faults;
 
 pub use fault::{AnswerFault, AnswerSchemaError};
 
-/// The most bytes of a schema: it goes with every request.
+/// The maximum size of a schema in bytes: it is sent with every request.
 const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 
-/// How often a reference that leads back to itself is opened again, where that is not too costly.
+/// How many times a reference that leads back to itself is expanded, if that is not too costly.
 const LEVELS: u32 = 16;
 
-/// The most characters of a schema's name: providers take no more.
+/// The maximum number of characters in a schema's name: providers accept no more.
 const MAX_NAME_CHARS: usize = 64;
 
-/// What an answer has to look like: a JSON Schema of an object. It was checked when it was made.
+/// The form of an answer: a JSON Schema of an object. The schema is checked on construction.
 ///
 /// ```
 /// use neuraxis_engine::AnswerSchema;
@@ -55,13 +55,14 @@ pub struct AnswerSchema {
 }
 
 impl AnswerSchema {
-    /// Takes a JSON Schema (2020-12). Its `title` is its name, as far as letters, digits, `_` and `-` go; without one it is
-    /// called `answer`.
+    /// Parses a JSON Schema (2020-12). Its name is its `title`, reduced to letters, digits, `_` and `-`; without a
+    /// title, the name is `answer`.
     ///
     /// # Errors
     ///
-    /// An [`AnswerSchemaError`] if it is no JSON Schema, not that of an object, larger than 64 KiB, or one against which
-    /// checking an answer has no bound. Where it refers back to itself, answers are checked up to 16 levels down.
+    /// An [`AnswerSchemaError`] if it is not a JSON Schema, does not describe an object, is larger than 64 KiB, or if
+    /// checking an answer against it has no bound. For a schema that refers back to itself, answers are checked up to
+    /// 16 levels deep.
     pub fn from_json(schema: impl Into<Arc<str>>) -> Result<Self, AnswerSchemaError> {
         let schema = JsonText::from_text(schema);
         let bytes = schema.as_str().len();
@@ -87,11 +88,11 @@ impl AnswerSchema {
         })
     }
 
-    /// Gives it another name, which models and providers see: 1 to 64 letters, digits, `_` and `-`.
+    /// Sets the name that models and providers see: 1 to 64 letters, digits, `_` and `-`.
     ///
     /// # Errors
     ///
-    /// [`AnswerSchemaError::Name`] for any other.
+    /// [`AnswerSchemaError::Name`] for any other name.
     pub fn named(mut self, name: &str) -> Result<Self, AnswerSchemaError> {
         if name.is_empty() || *name_of(name) != *name {
             return Err(AnswerSchemaError::Name(name.to_owned()));
@@ -100,14 +101,14 @@ impl AnswerSchema {
         Ok(self)
     }
 
-    /// Sets how often a model is asked again whose answer does not fit; twice, unless somebody says otherwise.
+    /// Sets how often a model is asked again if its answer does not fit; 2 by default.
     #[must_use]
     pub const fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Returns its name.
+    /// Returns the schema's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -119,16 +120,17 @@ impl AnswerSchema {
         &self.schema
     }
 
-    /// Takes the answer out of a text: the text itself, or what is in the Markdown code fence that is all of it.
+    /// Extracts the answer from a text: either the whole text, or the content of a Markdown code fence that spans the
+    /// whole text.
     ///
     /// # Errors
     ///
-    /// [`AnswerFault::NotJson`] or [`AnswerFault::NotSchema`], with the place and what is wrong there.
+    /// [`AnswerFault::NotJson`] or [`AnswerFault::NotSchema`], with the location and the fault.
     pub fn read(&self, text: &str) -> Result<JsonText, AnswerFault> {
         read(&self.schema, text)
     }
 
-    /// Reads the form of an agent's answer, where it has one.
+    /// Reads the answer schema from an agent's configuration, if it has one.
     pub(crate) fn of_config(config: &AnswerConfig) -> Option<Result<Self, AnswerSchemaError>> {
         let schema = Self::from_json(config.schema.as_ref()?.as_str());
         let schema = schema.map(|it| it.retries(config.retries.unwrap_or(AnswerRule::RETRIES)));
@@ -138,7 +140,7 @@ impl AnswerSchema {
         })
     }
 
-    /// Writes it down as the form of an agent's answer.
+    /// Returns the schema as an agent's configuration.
     pub(crate) fn config(&self) -> AnswerConfig {
         let mut config = AnswerConfig::default();
         config.schema = Some(self.schema.clone());
@@ -147,7 +149,7 @@ impl AnswerSchema {
         config
     }
 
-    /// Returns the one that a run was begun with, if it was. A recorded one that is none is left out.
+    /// Returns the schema that a run was started with, if any. An invalid recorded schema is left out.
     pub(crate) fn of_run(records: &[Arc<Record>]) -> Option<Self> {
         let root = root_of(records)?;
         let schema = root.answer_schema()?.as_str();
@@ -155,7 +157,8 @@ impl AnswerSchema {
         Some(Self::from_json(schema).ok()?.retries(retries))
     }
 
-    /// Holds an agent to it: by a tool beside those that it may call, otherwise by the form of its replies.
+    /// Holds an agent to the schema: through an additional tool if it may call tools, otherwise through the form of its
+    /// replies.
     pub(crate) fn hold(&self, agent: &mut AgentSpec) {
         let profile = &agent.profile;
         let gathers = matches!(profile.opening, Opening::Gather { .. });
@@ -192,14 +195,14 @@ impl AnswerSchema {
     }
 }
 
-/// Takes an answer out of a text, if it fits the schema. What is wrong is told without quoting the text, since it goes where
-/// a data policy may not let the text go.
+/// Extracts an answer from a text, if it fits the schema. Errors do not quote the text, since they go where a data
+/// policy may not let the text go.
 pub(crate) fn read(schema: &JsonText, text: &str) -> Result<JsonText, AnswerFault> {
     let answer = JsonText::from_text(without_fence(text));
     let value: Value = answer
         .decode()
         .map_err(|error| AnswerFault::NotJson(error.to_string()))?;
-    // A schema in a log that somebody altered fits nothing.
+    // No answer fits an invalid schema, such as one in a log that was altered.
     let validator = bounded_schema(schema, LEVELS)
         .ok()
         .and_then(|schema| schema.decode::<Value>().ok())
@@ -214,8 +217,8 @@ pub(crate) fn read(schema: &JsonText, text: &str) -> Result<JsonText, AnswerFaul
     }
 }
 
-/// Reads the answer of a run from its records, or why it has none; neither if none of a form was asked for. One without an
-/// outcome waits.
+/// Reads the answer of a run from its records, or the reason why it has none; neither if no form was requested. A run
+/// without an outcome is waiting.
 #[must_use]
 pub fn of_run(
     outcome: Option<&RunOutcome>,
@@ -238,13 +241,14 @@ pub fn of_run(
     }
 }
 
-/// Says what is wrong with an answer that was delivered again and again, if that ended the run: more than that it was.
+/// Returns what is wrong with an answer that was delivered repeatedly, if that ended the run. This says more than that
+/// the call was repeated.
 fn delivered_again(
     reason: &FinishReason,
     schema: &JsonText,
     records: &[Arc<Record>],
 ) -> Option<AnswerFault> {
-    // Without its arguments a call that is on record tells nothing.
+    // Without its arguments, a recorded call says nothing.
     let are_stored = root_of(records)?.profile.data.tool_calls;
     if !are_stored || *reason != FinishReason::Budget(BudgetKind::RepeatedCalls) {
         return None;
@@ -254,12 +258,12 @@ fn delivered_again(
     read(schema, last.arguments.as_str()).err()
 }
 
-/// Returns how the agent was started that answers the user.
+/// Returns how the agent that answers the user was started.
 fn root_of(records: &[Arc<Record>]) -> Option<&AgentSpec> {
     Some(&records.first()?.run_started()?.spec.root)
 }
 
-/// Makes a name of a title: what a name may not hold becomes `_`.
+/// Turns a title into a name: characters that a name may not hold become `_`.
 fn name_of(title: &str) -> Arc<str> {
     let letters = title.chars().take(MAX_NAME_CHARS).map(|letter| {
         let is_fine = letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
@@ -273,7 +277,7 @@ fn name_of(title: &str) -> Arc<str> {
     }
 }
 
-/// Writes an answer in place, as JSON inside the surrounding JSON.
+/// Serializes an answer in place, as JSON inside the surrounding JSON.
 pub(crate) fn embedded<S: Serializer>(
     answer: &Option<JsonText>,
     serializer: S,

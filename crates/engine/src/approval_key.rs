@@ -1,7 +1,8 @@
-//! The key of an installation, by which an engine knows the approvals that it took itself from those that somebody wrote
-//! into its store.
+//! The key of an installation. An engine uses it to tell approvals that it received itself from those that another
+//! party wrote into its store.
 //!
-//! It says that an approval came in through this installation, not who gave it: that is a note of whoever decided.
+//! The key proves that an approval came in through this installation, not who gave it. Who decided is only a note,
+//! supplied by the party that decided.
 
 use std::fmt;
 use std::io;
@@ -14,38 +15,40 @@ use neuraxis_core::{
 };
 use sha2::Sha256;
 
-/// A secret of 32 bytes. Engines that share a store share it, or ask again for what another of them was allowed.
+/// A 32-byte secret. Engines that share a store should share the key. Otherwise each asks again for what another engine
+/// was allowed.
 #[derive(Clone)]
 pub struct ApprovalKey([u8; Self::BYTES]);
 
 impl ApprovalKey {
-    /// How long a key is.
+    /// The length of a key, in bytes.
     pub const BYTES: usize = 32;
 
-    /// Makes a key of bytes that nobody can guess.
+    /// Creates a key from bytes, which must not be guessable.
     #[must_use]
     pub const fn new(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// Makes a new key, which nobody else has.
+    /// Creates a new random key.
     ///
     /// # Errors
     ///
-    /// When the system gives no randomness.
+    /// Returns an error if the system provides no randomness.
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0; Self::BYTES];
         getrandom::fill(&mut bytes)?;
         Ok(Self(bytes))
     }
 
-    /// Returns the bytes, to be kept where nobody else can read them.
+    /// Returns the key's bytes. Store them where no other party can read them.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
 
-    /// Makes an approval count. What is no approval stays as it is: anybody may deny.
+    /// Signs an approval, which makes it count. A decision that is not an approval stays unchanged: a denial needs no
+    /// signature.
     pub(crate) fn sign(&self, run: RunId, decided: &mut ApprovalDecided) {
         let ApprovalDecision::Approve { remember, .. } = &decided.decision else {
             decided.code = None;
@@ -59,7 +62,7 @@ impl ApprovalKey {
         decided.code = self.code(&parts);
     }
 
-    /// Makes an approval count that was brought within this process.
+    /// Signs an approval that was received within this process.
     pub(crate) fn sign_input(&self, run: RunId, input: &mut Input) {
         if let Input::ApprovalDecided(decided) = input
             && decided.code.is_none()
@@ -68,7 +71,7 @@ impl ApprovalKey {
         }
     }
 
-    /// Tells whether the approval of a call was made to count with this key.
+    /// Returns `true` if the approval of a call was signed with this key.
     pub(crate) fn approves(&self, run: RunId, call: &CallToVet, approved: &Approved) -> bool {
         let (remember, by) = (approved.remember.as_ref(), approved.by.as_deref());
         let id = call.tool_call_id.as_str();
@@ -77,22 +80,22 @@ impl ApprovalKey {
         self.fits(&parts, approved.code)
     }
 
-    /// Makes a remembered answer count.
+    /// Signs a grant.
     pub(crate) fn sign_grant(&self, session: &SessionId, grant: &mut Grant) {
         grant.code = self.code(&remembered(session, grant));
     }
 
-    /// Tells whether a remembered answer was made to count with this key.
+    /// Returns `true` if a grant was signed with this key.
     pub(crate) fn grants(&self, session: &SessionId, grant: &Grant) -> bool {
         self.fits(&remembered(session, grant), grant.code)
     }
 
-    /// Makes what hooks said of a call with these arguments count.
+    /// Signs what hooks said about a call with these arguments.
     pub(crate) fn sign_advice(&self, run: RunId, arguments: &JsonText, advised: &mut AdvisedCall) {
         advised.code = self.code(&advice(run, arguments, advised));
     }
 
-    /// Tells whether what hooks said of a call was made to count with this key.
+    /// Returns `true` if what hooks said about a call was signed with this key.
     pub(crate) fn advises(&self, run: RunId, call: &CallToVet, advised: &AdvisedCall) -> bool {
         let is_its = advised.tool_call_id == call.tool_call_id;
         is_its && self.fits(&advice(run, &call.arguments, advised), advised.code)
@@ -106,13 +109,13 @@ impl ApprovalKey {
         let (Some(mac), Some(code)) = (self.mac(parts), code) else {
             return false;
         };
-        // In constant time.
+        // Compares in constant time.
         mac.verify_slice(code.as_bytes()).is_ok()
     }
 
-    /// Takes in parts so that no two lists of them are the same to it.
+    /// Encodes the parts so that no two different lists of parts have the same encoding.
     fn mac(&self, parts: &[Vec<u8>]) -> Option<Hmac<Sha256>> {
-        // Any length of key will do, so that this does not fail.
+        // A key of any length is accepted, so this does not fail.
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
         for part in parts {
             mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
@@ -149,13 +152,13 @@ fn approval(
         optional(remember.map(|scope| scope.as_str().to_owned())),
         optional(by.map(str::to_owned)),
     ];
-    // No part at all without it: codes of approvals that do not say it stay what they were.
+    // Added only if present: codes of approvals without this field stay as they were.
     parts.extend(given_before.map(|end| end.to_string().into_bytes()));
     parts
 }
 
 fn advice(run: RunId, arguments: &JsonText, advised: &AdvisedCall) -> Vec<Vec<u8>> {
-    // A tag and a sentence: encoding them cannot fail.
+    // Advice consists of a tag and a sentence, so encoding it cannot fail.
     let said = JsonText::encode(&advised.advice);
     vec![
         b"advice".to_vec(),
@@ -172,7 +175,7 @@ fn remembered(session: &SessionId, grant: &Grant) -> Vec<Vec<u8>> {
         code: None,
         ..grant.clone()
     };
-    // What cannot be written as JSON is the same as nothing, and a store cannot keep it either.
+    // What cannot be written as JSON is treated as absent: a store cannot keep it either.
     let bare = JsonText::encode(&bare).map(|text| text.as_str().as_bytes().to_vec());
     vec![
         b"grant".to_vec(),

@@ -1,7 +1,7 @@
-//! Calls that wait for a person: listing them, deciding about them one by one, letting questions expire that nobody
-//! answered in time, and the answers that a session remembers.
+//! Calls that wait for approval: listing them, deciding them one by one, expiring questions that were not answered in
+//! time, and the grants that a session remembers.
 //!
-//! Not for judging calls, which the policy does, nor for asking the person who sits here, which an
+//! Not for judging calls, which the policy does, nor for asking a user interactively, which an
 //! [`Approver`](neuraxis_ports::Approver) does.
 
 mod decide;
@@ -25,32 +25,33 @@ use crate::runs::{ResumeError, Runs, Taker};
 pub use decide::{DecideError, Decided};
 pub use later::DecideLater;
 
-/// A call that waits for a person.
+/// A call that waits for approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct WaitingApproval {
     /// The session.
     pub session_id: SessionId,
-    /// Whose that is; left out where it is nobody's.
+    /// The owner of the session; left out if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The run.
     pub run_id: RunId,
-    /// The agent that calls, at whatever depth.
+    /// The agent that made the call, at any depth.
     pub agent: AgentId,
-    /// When it was asked.
+    /// When approval was requested.
     pub requested_at: Timestamp,
-    /// What was asked: exactly what would run, why a person decides, what may be remembered, and until when.
+    /// The question: exactly what would run, why approval is required, what may be remembered, and when the question
+    /// expires.
     pub request: ApprovalRequested,
-    /// Why what stands in the store is not what was asked, if it is not: such a call should not be approved. A page over
-    /// all sessions looks at the call alone, and not at the log of its session.
+    /// Why the stored question differs from the one that was asked, if it does. Such a call should not be approved. A
+    /// page over all sessions checks only the call, not the log of its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub altered: Option<String>,
 }
 
 impl WaitingApproval {
-    /// Returns the name of the question, by which people answer it.
+    /// Returns the question's name, which an answer refers to.
     #[must_use]
     pub fn question(&self) -> String {
         self.request.question(self.run_id)
@@ -62,51 +63,52 @@ impl WaitingApproval {
         self.request.ask(self.agent)
     }
 
-    /// Returns when the question expired, if it had by a time.
+    /// Returns when the question expired, if it had expired by the given time.
     #[must_use]
     pub fn expired_by(&self, now: Timestamp) -> Option<Timestamp> {
         self.request.expires_at.filter(|at| *at <= now)
     }
 }
 
-/// The calls that wait for a person, and the runs of which nobody can tell.
+/// The calls that wait for approval, and the runs that could not be checked.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct FoundApprovals {
     /// The calls.
     pub waiting: Vec<WaitingApproval>,
-    /// The runs that have not ended and whose logs are damaged, and how.
+    /// The unfinished runs whose logs are damaged, each with the damage.
     pub damaged: Vec<(RunId, String)>,
-    /// The last run that was looked at for a page, behind which others wait for a person, too; `None` on the last page.
+    /// The last run checked for this page, if later runs also have calls that wait for approval; `None` on the last
+    /// page.
     pub next: Option<RunId>,
 }
 
-/// At what it is looked whether it is what was kept.
+/// How much is checked for alterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// At each call by itself.
+    /// Each call separately.
     AtCalls,
-    /// At the whole session, which takes about as long as reading it.
+    /// The whole session, which takes about as long as reading it.
     AtSession,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Swept {
     /// The questions that expired.
     pub expired: Vec<WaitingApproval>,
-    /// How many calls waited for a person in runs that were put aside, before any of them expired.
+    /// How many calls waited for approval in suspended runs, before any of them expired.
     pub waiting: usize,
-    /// The runs of which that could not be told, and why. The next sweep tries again.
+    /// The runs that could not be notified, and why. The next sweep tries again.
     pub left: Vec<(RunId, ResumeError)>,
 }
 
-/// The calls that wait for a person, and what people allowed. Cloning shares the engine.
+/// The calls that wait for approval, and the remembered grants. Clones share the engine.
 #[derive(Debug, Clone)]
 pub struct Approvals {
     pub(crate) parts: Arc<Parts>,
-    /// What runs that go on with a decision are given.
+    /// The context given to runs that continue after a decision.
     context: RequestContext,
 }
 
@@ -118,9 +120,9 @@ impl Approvals {
         }
     }
 
-    /// Gives the runs that go on with a decision a context, as [`Runs::with_context`] does. Where it names an owner, the calls
-    /// of that owner's sessions alone are shown and decided about, and what was allowed for another's is neither shown nor
-    /// taken back.
+    /// Sets the context for runs that continue after a decision, like [`Runs::with_context`]. If it names an owner,
+    /// only calls of that owner's sessions are shown and can be decided, and grants of other owners' sessions are
+    /// neither shown nor revoked.
     #[must_use]
     pub fn with_context(&self, context: RequestContext) -> Self {
         Self {
@@ -129,8 +131,8 @@ impl Approvals {
         }
     }
 
-    /// Returns when a question expired, if it has by the engine's clock: it is open no more, though its run may not have heard
-    /// of that.
+    /// Returns when a question expired, if it has expired by the engine's clock. Such a question is no longer open,
+    /// although its run may not have been notified yet.
     #[must_use]
     pub fn expired(&self, waiting: &WaitingApproval) -> Option<Timestamp> {
         waiting.expired_by(self.parts.engine.clock.now())
@@ -144,33 +146,33 @@ impl Approvals {
         self.parts.store.as_ref()
     }
 
-    /// Returns the calls that wait for a person: those of runs that were put aside, and of runs at work in this process,
-    /// the oldest run first. What another process asks about while its run is at work, that process lists. A run whose log is
+    /// Returns the calls that wait for approval in suspended runs and in runs that this process is driving, the oldest
+    /// run first. Questions of runs that another process is driving are listed by that process. A run whose log is
     /// damaged is left out, with a warning; [`find`](Self::find) names it.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the store cannot tell.
+    /// A [`ResumeError`] if the store cannot be read.
     pub async fn list(&self) -> Result<Vec<WaitingApproval>, ResumeError> {
         Ok(self.find().await?.waiting)
     }
 
-    /// Returns the calls that [`list`](Self::list) does, and the runs that it leaves out.
+    /// Returns the same calls as [`list`](Self::list), and the runs that `list` leaves out.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the store cannot tell.
+    /// A [`ResumeError`] if the store cannot be read.
     pub async fn find(&self) -> Result<FoundApprovals, ResumeError> {
         self.over_all(None, usize::MAX, Look::AtSession).await
     }
 
-    /// Returns a page of what [`find`](Self::find) does: the calls of so many runs at the most, and only of those behind a run,
-    /// the [`next`](FoundApprovals::next) of the page before. Whether the sessions are what was kept is not looked at:
-    /// [`of_run`](Self::of_run) tells before anybody decides.
+    /// Returns one page of what [`find`](Self::find) returns: the calls of at most `limit` runs, only of runs after the
+    /// given one, which is the [`next`](FoundApprovals::next) of the previous page. Sessions are not checked for
+    /// alterations; call [`of_run`](Self::of_run) for that before a decision.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the store cannot tell.
+    /// A [`ResumeError`] if the store cannot be read.
     pub async fn page(
         &self,
         after: Option<RunId>,
@@ -186,7 +188,7 @@ impl Approvals {
         look: Look,
     ) -> Result<FoundApprovals, ResumeError> {
         let left = self.runs().unfinished().await?;
-        // Those at work are looked up when it is their turn.
+        // Runs that this process is driving are looked up when their turn comes.
         let at_work = self.parts.active.ids().into_iter().map(|run| (run, None));
         let mut unended: BTreeMap<RunId, Option<RunSummary>> = at_work.collect();
         unended.extend(left.into_iter().map(|run| (run.run_id, Some(run))));
@@ -207,18 +209,18 @@ impl Approvals {
                 found.waiting.extend(open);
                 asking += 1;
             }
-            // Those that ask nothing, or cannot be read, are not looked at again for the next page.
+            // Runs that ask nothing, or cannot be read, are not checked again for the next page.
             last = Some(id);
         }
         Ok(found)
     }
 
-    /// Returns the calls that wait for a person in a session, whichever process its run is in; none where there is no such
-    /// session. A run whose log is damaged is left out, with a warning; [`find_in`](Self::find_in) names it.
+    /// Returns the calls that wait for approval in a session, whichever process its run is in; none if the session does
+    /// not exist. A run whose log is damaged is left out, with a warning; [`find_in`](Self::find_in) names it.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the store cannot tell.
+    /// A [`ResumeError`] if the store cannot be read.
     pub async fn of_session(
         &self,
         session: &SessionId,
@@ -226,11 +228,11 @@ impl Approvals {
         Ok(self.find_in(session).await?.waiting)
     }
 
-    /// Returns the calls that [`of_session`](Self::of_session) does, and the runs that it leaves out.
+    /// Returns the same calls as [`of_session`](Self::of_session), and the runs that `of_session` leaves out.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the store cannot tell.
+    /// A [`ResumeError`] if the store cannot be read.
     pub async fn find_in(&self, session: &SessionId) -> Result<FoundApprovals, ResumeError> {
         if !self.runs().may_see(session).await? {
             return Ok(FoundApprovals::default());
@@ -248,7 +250,8 @@ impl Approvals {
         Ok(found)
     }
 
-    /// Returns the calls of one of several runs. A run that cannot be read hides no other one's: it is noted.
+    /// Returns the calls of one of several runs. If a run cannot be read, this is recorded, and the other runs are
+    /// still shown.
     async fn asked_by(
         &self,
         run: &RunSummary,
@@ -256,7 +259,7 @@ impl Approvals {
         found: &mut FoundApprovals,
     ) -> Result<Vec<WaitingApproval>, StoreError> {
         match self.open_in(run, look).await {
-            // It was deleted meanwhile.
+            // The run was deleted in the meantime.
             Err(StoreError::NoSuchRun(_) | StoreError::NoSuchSession(_)) => Ok(Vec::new()),
             Err(StoreError::Damaged(why)) => {
                 tracing::warn!(run = %run.run_id, error = %why, "nobody knows what the run asks");
@@ -267,11 +270,11 @@ impl Approvals {
         }
     }
 
-    /// Returns the calls of a run that wait for a person, and looks whether they are what was asked.
+    /// Returns the calls of a run that wait for approval, and checks that they are what was asked.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the store cannot tell.
+    /// A [`ResumeError`] if the store cannot be read.
     pub async fn of_run(&self, run: &RunSummary) -> Result<Vec<WaitingApproval>, ResumeError> {
         match self.runs().may_see(&run.session).await? {
             true => Ok(self.open_in(run, Look::AtSession).await?),
@@ -298,7 +301,7 @@ impl Approvals {
             Look::AtSession => match store.verify(&run.session, None).await {
                 Ok(_) => None,
                 Err(StoreError::Damaged(why)) => Some(why),
-                // What nobody could look at is not as good as what was found whole.
+                // A check that could not be made must not pass for one that found no alteration.
                 Err(error) => return Err(error),
             },
         };
@@ -311,8 +314,8 @@ impl Approvals {
         Ok(open)
     }
 
-    /// Returns what people allowed for a session and did not take back, in the order in which they did. What stands in the
-    /// log without the code of this installation counts for nothing and is left out.
+    /// Returns the grants that are remembered for a session and were not revoked, in the order in which they were
+    /// given. Grants in the log that lack a valid code of this installation do not count and are left out.
     ///
     /// # Errors
     ///
@@ -325,8 +328,8 @@ impl Approvals {
         Ok(remembered)
     }
 
-    /// Tells whether what a person allowed for a session counts here: under the policy in force, for the tool as it is, and in
-    /// the folder that the tools work in.
+    /// Returns `true` if a grant of a session is valid here: under the policy in force, for the tool in its current
+    /// form, and in the folder that the tools work in.
     #[must_use]
     pub fn counts(&self, grant: &Grant) -> bool {
         let engine = &self.parts.engine;
@@ -335,8 +338,8 @@ impl Approvals {
         tool.is_some_and(|tool| engine.policy.grant_counts(grant, tool.spec(), root))
     }
 
-    /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would
-    /// have let run asks again, that of a run at work included.
+    /// Revokes a grant of a session. Returns whether the grant existed. The next call that it would have allowed asks
+    /// again, including in a run in progress.
     ///
     /// # Errors
     ///
@@ -346,7 +349,7 @@ impl Approvals {
         self.store().revoke(session, answer).await
     }
 
-    /// Refuses a session of another owner's than the context names, as one that there is not.
+    /// Refuses a session that belongs to a different owner than the context names, as if it did not exist.
     async fn check_seen(&self, session: &SessionId) -> Result<(), StoreError> {
         match self.runs().may_see(session).await? {
             true => Ok(()),
@@ -354,17 +357,17 @@ impl Approvals {
         }
     }
 
-    /// Lets the questions expire that nobody answered in time, by the clock on the wall. Each run is told once, whichever
-    /// process sweeps, and goes on without the call; one that was imported is left to the person who lets it go on. To be
-    /// called now and then; [`recover`](crate::Runs::recover) does, too.
+    /// Expires the questions that were not answered in time, by the wall clock. Each run is notified once, whichever
+    /// process sweeps, and continues without the call. An imported run is left to the user who resumes it. Call this
+    /// periodically; [`recover`](crate::Runs::recover) calls it too.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the store cannot tell which runs there are.
+    /// A [`ResumeError`] if the store cannot list the runs.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, some runs may have been told; sweeping again tells the others.
+    /// If the future is dropped, some runs may already have been notified; another sweep notifies the rest.
     pub async fn sweep(&self) -> Result<Swept, ResumeError> {
         let store = self.store();
         let now = self.parts.engine.clock.now();
@@ -383,7 +386,7 @@ impl Approvals {
             }
             let records = match store.records(run.run_id, Seq(0)).await {
                 Ok(records) => records,
-                // It was deleted meanwhile.
+                // The run was deleted in the meantime.
                 Err(StoreError::NoSuchRun(_)) => continue,
                 Err(error) => {
                     swept.left.push((run.run_id, error.into()));
@@ -393,7 +396,7 @@ impl Approvals {
             let checked = self
                 .runs()
                 .check_folder(run.run_id, &records, Taker::Engine);
-            // A run of another folder is for the processes there; taking it up says so.
+            // The processes of that folder handle this run. Resuming it here would return this error.
             if checked.is_err() {
                 continue;
             }
@@ -404,7 +407,7 @@ impl Approvals {
                 let expiry = expiry_of(&waiting.request);
                 match self.runs().post(run.run_id, expiry).await {
                     Ok(()) => swept.expired.push(waiting),
-                    // Somebody decided meanwhile.
+                    // A decision arrived in the meantime.
                     Err(ResumeError::Ended(_)) => {}
                     Err(error) => swept.left.push((run.run_id, error)),
                 }
@@ -413,13 +416,14 @@ impl Approvals {
         Ok(swept)
     }
 
-    /// Tells whether telling a run of anything is of no use for now: only a person lets one go on that was imported, and one
-    /// that was put aside with something in its inbox, which may be its expiry, is to be taken up for that.
+    /// Returns `true` if notifying a run is of no use for now. An imported run continues only when a user resumes it. A
+    /// suspended run that already has something in its inbox, which may be its expiry, must be resumed for that.
     fn is_left(&self, run: &RunSummary) -> bool {
         run.imported || (run.has_mail && !self.parts.active.contains(run.run_id))
     }
 
-    /// Returns the runs at work here that are not among these: they may wait for a person as those do that were put aside.
+    /// Returns the runs that this process is driving and that are not in `others`: like suspended runs, they may wait
+    /// for approval.
     async fn at_work_beside(&self, others: &[RunSummary]) -> Result<Vec<RunSummary>, ResumeError> {
         let known: BTreeSet<RunId> = others.iter().map(|run| run.run_id).collect();
         let active = self.parts.active.ids().into_iter();
@@ -430,13 +434,13 @@ impl Approvals {
         Ok(runs)
     }
 
-    /// Returns a run at work here that the context's owner may see.
+    /// Returns a run that this process is driving, if the context's owner may see it.
     async fn seen_at_work(&self, run: RunId) -> Result<Option<RunSummary>, StoreError> {
         let (found, runs) = (self.run_at_work(run).await?, self.runs());
         Ok(found.filter(|run| runs.is_seen(run)))
     }
 
-    /// Returns a run at work here; `None` if it is just being begun.
+    /// Returns a run that this process is driving; `None` if it is only being started.
     async fn run_at_work(&self, run: RunId) -> Result<Option<RunSummary>, StoreError> {
         match self.store().run(run).await {
             Ok(run) => Ok(Some(run)),
@@ -446,7 +450,7 @@ impl Approvals {
     }
 }
 
-/// Returns what the records of a run ask people about and have no answer to.
+/// Returns the approval requests in a run's records that have no answer.
 fn read_open(run: &RunSummary, records: &[Arc<Record>]) -> Vec<WaitingApproval> {
     let view = RunView::of(records);
     let open = view.open_approvals().map(|asked| WaitingApproval {
@@ -461,8 +465,8 @@ fn read_open(run: &RunSummary, records: &[Arc<Record>]) -> Vec<WaitingApproval> 
     open.collect()
 }
 
-/// Returns what a run is told of a question that nobody answered in time. Its id is that of the question: whoever sweeps,
-/// it is kept once.
+/// Returns the input that notifies a run of an expired question. Its id derives from the question, so it is stored only
+/// once, whichever process sweeps.
 fn expiry_of(request: &ApprovalRequested) -> InboxInput {
     InboxInput::ApprovalDecided(ApprovalDecided {
         id: InputId::new(format!("expired-{}", request.effect_id)),

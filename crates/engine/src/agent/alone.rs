@@ -1,4 +1,4 @@
-//! An agent at work alone: without session, without governance, kept nowhere.
+//! Runs of an agent alone: without a session, without governance, and not stored.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::run_handle::{CancelOnDrop, RunEnded, RunLink};
 use crate::text_stream::TextStream;
 use crate::tool_search::go_on_with;
 
-/// An agent at work alone. Dropping it cancels the run.
+/// A running agent that runs alone. Dropping it cancels the run.
 #[must_use = "dropped, the run is cancelled"]
 pub struct AgentRun {
     guard: CancelOnDrop,
@@ -41,48 +41,48 @@ impl AgentRun {
         self.link().run_id
     }
 
-    /// Listens to the run from its first record on.
+    /// Returns the run's events, from its first record on.
     #[must_use]
     pub fn events(&self) -> Events {
         self.link().feed.listen()
     }
 
-    /// Leaves nothing but the words that the agent says, as [`Events::text_stream`] does. They keep the run: dropping them before
-    /// its end cancels it.
+    /// Returns only the agent's text, like [`Events::text_stream`]. The stream keeps the run: dropping it before the
+    /// run has ended cancels the run.
     #[must_use = "dropped, the run is cancelled"]
     pub fn into_text_stream(self) -> TextStream {
         self.events().text_stream().keeping(self)
     }
 
-    /// Returns the records made so far.
+    /// Returns the records created so far.
     #[must_use]
     pub fn records(&self) -> Vec<Arc<Record>> {
         self.link().feed.with_records(<[_]>::to_vec)
     }
 
-    /// Ends the run: its calls get their results, its history stays valid.
+    /// Ends the run. Its calls get their results, and its history stays valid.
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if it has ended already.
+    /// [`RunEnded`] if the run has already ended.
     pub fn cancel(&self, reason: impl Into<String>) -> Result<(), RunEnded> {
         self.link().cancel_agent(AgentId::ROOT, reason)
     }
 
-    /// Adds a user message, which joins after the current tool batch.
+    /// Adds a user message, which joins the conversation after the current tool batch.
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has ended already.
+    /// [`RunEnded`] if the run has already ended.
     pub fn steer(&self, message: impl Into<String>) -> Result<(), RunEnded> {
         self.link().steer_agent(AgentId::ROOT, message)
     }
 
-    /// Waits for the run to end. However it goes, it comes back.
+    /// Waits for the run to end. Returns a result however the run ends.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the run at work, as long as the handle is kept.
+    /// Dropping the future does not stop the run, as long as the handle is kept.
     pub async fn execution(&self) -> Execution {
         let end = self.link().end().await;
         execution(self.link(), end.ok().as_deref(), &self.history)
@@ -122,7 +122,7 @@ impl Agent {
             answer.hold(&mut spec.root);
         }
         let history: Transcript = messages.into_iter().collect();
-        // What was said before may go.
+        // Earlier messages may be dropped to make room.
         let latest = history.messages().last().map(std::slice::from_ref);
         let asked = said.as_deref().unwrap_or_default();
         engine
@@ -139,7 +139,7 @@ impl Agent {
             decision: None,
             offered_now: None,
         };
-        // Once more: the models may have taken long to say how much context they have.
+        // Check again: asking the models for their context size may have taken a while.
         engine.check_open()?;
         engine.announce(run_id, &history);
         let run = ReadyRun::new(engine, Arc::new(spec), history.clone());
@@ -150,7 +150,7 @@ impl Agent {
         Ok(AgentRun { guard, history })
     }
 
-    /// Describes an agent that nothing governs: it is offered all it uses.
+    /// Describes an agent without governance: it is offered all tools that it uses.
     fn ungoverned(&self, engine: &Engine) -> AgentSpec {
         let name = self.name();
         let catalog = engine.catalog();
@@ -160,7 +160,7 @@ impl Agent {
         agent.unwrap_or_else(plain)
     }
 
-    /// Describes the run of an agent that nothing governs.
+    /// Describes the run of an agent without governance.
     fn ungoverned_spec(
         &self,
         engine: &Engine,
@@ -188,7 +188,7 @@ impl Agent {
             None => engine.instruct(&mut agent, &context)?,
         }
         let root = engine.completed(agent, None);
-        // Calls of a client's tools can be handed over only by the agent that answers the caller.
+        // Only the agent that answers the caller can hand over calls of a client's tools.
         let run_here = specs.iter().filter(|spec| spec.kind != ToolKind::Client);
         let run_here: Vec<ToolSpec> = run_here.cloned().collect();
         let agents = engine.sub_agents(&root, &run_here, None, &context)?;
@@ -197,13 +197,14 @@ impl Agent {
         let said = engine.policy.agent(name);
         let said = said.map_or_else(AgentLimits::default, AgentConfig::agent_limits);
         spec.agent_limits = engine.agent_limits(said);
-        // Nothing is kept that could be taken up again: the caller runs its tools, adds their results and asks anew.
+        // Nothing is stored that could be resumed: the caller runs its tools, adds their results and sends a new
+        // request.
         spec.client_tools = ClientTools::HandOver;
         Ok(spec)
     }
 }
 
-/// Tells whether a message is a user's who neither said nor attached anything.
+/// Returns `true` if a message is a user message with no text and no attachments.
 fn says_nothing(message: &Message) -> bool {
     let is_blank = |part: &Part| matches!(part, Part::Text(said) if said.text.trim().is_empty());
     matches!(message, Message::User { parts } if parts.iter().all(is_blank))

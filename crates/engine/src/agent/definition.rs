@@ -1,5 +1,5 @@
-//! What an agent consists of, and how an engine takes agents in: their settings become part of the policy, their tools of the
-//! catalog, their models of the roles.
+//! The definition of an agent, and how an engine includes agents: their settings become part of the policy, their tools
+//! part of the catalog, and their models part of the roles.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,24 +15,24 @@ use crate::builder::BuildError;
 use crate::catalog::ToolCatalog;
 use crate::request::RequestError;
 
-/// What an agent consists of.
+/// The definition of an agent.
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub(crate) name: AgentName,
-    /// What could be written about it in `[agents.NAME]`.
+    /// The settings that could also be written in `[agents.NAME]`.
     pub(crate) config: AgentConfig,
     pub(crate) instructions: Option<Instructions>,
-    /// The model of its own.
+    /// The agent's own model.
     pub(crate) model: Option<Arc<dyn LlmClient>>,
-    /// The tools of its own.
+    /// The agent's own tools.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     /// The agents that it calls.
     pub(crate) agents: Vec<Arc<Self>>,
-    /// Who looks at what it does.
+    /// The hooks that inspect what it does.
     pub(crate) hooks: AgentHooks,
 }
 
-/// The program's code that looks at what one agent does, each kind in order.
+/// The program's hooks that inspect one agent, each kind in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentHooks {
     pub(crate) tool: Vec<Arc<dyn ToolHook>>,
@@ -46,7 +46,7 @@ impl AgentHooks {
 }
 
 impl Definition {
-    /// An agent of which nothing is said.
+    /// An agent with no settings.
     pub(crate) fn named(name: AgentName) -> Self {
         Self {
             name,
@@ -60,11 +60,12 @@ impl Definition {
     }
 }
 
-/// What is known when an agent is about to be told its instructions. A run without a session has neither mode nor channel.
+/// The facts available to an instructions function when a run begins. A run without a session has no mode and no
+/// channel.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct InstructionContext<'a> {
-    /// The agent that is told.
+    /// The agent that receives the instructions.
     pub agent: &'a AgentName,
     /// The session.
     pub session_id: Option<&'a SessionId>,
@@ -72,15 +73,15 @@ pub struct InstructionContext<'a> {
     pub mode: Option<&'a Mode>,
     /// Where the request comes from.
     pub channel: Option<&'a Channel>,
-    /// What the user says, or said last where nothing new is said.
+    /// The user's message, or the user's last message if there is no new one.
     pub message: Option<&'a str>,
-    /// Who asks, and what else the program says of the request.
+    /// The caller, and what else the program says about the request.
     pub request: &'a RequestContext,
     /// When the run begins.
     pub now: Timestamp,
 }
 
-/// Makes instructions of what is known of a request.
+/// A function that builds instructions from what is known of a request.
 #[derive(Clone)]
 pub(crate) struct Instructions(Arc<dyn Fn(&InstructionContext<'_>) -> String + Send + Sync>);
 
@@ -91,13 +92,13 @@ impl Instructions {
         Self(Arc::new(of))
     }
 
-    /// Returns what an agent is told; `None` if that is nothing. Fails if the program's own code panics: without what it is to
-    /// be told an agent might do anything.
+    /// Returns the agent's instructions; `None` if there are none. Fails if the program's function panics: without its
+    /// instructions, an agent might do anything.
     pub(crate) fn text(
         &self,
         context: &InstructionContext<'_>,
     ) -> Result<Option<Arc<str>>, RequestError> {
-        // Nothing of the request is changed by whoever is shown it.
+        // The function only reads the request, so a panic leaves nothing half changed.
         let made = catch_unwind(AssertUnwindSafe(|| (self.0)(context)));
         let text = made.map_err(|_| RequestError::Instructions(context.agent.clone()))?;
         Ok((!text.trim().is_empty()).then(|| text.into()))
@@ -110,17 +111,17 @@ impl fmt::Debug for Instructions {
     }
 }
 
-/// The agents of an engine, each once.
+/// The agents of an engine, each one once.
 #[derive(Debug, Default)]
 pub(crate) struct AgentSet {
     agents: BTreeMap<AgentName, Arc<Definition>>,
     shared: Vec<AgentName>,
-    /// The agent that the engine is for, where it is for one: its model serves wherever no other is named.
+    /// The agent that the engine was built for, if any. Its model serves wherever no other model is named.
     root: Option<AgentName>,
 }
 
 impl AgentSet {
-    /// Takes an agent in, and those that it calls.
+    /// Adds an agent and the agents that it calls.
     pub(crate) fn add(&mut self, agent: &Arc<Definition>) -> Result<(), BuildError> {
         match self.agents.get(&agent.name) {
             Some(known) if Arc::ptr_eq(known, agent) => return Ok(()),
@@ -131,12 +132,12 @@ impl AgentSet {
         agent.agents.iter().try_for_each(|below| self.add(below))
     }
 
-    /// Lets every agent be offered the tool of this one.
+    /// Allows every agent to be offered the tool of this one.
     pub(crate) fn share(&mut self, agent: AgentName) {
         self.shared.push(agent);
     }
 
-    /// Makes an agent the one that the engine is for.
+    /// Sets the agent that the engine is for.
     pub(crate) fn lead(&mut self, agent: AgentName) {
         self.root = Some(agent);
     }
@@ -160,7 +161,7 @@ impl AgentSet {
         named.flatten().chain(gathering).cloned().collect()
     }
 
-    /// Tells governance what it has to know.
+    /// Returns what governance needs to know about the agents.
     pub(crate) fn definitions(&self) -> Vec<AgentDefinition> {
         let agents = self.agents.values();
         agents.map(|agent| self.definition(agent)).collect()
@@ -182,7 +183,7 @@ impl AgentSet {
         definition
     }
 
-    /// Returns the role of the model that an agent has of its own.
+    /// Returns the role of an agent's own model.
     fn own_role(&self, agent: &Definition) -> Option<Role> {
         let is_root = self.root.as_ref() == Some(&agent.name);
         let has_own = agent.model.is_some() && !is_root;
@@ -198,7 +199,7 @@ impl AgentSet {
         })
     }
 
-    /// Returns the tools that agents own, each once, however many own it.
+    /// Returns the tools that agents own, each one once even if several agents own it.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn Tool>> {
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         for tool in self.agents.values().flat_map(|agent| &agent.tools) {
@@ -209,8 +210,8 @@ impl AgentSet {
         tools
     }
 
-    /// Refuses an agent whose settings name a tool which there is not. A pattern with wildcards may match nothing yet, and alone
-    /// an agent lacks what an orchestrator would offer it.
+    /// Refuses an agent whose settings name a tool that does not exist. Patterns with wildcards are exempt, since they
+    /// may not match anything yet. So is an agent that runs alone, which lacks what an orchestrator would offer it.
     pub(crate) fn check_tools(&self, catalog: &ToolCatalog) -> Result<(), PolicyError> {
         if self.root.is_some() {
             return Ok(());
@@ -225,7 +226,7 @@ impl AgentSet {
         faults.find(is_name).map_or(Ok(()), Err)
     }
 
-    /// Tells whether a program defines the agent that this tool calls.
+    /// Returns `true` if the agent that this tool calls is defined by a program.
     pub(crate) fn is_called_by(&self, tool: &ToolName) -> bool {
         self.agents.values().any(|agent| {
             let named = agent.config.tool_name.as_ref();
@@ -233,7 +234,7 @@ impl AgentSet {
         })
     }
 
-    /// Returns who looks at what single agents do.
+    /// Returns the hooks of single agents.
     pub(crate) fn hooks(&self) -> BTreeMap<AgentName, AgentHooks> {
         let agents = self.agents.iter();
         let watched = agents.filter(|(_, agent)| !agent.hooks.is_empty());
@@ -242,7 +243,7 @@ impl AgentSet {
             .collect()
     }
 
-    /// Returns the instructions that are made of what is known of a request.
+    /// Returns the instructions that are built from what is known of a request.
     pub(crate) fn instructions(&self) -> BTreeMap<AgentName, Instructions> {
         let agents = self.agents.iter();
         let made =

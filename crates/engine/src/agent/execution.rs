@@ -1,4 +1,4 @@
-//! What a run of an agent alone came to.
+//! The result of a run of an agent alone.
 
 use std::sync::Arc;
 
@@ -14,69 +14,70 @@ use crate::run_end::RunEnd;
 use crate::run_handle::RunLink;
 use crate::traces::Traces;
 
-/// What a run without a session came to.
+/// The result of a run without a session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Execution {
-    /// The answer, or a sentence that says why there is none.
+    /// The answer, or a sentence that explains why there is none.
     pub content: String,
-    /// The answer as JSON that fits the schema, where one was asked for and there is such an answer.
+    /// The answer as JSON that fits the schema, if one was requested and the answer fits it.
     #[serde(
         serialize_with = "answer::embedded",
         skip_serializing_if = "Option::is_none"
     )]
     pub answer: Option<JsonText>,
-    /// Why there is no such answer, where one was asked for.
+    /// Why there is no such answer, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_fault: Option<AnswerFault>,
-    /// What happened, step by step; made when it is first looked at.
+    /// What happened, step by step; built on first access.
     pub traces: Traces,
     /// The tool calls, in the order in which models made them.
     pub tool_calls: Vec<ToolCallRecord>,
-    /// Turns that counted.
+    /// The number of turns that counted.
     pub turns: u32,
-    /// Where the run stands.
+    /// The run's status.
     pub status: RunStatus,
-    /// Why it ended. With [`FinishReason::ClientTools`] the last message holds calls that the caller has to run: their
-    /// results are to be added to the history before the next run.
+    /// Why the run ended. With [`FinishReason::ClientTools`], the last message holds calls that the caller must run.
+    /// The caller adds their results to the history before the next run.
     pub finish_reason: FinishReason,
-    /// Tokens, in all and by the role that served.
+    /// Token usage, in total and by the role that served.
     pub usage: RunUsage,
-    /// The pages that the answer cites, in the order of its numbers, where its agent's
+    /// The pages that the answer cites, in the order of its citation numbers, if the agent's
     /// [citations](neuraxis_core::Citations) are checked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// What its model calls cost, those of its sub-agents included, by the policy's prices. `None` if any of its replies came
+    /// The cost of its model calls by the policy's prices, including those of its sub-agents. `None` if any reply came
     /// from a model without a price.
     #[serde(rename = "cost_micro_usd", skip_serializing_if = "Option::is_none")]
     pub cost: Option<MicroUsd>,
-    /// How sure that is; see [`OrchestratorResult::cost_label`](crate::OrchestratorResult::cost_label).
+    /// How certain the cost is; see [`OrchestratorResult::cost_label`](crate::OrchestratorResult::cost_label).
     pub cost_label: CountLabel,
-    /// The whole conversation: what was given, and what the run added.
+    /// The whole conversation: the messages given, followed by those that the run added.
     pub message_history: Vec<Arc<Message>>,
 }
 
-/// A tool call and what came of it.
+/// A tool call and its result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ToolCallRecord {
-    /// The call.
+    /// The call's id.
     pub id: ToolCallId,
-    /// The tool.
+    /// The tool's name.
     pub name: Arc<str>,
-    /// The arguments it was run with; those the model wrote if it was not run.
+    /// The arguments that the call ran with; the arguments that the model wrote if it did not run.
     pub arguments: JsonText,
-    /// The value; `{"error": "…"}` if it gave none.
+    /// The value; `{"error": "…"}` if the call returned none.
     pub result: JsonText,
-    /// Whether it gave a value.
+    /// Whether the call returned a value.
     pub success: bool,
-    /// How long it ran, in milliseconds; 0 if it did not.
+    /// How long the call ran, in milliseconds; 0 if it did not run.
     pub duration_ms: u64,
 }
 
 pub(super) fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcript) -> Execution {
     let records = run.feed.with_records(<[_]>::to_vec);
-    // A run that is kept nowhere never waits: its client's calls are handed over, and nobody decides later.
+    // A run that is not stored never waits: calls of its client's tools are handed over, and no approval can come
+    // later.
     let outcome = end
         .and_then(|end| end.outcome.clone())
         .unwrap_or_else(result::crashed_outcome);
@@ -98,16 +99,16 @@ pub(super) fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcrip
         usage: outcome.usage,
         sources: outcome.sources,
         finish_reason: outcome.finish_reason,
-        // After a crash what was given is still there to go on from.
+        // After a crash, the given messages are still there to continue from.
         message_history: end.map_or(history, |end| &end.messages).messages().to_vec(),
     }
 }
 
-/// Reads the tool calls of a run, and of its sub-agents, from its records, in the order in which models made them.
+/// Reads the tool calls of a run and of its sub-agents from its records, in the order in which models made them.
 #[must_use]
 pub fn tool_calls(records: &[Arc<Record>]) -> Vec<ToolCallRecord> {
     let mut arguments = std::collections::BTreeMap::new();
-    // Where each call stands among all that were made.
+    // The position of each call among all calls.
     let mut places = std::collections::BTreeMap::new();
     let mut calls = Vec::new();
     for record in records {
@@ -142,7 +143,7 @@ pub fn tool_calls(records: &[Arc<Record>]) -> Vec<ToolCallRecord> {
     calls
 }
 
-/// Returns the calls that a reply asks for, by the ids that the loop gives them.
+/// Returns the calls that a reply requests, with the ids that the loop gives them.
 fn requested<'a>(
     record: &'a Record,
     call: &'a LlmCall,

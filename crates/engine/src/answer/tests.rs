@@ -1,4 +1,4 @@
-//! Schemas that can be asked for, and answers that are read.
+//! Tests of schemas that can be requested, and of reading answers.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Decides about calls that wait for a person.
+//! Decisions about calls that wait for approval.
 
 use std::mem::discriminant;
 use std::sync::Arc;
@@ -18,60 +18,62 @@ use crate::catalog::ToolCallError;
 use crate::run_handle::RunHandle;
 use crate::runs::{Answer, ResumeError, Taker};
 
-/// How long a decision that is left to whoever has the run is looked for in the log, and how often. Whoever has it takes it
-/// at once, or with its next look into the inbox.
+/// How long, and how often, the log is checked for a decision that was left to the process that holds the run. That
+/// process picks it up immediately or at its next look into the inbox.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a decision led to.
+/// The effect of a decision.
 #[derive(Debug)]
 pub enum Decided {
-    /// The run goes on here.
+    /// The run continues in this process.
     GoesOn(RunHandle),
-    /// The decision is kept, and no other one about the question was by then. Another process has the run, or had it when it
-    /// died: if it lives, it goes on with it.
+    /// The decision is stored, and no other decision about the question was known by then. Another process holds the
+    /// run, or held it when it died. If that process is alive, it continues the run.
     LeftToHolder,
 }
 
-/// Why a run does not go on with a decision.
+/// Why a run does not continue with a decision.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecideError {
-    /// The tool does not take the arguments that were edited. The call still waits.
+    /// The tool does not accept the edited arguments. The call still waits.
     #[error(transparent)]
     Arguments(ToolCallError),
-    /// The run cannot be taken up. The call still waits, if it did.
+    /// The run cannot be resumed. The call still waits, if it did before.
     #[error("the run does not go on")]
     Resume(#[source] ResumeError),
-    /// Another process has the run, and the decision could not be left to it.
+    /// Another process holds the run, and the decision could not be stored for it.
     #[error("the decision could not be kept")]
     NotKept(#[source] StoreError),
-    /// The decision was left to the process that had the run, which has it no more, and the run cannot be taken up here; or
-    /// it has ended without a look at the decision.
+    /// The decision was left to the process that held the run, but that process no longer holds it, and the run cannot
+    /// be resumed here; or the run ended without reading the decision.
     #[error("the decision is kept, but the run does not go on")]
     KeptOnly(#[source] ResumeError),
 }
 
 impl Approvals {
-    /// Decides about a call that waits for a person, whichever process its run is in. The decision is kept before this
-    /// returns; the run goes on if it was put aside. The hash is that of the arguments the person was shown.
+    /// Decides about a call that waits for approval, whichever process its run is in. The decision is stored before
+    /// this returns. A suspended run then continues. The hash is that of the arguments that the user was shown.
     ///
-    /// Returns the last record of the run before the decision: [`attach`](crate::Runs::attach) tells what came after it, and
-    /// [`result`](crate::Runs::result) what the run comes to.
+    /// Returns the number of the run's last record before the decision. [`attach`](crate::Runs::attach) returns what
+    /// came after it, and [`result`](crate::Runs::result) the result of the run.
     ///
     /// # Errors
     ///
-    /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments, or somebody answered otherwise
-    /// before, whether the run has heard of that or not; [`ResumeError::Arguments`] if the tool does not take the arguments that
-    /// were edited; [`ResumeError::ServerAway`] if it, or a call that was allowed and has not begun, is of a server that has no
-    /// tools here now;
-    /// [`ResumeError::NotConfigured`] if the run is in a mode or channel that the policy does not have;
-    /// [`ResumeError::NotADecision`] for [`ApprovalDecision::Expired`]; [`ResumeError::Expired`] if the time for it
-    /// is over, which is all that is kept then; otherwise as [`post`](crate::Runs::post).
+    /// - [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments, or if a different
+    ///   answer was given before, whether or not the run has received it.
+    /// - [`ResumeError::Arguments`] if the tool does not accept the edited arguments.
+    /// - [`ResumeError::ServerAway`] if this call, or a call that was allowed and has not begun, belongs to a server
+    ///   that has no tools here now.
+    /// - [`ResumeError::NotConfigured`] if the run is in a mode or channel that the policy does not have.
+    /// - [`ResumeError::NotADecision`] for [`ApprovalDecision::Expired`].
+    /// - [`ResumeError::Expired`] if the time for the decision is over. In this case only the expiry is stored.
+    /// - Otherwise the same as [`post`](crate::Runs::post).
     ///
     /// # Cancel safety
     ///
-    /// As [`post`](crate::Runs::post).
+    /// Same as [`post`](crate::Runs::post).
     pub async fn decide(
         &self,
         run_id: RunId,
@@ -81,7 +83,7 @@ impl Approvals {
         by: Option<String>,
     ) -> Result<Seq, ResumeError> {
         let store = self.store();
-        // What is said of a call below is for its owner alone.
+        // The errors below reveal facts about the call that only its owner may see.
         self.runs().check_owner_of(run_id).await?;
         let run = store.run(run_id).await?;
         let records = store.records(run_id, Seq(0)).await?;
@@ -102,7 +104,8 @@ impl Approvals {
             });
         };
         refuse_expiry(asked, &decision)?;
-        // Before it is looked at the time: what that lets pass was in time here, too.
+        // The decision takes its time before the deadline is checked: if the check passes, the decision was also made
+        // in time.
         let decided = self.decided(asked, decision, by);
         self.check_time(asked).await?;
         self.check_arguments(asked, &decided.decision)
@@ -123,7 +126,8 @@ impl Approvals {
             }
             posted => posted?,
         }
-        // Another answer may have come to be on record since the questions were read. Of this one its words may be withheld there.
+        // Another answer may have been recorded since the questions were read. The log may withhold the text of this
+        // one.
         let records = store.records(run_id, Seq(0)).await.unwrap_or_default();
         let answer = answer_to(&asked.request, &records).map(|answer| &answer.decision);
         let is_other = |answer: &ApprovalDecision| {
@@ -135,40 +139,42 @@ impl Approvals {
         }
     }
 
-    /// Refuses a decision that comes too late. The run hears that the question expired, if no sweep has told it, and goes on
-    /// without the call.
+    /// Refuses a decision that comes too late. If no sweep has done so yet, the run is notified that the question
+    /// expired, and continues without the call.
     ///
     /// # Errors
     ///
-    /// [`ResumeError::Expired`] if the time for the decision is over; also as [`post`](crate::Runs::post) then.
+    /// [`ResumeError::Expired`] if the time for the decision is over. In that case also the errors of
+    /// [`post`](crate::Runs::post).
     ///
     /// # Cancel safety
     ///
-    /// As [`post`](crate::Runs::post).
+    /// Same as [`post`](crate::Runs::post).
     pub async fn check_time(&self, waiting: &WaitingApproval) -> Result<(), ResumeError> {
         let Some(at) = self.expired(waiting) else {
             return Ok(());
         };
-        // The run is told what became of the question, and nothing of the person.
+        // The run is notified of the expiry, without the name of the user.
         let expiry = expiry_of(&waiting.request);
         self.runs().post(waiting.run_id, expiry).await?;
         let call = waiting.request.tool_call_id.clone();
         Err(ResumeError::Expired { call, at })
     }
 
-    /// Decides about a call that waits for a person and returns the run, if it goes on here: for whoever wants to follow it.
-    /// Where another process has the run, the decision is left to that one: of several about one question the first counts,
-    /// and the others are told so. A run takes a decision that is given too late for an expiry, and goes on without the call:
-    /// whoever is to be told so beforehand asks [`check_time`](Self::check_time).
+    /// Decides about a call that waits for approval, and returns the run if it continues in this process, for callers
+    /// that want to follow it. If another process holds the run, the decision is left to that process. If several
+    /// decisions are made about one question, the first one counts, and the callers of the others get an error. If a
+    /// decision comes too late, the run treats it as an expiry and continues without the call; to detect that
+    /// beforehand, call [`check_time`](Self::check_time).
     ///
     /// # Errors
     ///
-    /// A [`DecideError`]; [`ResumeError::NotAsked`] in it if somebody answered otherwise before.
+    /// A [`DecideError`]; it contains [`ResumeError::NotAsked`] if a different answer was given before.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle leaves the run at work. Dropping the future may leave the decision with a run that nobody
-    /// drives: [`recover`](crate::Runs::recover) finds it.
+    /// Dropping the handle does not stop the run. Dropping the future may leave the decision with a run that no process
+    /// is driving: [`recover`](crate::Runs::recover) finds it.
     pub async fn decide_and_resume(
         &self,
         waiting: &WaitingApproval,
@@ -179,17 +185,18 @@ impl Approvals {
             .await
     }
 
-    /// As [`decide_and_resume`](Self::decide_and_resume), about several calls of one run at once: it goes on with all of the
-    /// decisions.
+    /// Like [`decide_and_resume`](Self::decide_and_resume), but decides several calls of one run together. The run
+    /// continues with all of the decisions.
     ///
     /// # Errors
     ///
-    /// As [`decide_and_resume`](Self::decide_and_resume), of the first that is refused; [`ResumeError::NothingToDo`] without
-    /// decisions, and [`ResumeError::NotADecision`] for [`ApprovalDecision::Expired`].
+    /// Same as [`decide_and_resume`](Self::decide_and_resume), for the first decision that is refused;
+    /// [`ResumeError::NothingToDo`] if there are no decisions; [`ResumeError::NotADecision`] for
+    /// [`ApprovalDecision::Expired`].
     ///
     /// # Cancel safety
     ///
-    /// As [`decide_and_resume`](Self::decide_and_resume).
+    /// Same as [`decide_and_resume`](Self::decide_and_resume).
     pub async fn decide_all_and_resume(
         &self,
         decisions: Vec<(&WaitingApproval, ApprovalDecision)>,
@@ -207,24 +214,25 @@ impl Approvals {
         }
         let answers = decided.iter().map(|(_, it)| Answer::Approval(it.clone()));
         match self.runs().resume(run, answers.collect()).await {
-            // Somebody may have answered, and put the run aside again, since it was read what it asks.
+            // Another caller may have answered since the open questions were read, and the run may have been suspended
+            // again.
             Ok(handle) if handle.run_id() == run => match answered_before(&handle, &decided) {
                 Some(call) => Err(DecideError::Resume(ResumeError::NotAsked(call))),
                 None => Ok(Decided::GoesOn(handle)),
             },
-            // Another run goes on in its place, which asked nothing.
+            // A different run continues in its place, which asked nothing.
             Ok(_) => Err(DecideError::Resume(ResumeError::Ended(run))),
-            // It was answered in another way meanwhile, such as by a handle or by its expiry.
+            // The question was answered in another way in the meantime, such as through a handle or by its expiry.
             Err(ResumeError::Refused(
                 InputError::NotWaiting(call) | InputError::ApprovalMismatch(call),
             )) => Err(DecideError::Resume(ResumeError::NotAsked(call))),
-            // Runs are driven elsewhere, and another answer is left there already.
+            // Other processes drive the runs, and another answer is already in the inbox.
             Err(ResumeError::Store(StoreError::InputReused { .. })) => {
                 let call = decided.first().map(|(_, it)| it.tool_call_id.clone());
                 let why = call.map_or(ResumeError::Ended(run), ResumeError::NotAsked);
                 Err(DecideError::Resume(why))
             }
-            // Somebody has it, or took it while this one did.
+            // Another process holds the run, or took it while this one held it.
             Err(
                 ResumeError::AtWork(_)
                 | ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_)),
@@ -233,8 +241,8 @@ impl Approvals {
         }
     }
 
-    /// Makes a decision count as one that was given through this engine: what is put into a store in another way than by
-    /// this service, [`resume`](crate::Runs::resume) or [`post`](crate::Runs::post) needs that.
+    /// Signs a decision as one that was given through this engine. Required for decisions that are put into a store by
+    /// other means than this service, [`resume`](crate::Runs::resume) or [`post`](crate::Runs::post).
     #[must_use]
     pub fn sign(&self, run: RunId, mut decided: ApprovalDecided) -> ApprovalDecided {
         let key = &self.parts.engine.approval_key;
@@ -242,7 +250,7 @@ impl Approvals {
         decided
     }
 
-    /// Leaves decisions to the process that has the run. If none has it by now, the run goes on here.
+    /// Leaves decisions to the process that holds the run. If no process holds it by now, the run continues here.
     async fn leave_to_holder(
         &self,
         run: RunId,
@@ -263,12 +271,12 @@ impl Approvals {
             let entry = InboxEntry::new(input);
             is_first.push(match self.store().post(run, &entry).await {
                 Ok(()) => true,
-                // Another answer is there, which need not be the one that counts either.
+                // Another answer is already in the inbox; that one does not necessarily count either.
                 Err(StoreError::InputReused { .. }) => false,
                 Err(error) => return Err(DecideError::NotKept(error)),
             });
         }
-        // A lease that ran out meanwhile leaves nobody who would look for them.
+        // If the lease expired in the meantime, no process would read the decisions.
         match self.runs().resume(run, Vec::new()).await {
             Ok(handle) if handle.run_id() == run => {
                 return match answered_before(&handle, decided) {
@@ -285,7 +293,7 @@ impl Approvals {
             ) => {}
             Err(error) => return Err(DecideError::KeptOnly(error)),
         }
-        // Whoever has the run may have had an answer already that was not on record yet, or may have ended it.
+        // The holder may already have had an answer that was not recorded yet, or may have ended the run.
         let until = Instant::now() + TAKEN_WITHIN;
         for ((waiting, decided), is_first) in decided.iter().zip(is_first) {
             let counts = match self.answer_on_record(waiting, decided, until).await {
@@ -300,12 +308,12 @@ impl Approvals {
         Ok(Decided::LeftToHolder)
     }
 
-    /// Waits a little for the answer to a question that is to be on record soon, and tells whether it is the one given; `None`
-    /// if none is.
+    /// Waits briefly for the answer to a question to be recorded. Returns whether it is the given answer; `None` if no
+    /// answer is recorded in time.
     ///
     /// # Errors
     ///
-    /// [`ResumeError::Ended`]: none will be.
+    /// [`ResumeError::Ended`] if the run has ended without recording an answer.
     async fn answer_on_record(
         &self,
         waiting: &WaitingApproval,
@@ -318,7 +326,7 @@ impl Approvals {
             if let Some(answer) = answer_to(&waiting.request, &records) {
                 let (answer, given) = (&answer.decision, &given.decision);
                 let view = RunView::of(records.get(..1).unwrap_or_default());
-                // Of such a log its words may be kept out.
+                // Such a log may withhold the text of an answer.
                 let is_withheld = view.spec().is_some_and(|spec| spec.withheld().is_some());
                 let is_given =
                     answer == given || is_withheld && discriminant(answer) == discriminant(given);
@@ -334,7 +342,7 @@ impl Approvals {
         }
     }
 
-    /// Refuses edited arguments that the tool does not take: they would use up the approval for nothing.
+    /// Refuses edited arguments that the tool does not accept: they would use up the approval without effect.
     fn check_arguments(
         &self,
         waiting: &WaitingApproval,
@@ -349,7 +357,7 @@ impl Approvals {
         };
         let tools = self.parts.engine.catalog();
         match tools.check(&waiting.request.name, arguments) {
-            // A tool that this process does not have is checked where it is.
+            // If this process does not have the tool, the process that has it checks the arguments.
             Ok(_) | Err(ToolCallError::UnknownTool { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -361,14 +369,15 @@ impl Approvals {
         decision: ApprovalDecision,
         by: Option<String>,
     ) -> ApprovalDecided {
-        // Not when it is given: the same answer, given once more, is the same entry of an inbox.
+        // The time of the answer itself is not included: repeating the same answer must result in the same inbox entry.
         let now = self.parts.engine.clock.now();
         let given_before = waiting.request.expires_at.filter(|end| now < *end);
         ApprovalDecided {
-            // That of the question: of several answers an inbox keeps one.
+            // The id derives from the question: an inbox keeps only one of several answers.
             id: InputId::new(format!("answer-{}", waiting.request.effect_id)),
             tool_call_id: waiting.request.tool_call_id.clone(),
-            // Bound to what was asked: arguments that changed meanwhile are not allowed by it.
+            // Bound to the arguments that were asked about: the answer does not allow arguments that changed in the
+            // meantime.
             arguments_hash: waiting.request.arguments_hash,
             decision,
             by,
@@ -378,8 +387,8 @@ impl Approvals {
     }
 }
 
-/// Returns a call about which somebody else decided before, and otherwise, according to the log of a run that was just
-/// taken up with these decisions.
+/// Returns a call that another caller decided before, with a different answer, according to the log of a run that was
+/// just resumed with these decisions.
 fn answered_before(
     handle: &RunHandle,
     decided: &[(&WaitingApproval, ApprovalDecided)],
@@ -391,16 +400,17 @@ fn answered_before(
     })
 }
 
-/// Tells whether a decision is the one that counts, or none is on record yet.
+/// Returns `true` if a decision is the one that counts, or if no decision is recorded yet.
 fn counts(records: &[Arc<Record>], waiting: &WaitingApproval, given: &ApprovalDecided) -> bool {
     answer_to(&waiting.request, records).is_none_or(|answer| {
-        // One that came too late is on record as an expiry.
+        // A decision that came too late is recorded as an expiry.
         let is_late = answer.decision == ApprovalDecision::Expired && answer.id == given.id;
         answer.decision == given.decision || is_late
     })
 }
 
-/// Refuses to say for the time that nobody decided in time, as what a client sends may.
+/// Refuses a decision of [`ApprovalDecision::Expired`], which a client could send: only the passing of time may expire
+/// a question.
 fn refuse_expiry(
     waiting: &WaitingApproval,
     decision: &ApprovalDecision,
@@ -414,7 +424,7 @@ fn refuse_expiry(
     }
 }
 
-/// Returns when a question expired that nobody answered in time, according to the log of its run.
+/// Returns when a question expired that was not answered in time, according to the log of its run.
 fn expired_at(
     call: &ToolCallId,
     arguments_hash: ContentHash,
@@ -435,7 +445,7 @@ fn expired_at(
         .filter(|_| answer.decision == ApprovalDecision::Expired)
 }
 
-/// Returns what was decided about a question, according to the log of its run.
+/// Returns the recorded answer to a question, according to the log of its run.
 fn answer_to<'a>(
     request: &ApprovalRequested,
     records: &'a [Arc<Record>],

@@ -1,15 +1,15 @@
-//! The approver of a program in which nobody sits and waits to be asked.
+//! The approver for programs in which no user waits to be asked.
 
 use neuraxis_core::AskApproval;
 use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
 
-/// Leaves every question open: the run is put aside as waiting, its questions stand in the store, and whoever answers one
-/// later, from whichever process, lets the run go on. For a web application.
+/// Leaves every question open, for use in a web application. The run is suspended as waiting, and its questions stay in
+/// the store. Answering a question later, from any process, makes the run continue.
 ///
-/// [`Approvals::list`](crate::Approvals::list) and [`of_session`](crate::Approvals::of_session) show the questions,
-/// [`Approvals::decide`](crate::Approvals::decide) answers one, and [`Runs::attach`](crate::Runs::attach) and
-/// [`Runs::result`](crate::Runs::result) lead back to the run. A question that nobody answers in the policy's
-/// `approval_expires` expires once somebody calls [`Approvals::sweep`](crate::Approvals::sweep).
+/// [`Approvals::list`](crate::Approvals::list) and [`of_session`](crate::Approvals::of_session) return the open
+/// questions, [`Approvals::decide`](crate::Approvals::decide) answers one, and [`Runs::attach`](crate::Runs::attach)
+/// and [`Runs::result`](crate::Runs::result) lead back to the run. A question that is not answered within the policy's
+/// `approval_expires` expires at the next call of [`Approvals::sweep`](crate::Approvals::sweep).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,10 +41,10 @@ use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
 /// let seen = approvals
 ///     .decide(waiting.run_id, &asked.tool_call_id, asked.arguments_hash, ApprovalDecision::APPROVE, Some("ada".into()))
 ///     .await?;
-/// // How it goes on, word by word …
+/// // How it continues, word by word …
 /// let mut words = orchestrator.runs().attach(waiting.run_id, seen).await?.text_stream();
 /// assert_eq!(words.next().await.as_deref(), Some("Refunded."));
-/// // … or what it came to.
+/// // … or its result.
 /// assert_eq!(orchestrator.runs().result(waiting.run_id).await?.reply, "Refunded.");
 /// # Ok(())
 /// # }
