@@ -1,8 +1,8 @@
-//! What a client brings to a request besides its message: a conversation that it keeps itself, instructions, tools that it runs,
-//! and how replies are to be.
+//! What a client supplies with a request in addition to its message: a conversation that the client keeps itself,
+//! instructions, tools that the client runs, and settings for replies.
 //!
-//! Nothing of it lets a run do more here: a client's tool is run by nobody but the client, and what its results say counts as
-//! untrusted content. Not for what the program that embeds the engine adds, which its builder takes.
+//! None of this lets a run do more in this process: only the client runs a client's tools, and their results are
+//! treated as untrusted content. Not for additions of the program that embeds the engine, which go into its builder.
 
 mod parameters;
 
@@ -17,15 +17,15 @@ use serde::Serialize;
 
 use crate::request::{RequestError, UserRequest};
 
-/// The most tools of a client: OpenAI's API takes no more of a request
+/// The maximum number of tools of a client. OpenAI's API accepts no more in one request
 /// (platform.openai.com/docs/api-reference/chat/create, `tools`).
 const MAX_TOOLS: usize = 128;
 
-/// The most bytes of their names, descriptions and schemas together: they stand in the log of the run, and in each request to
-/// its model.
+/// The maximum total size in bytes of their names, descriptions and schemas, which are in the run's log and in each
+/// request to its model.
 const MAX_TOOL_BYTES: usize = 1024 * 1024;
 
-/// What a client brings besides its message.
+/// What a client supplies in addition to its message.
 ///
 /// ```
 /// use neuraxis_core::{JsonText, Message, ToolSpec};
@@ -44,50 +44,53 @@ const MAX_TOOL_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Brought {
-    /// What was said before, oldest first, where the client keeps the conversation; or the results of the calls that the
-    /// session's last run handed over. Put into order like every history (loop rule 15), and kept with the session.
+    /// The earlier messages, oldest first, if the client keeps the conversation; or the results of the calls that the
+    /// session's last run handed over. Put in order like every history (loop rule 15), and stored with the session.
     pub conversation: Vec<Arc<Message>>,
-    /// The untrusted content that is known to be behind the answers in the conversation, such as that of the runs which gave
-    /// them. Results in the conversation count without being named here.
+    /// The taint of the answers in the conversation, as far as it is known, such as the taint of the runs that gave
+    /// them. Tool results in the conversation are treated as untrusted without being named here.
     #[serde(skip_serializing_if = "Taint::is_clean")]
     pub untrusted: Taint,
-    /// What the agent that answers is told besides its own instructions, after them.
+    /// Instructions for the agent that answers, added after its own.
     pub instructions: Option<String>,
-    /// The role whose model serves; one that policy allows for such a request.
+    /// The role whose model serves; must be one that the policy allows for such a request.
     pub role: Option<Role>,
-    /// The tools that the client runs. One that has the name of a tool here takes its place.
+    /// The tools that the client runs. A tool here replaces an engine tool of the same name.
     pub tools: Vec<ToolSpec>,
-    /// Whether the run waits for their results, or ends with the calls: [`FinishReason::ClientTools`](neuraxis_core::FinishReason::ClientTools).
+    /// Whether the run waits for the results of the client's tools, or ends with the calls:
+    /// [`FinishReason::ClientTools`](neuraxis_core::FinishReason::ClientTools).
     pub client_tools: ClientTools,
-    /// Whether the first turn must call a tool, or none may. Where calls of the client's tools are handed over, it is one of
-    /// these that must be called: after one of the engine's own that did what it was to do, the next turn must call one again.
+    /// Whether the first turn must call a tool, or may call none. If calls of the client's tools are handed over, one
+    /// of those tools must be called: after a successful call of one of the engine's own tools, the next turn must call
+    /// a tool again.
     pub tool_choice: Option<ToolChoice>,
-    /// The sampling temperature, in place of the agent's.
+    /// The sampling temperature; replaces the agent's.
     pub temperature: Option<f32>,
-    /// The most tokens of one reply; the agent's own limit holds, too.
+    /// The maximum number of tokens of one reply. The agent's own limit also applies.
     pub max_output_tokens: Option<u32>,
 }
 
-/// Why what a client brought is not taken.
+/// Why what a client supplies is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BroughtError {
-    /// Only the deployment speaks as the system.
+    /// The conversation contains a system message. Only the deployment may supply those.
     #[error("the conversation holds a system message: bring it as instructions")]
     SystemMessage,
-    /// There are more tools than providers take.
+    /// There are more tools than providers accept.
     #[error("there are {0} tools: at most {MAX_TOOLS} can be brought")]
     TooManyTools(usize),
-    /// What is said of the tools is more than any model reads.
+    /// The descriptions of the tools are longer than any model reads.
     #[error("the tools have {0} bytes in all: at most {MAX_TOOL_BYTES} can be brought")]
     ToolsTooLarge(usize),
     /// Two tools have the same name.
     #[error("two tools have the name {0}")]
     ToolTwice(ToolName),
-    /// The loop itself has a tool of that name: `find_tools`, `read_output` and, where the answer has a form, `final_answer`.
+    /// The loop itself has a tool with this name: `find_tools`, `read_output` or, if the answer has a form,
+    /// `final_answer`.
     #[error("the name {0} is that of a tool of the loop: choose another")]
     ReservedTool(ToolName),
-    /// The parameters of a tool are no JSON Schema of an object.
+    /// The parameters of a tool are not a JSON Schema of an object.
     #[error("the parameters of tool {name} are no JSON Schema of an object: {why}")]
     Parameters {
         /// The tool.
@@ -103,10 +106,10 @@ pub enum BroughtError {
         /// What is wrong with its parameters.
         why: UnboundedSchema,
     },
-    /// The tool that is to be called first is not offered.
+    /// The tool that must be called first is not offered.
     #[error("tool {0} is to be called, and is not offered")]
     NoSuchTool(ToolName),
-    /// The run would wait for the results of the client's tools, and could not go on with them.
+    /// The run would wait for the results of the client's tools, but could not continue with them.
     #[error(
         "a run cannot wait for tools of yours here: the data policy keeps {0} out of its log, without which it could not go on; \
          bring none, or let it end with the calls instead, as runs over OpenAI's protocols and AG-UI do \
@@ -116,7 +119,7 @@ pub enum BroughtError {
 }
 
 impl Brought {
-    /// Sets what was said before.
+    /// Sets the earlier messages.
     #[must_use]
     pub fn conversation<M: Into<Arc<Message>>>(
         mut self,
@@ -133,22 +136,22 @@ impl Brought {
         self
     }
 
-    /// Sets what the agent is told besides its own instructions.
+    /// Sets instructions that are added to the agent's own.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
         self
     }
 
-    /// Sets whose model serves.
+    /// Sets the role whose model serves.
     #[must_use]
     pub fn role(mut self, role: Role) -> Self {
         self.role = Some(role);
         self
     }
 
-    /// Sets the tools that the client runs. Handing a call over changes nothing here, whatever the client makes of it, so that
-    /// they count as read-only.
+    /// Sets the tools that the client runs. They are treated as read-only: handing a call over changes nothing here,
+    /// whatever the client does with it.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = ToolSpec>) -> Self {
         let of_client = tools.into_iter().map(|tool| tool.kind(ToolKind::Client));
@@ -163,7 +166,7 @@ impl Brought {
         self
     }
 
-    /// Sets whether the first turn must call a tool, or none may.
+    /// Sets whether the first turn must call a tool, or may call none.
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);
@@ -184,7 +187,7 @@ impl Brought {
         self
     }
 
-    /// Tells whether there is something to answer without another message.
+    /// Returns `true` if there is something to answer without a new message.
     fn asks(&self) -> bool {
         let last = self.conversation.last().map(Arc::as_ref);
         matches!(last, Some(Message::User { .. } | Message::Tool(_)))
@@ -211,7 +214,8 @@ impl Brought {
             if before.into_iter().any(|other| other.name == tool.name) {
                 return Err(BroughtError::ToolTwice(name()));
             }
-            // `final_answer` is one only of a run that gives its answer by it, which shows as it is described.
+            // `final_answer` is reserved only in runs that deliver their answer through it. `UserRequest::join` checks
+            // that once the run is described.
             if matches!(tool.name.as_str(), FIND_TOOLS | READ_OUTPUT) {
                 return Err(BroughtError::ReservedTool(name()));
             }
@@ -220,7 +224,7 @@ impl Brought {
         Ok(())
     }
 
-    /// Adds to the description of a run what the client brings.
+    /// Adds what the client supplies to the description of a run.
     fn join(&self, spec: &mut RunSpec) {
         let root = &mut spec.root;
         if let Some(instructions) = self.instructions.as_deref().filter(|it| !it.is_empty()) {
@@ -250,14 +254,14 @@ impl Brought {
         root.max_output_tokens = most.into_iter().flatten().min();
     }
 
-    /// Returns the untrusted content that is known, and what the results among the messages are: text that nobody here has seen.
+    /// Returns the known taint, extended by the tool results among the messages: nothing here has checked their text.
     pub(crate) fn taint(&self) -> Taint {
         let mut taint = Taint::default();
         for source in self.untrusted.sources() {
             taint.add(&source.tool, None);
         }
         for message in &self.conversation {
-            // Whatever a client calls its tools: a name that no tool here could have hides no result.
+            // Tools of a client can have any name. A result counts even if its name would be invalid for a tool here.
             if let Message::Tool(tool) = message.as_ref()
                 && let Ok(name) = tool.name.parse::<ToolName>().or_else(|_| "tool".parse())
             {
@@ -267,7 +271,7 @@ impl Brought {
         taint
     }
 
-    /// Returns the hash of all of it, to tell it from what another request brings.
+    /// Returns a hash of all of it, which distinguishes it from what another request supplies.
     pub(crate) fn hash(&self) -> Option<ContentHash> {
         let written = JsonText::encode(self).ok()?;
         Some(ContentHash::of(written.as_str().as_bytes()))
@@ -275,15 +279,15 @@ impl Brought {
 }
 
 impl UserRequest {
-    /// Adds what a client brings besides its message. With a conversation that ends with a person's message or with the result
-    /// of a call the [message](Self::message) may be empty.
+    /// Adds what a client supplies in addition to its message. The [message](Self::message) may be empty if the
+    /// conversation ends with a user's message or with the result of a call.
     #[must_use]
     pub fn bring(mut self, brought: Brought) -> Self {
         self.brought = Some(Box::new(brought));
         self
     }
 
-    /// Returns what the person says, or said last.
+    /// Returns the user's message, or the user's last message if there is no new one.
     pub(crate) fn said(&self) -> Cow<'_, str> {
         let brought = self.brought.as_deref().filter(|_| self.message.is_empty());
         let last = brought.and_then(|it| last_of_user(&it.conversation));
@@ -292,12 +296,12 @@ impl UserRequest {
         })
     }
 
-    /// Returns the role that it names.
+    /// Returns the role that the request names.
     pub(crate) fn role(&self) -> Option<&Role> {
         self.brought.as_ref()?.role.as_ref()
     }
 
-    /// Refuses a request that says nothing, and one that brings what cannot be taken.
+    /// Refuses a request that says nothing, or one that supplies something invalid.
     pub(crate) fn check_brought(&self) -> Result<(), RequestError> {
         let brought = self.brought.as_deref();
         if self.message.trim().is_empty() && !brought.is_some_and(Brought::asks) {
@@ -307,7 +311,8 @@ impl UserRequest {
         Ok(())
     }
 
-    /// Adds to the description of its run what the request says and brings. Returns the messages that the run cannot do without.
+    /// Adds what the request says and supplies to the description of its run. Returns the messages that the run must
+    /// keep.
     ///
     /// # Errors
     ///
@@ -337,7 +342,7 @@ impl UserRequest {
         Ok(spec.messages.get(last..).unwrap_or_default().to_vec())
     }
 
-    /// Adds to the description of its run what a client brings besides messages.
+    /// Adds what a client supplies, except messages, to the description of its run.
     pub(crate) fn join_terms(&self, spec: &mut RunSpec) {
         if let Some(brought) = &self.brought {
             brought.join(spec);
@@ -345,7 +350,7 @@ impl UserRequest {
     }
 }
 
-/// Lets the turn after a result of one of these tools call a tool, too, whichever it is.
+/// Requires the turn after a result of one of these tools to call a tool again, whichever it is.
 fn require_again(profile: &mut Profile, tools: impl IntoIterator<Item = ToolName>) {
     for tool in tools {
         if let Some(rule) = profile.results.iter_mut().find(|rule| rule.tool == tool) {

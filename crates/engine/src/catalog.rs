@@ -26,23 +26,23 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::long_result::read_output::ReadOutput;
 use crate::question_time::QuestionTime;
 
-/// The names that no tool may have, and no agent's: the engine has tools of these names itself.
+/// The names that no tool and no agent may have: the engine's own tools use them.
 pub const RESERVED_TOOL_NAMES: [&str; 3] = [FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT];
 
-/// How many faults of a call's arguments a message names.
+/// The maximum number of faults in a call's arguments that a message names.
 const MAX_FAULTS: usize = 3;
-/// The most bytes of what is said of a fault that quotes the value.
+/// The maximum length in bytes of a fault's description that quotes the value.
 const MAX_FAULT_BYTES: usize = 500;
 
-/// The tools of an engine, in the order in which they were added: the order in which every prompt names them.
+/// The tools of an engine, in the order in which they were added. Every prompt names them in this order.
 #[derive(Clone, Default)]
 pub struct ToolCatalog {
-    /// How often tools that come and go changed before it was made.
+    /// The number of earlier catalogs, each of which was rebuilt because a source had changed.
     version: u64,
-    /// What is known of each.
+    /// The spec of each tool.
     specs: Vec<ToolSpec>,
     by_name: BTreeMap<Arc<str>, Arc<Entry>>,
-    /// Why there are no tools of these names.
+    /// Why tools with these names are missing.
     absent: BTreeMap<Arc<str>, Arc<str>>,
 }
 
@@ -58,8 +58,7 @@ pub enum CatalogError {
     /// Two tools have the same name.
     #[error("there are two tools named {0}")]
     DuplicateName(ToolName),
-    /// The engine has a tool of this name itself: by which typed answers are delivered, other tools are found, or long results
-    /// are read.
+    /// The engine has its own tool with this name, for delivering typed answers, finding tools or reading long results.
     #[error(
         "no tool may be named {0}: the engine has one of this name itself, by which models {does}; give it another name",
         does = match .0.as_str() {
@@ -74,10 +73,10 @@ pub enum CatalogError {
     InvalidSchema {
         /// The tool.
         name: ToolName,
-        /// What the validator said of them.
+        /// The validator's message.
         message: String,
     },
-    /// A tool of somebody else's server could be taken for another's.
+    /// A tool of a third-party server could be mistaken for another tool.
     #[error("tool {name} of server {server:?} has to be named {server}__TOOL")]
     ForeignName {
         /// The server.
@@ -87,19 +86,19 @@ pub enum CatalogError {
     },
 }
 
-/// Why a call was not run.
+/// Why a call did not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolCallError {
-    /// There is no such tool.
+    /// No tool has this name.
     #[error("unknown tool {name:?}; the tools are: {known}")]
     UnknownTool {
-        /// The name that was given.
+        /// The name in the call.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
-    /// There is no such tool here, for a reason.
+    /// No tool has this name here, for a known reason.
     #[error("there is no tool {name} here: {why}")]
     AbsentTool {
         /// The name.
@@ -117,7 +116,7 @@ impl ToolCatalog {
     ///
     /// # Errors
     ///
-    /// A [`CatalogError`] if its name is taken or its schema is none.
+    /// A [`CatalogError`] if the name is taken or the schema is invalid.
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
         let spec = tool.spec();
         let name = spec.name.clone();
@@ -127,12 +126,12 @@ impl ToolCatalog {
         self.insert(tool)
     }
 
-    /// Adds the engine's own tool by which models read long results.
+    /// Adds the engine's own tool for reading long results.
     pub(crate) fn add_reader(&mut self, reader: ReadOutput) -> Result<(), CatalogError> {
         self.insert(Arc::new(reader))
     }
 
-    /// Says why there is no tool of a name. One that is added all the same is there.
+    /// Records why a tool with this name is missing. If a tool with this name is added anyway, that tool is used.
     pub(crate) fn add_absent(&mut self, name: &ToolName, why: Arc<str>) {
         self.absent.insert(name.as_str().into(), why);
     }
@@ -159,12 +158,12 @@ impl ToolCatalog {
         Ok(())
     }
 
-    /// Returns what is known of each tool.
+    /// Returns the spec of each tool.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
         self.specs.iter()
     }
 
-    /// Returns the names of all tools, for people.
+    /// Returns the names of all tools as one readable string.
     pub(crate) fn names(&self) -> String {
         let names: Vec<_> = self.specs().map(|spec| spec.name.as_str()).collect();
         names.join(", ")
@@ -182,13 +181,13 @@ impl ToolCatalog {
         &self.specs
     }
 
-    /// Returns a tool.
+    /// Returns the tool with a name.
     #[must_use]
     pub fn tool(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
         self.by_name.get(name.as_str()).map(|entry| &entry.tool)
     }
 
-    /// Says why there is no tool of a name, if somebody said so.
+    /// Returns why a tool with this name is missing, if a reason was recorded.
     pub(crate) fn absent(&self, name: &str) -> Option<ToolCallError> {
         let why = self.absent.get(name)?;
         (!self.by_name.contains_key(name)).then(|| ToolCallError::AbsentTool {
@@ -201,8 +200,8 @@ impl ToolCatalog {
     ///
     /// # Errors
     ///
-    /// A [`ToolCallError`] that names the known tools, or says why there is none of this name, or where the arguments are
-    /// wrong and why.
+    /// A [`ToolCallError`] that names the known tools, says why the tool is missing, or says what is wrong with the
+    /// arguments and where.
     pub fn check(&self, name: &str, arguments: &JsonText) -> Result<&Arc<dyn Tool>, ToolCallError> {
         let Some(entry) = self.by_name.get(name) else {
             if let Some(absent) = self.absent(name) {
@@ -216,7 +215,7 @@ impl ToolCatalog {
         let value: Value = arguments
             .decode()
             .map_err(|error| invalid(format!("not JSON: {error}")))?;
-        // Whoever judges the call and whoever runs it might each take another of the two.
+        // If a key occurred twice, the code that judges the call and the tool could each read a different value.
         if value.is_object() {
             let checked = arguments.decode::<KeysOnce>();
             checked.map_err(|error| invalid(error.to_string()))?;
@@ -227,9 +226,9 @@ impl ToolCatalog {
         }
     }
 
-    /// Runs a call that was checked, for as long as it may take, and as long as a person takes to answer its questions.
-    /// Whatever the tool does, an outcome comes back, however long its value or its error is: a run cuts what is too long
-    /// for a model, and keeps the rest.
+    /// Runs a checked call. The time limit does not include the time that a user takes to answer the call's questions.
+    /// An outcome is returned whatever the tool does, and however long its value or error is: a run cuts what is too
+    /// long for a model, and keeps the rest.
     ///
     /// # Cancel safety
     ///
@@ -240,13 +239,13 @@ impl ToolCatalog {
         ctx: ToolContext,
         timeout: Duration,
     ) -> impl Future<Output = ToolOutcome> + Send {
-        // Dropped before the call is: what the tool started elsewhere hears of it first.
+        // Dropped before the call, so that work that the tool started elsewhere is notified first.
         let stop = ctx.cancellation.clone().drop_guard();
         let (questions, call) = timed(tool, arguments, ctx);
-        // Made before, and not in what is polled: that would keep the call's context twice.
+        // Created outside the async block, which would otherwise hold the call's context twice.
         async move {
             tokio::pin!(call);
-            // Many calls are answered at once: they need no timer, and no room for one.
+            // Many calls complete on the first poll. They need no timer, and no memory for one.
             let called = match futures_util::poll!(&mut call) {
                 Poll::Ready(called) => called,
                 Poll::Pending => match Box::pin(in_time(call, &questions, timeout, stop)).await {
@@ -267,7 +266,8 @@ impl fmt::Debug for ToolCatalog {
     }
 }
 
-/// Waits for a call that did not answer at once, for as long as it may take. Says what comes of one that is stopped.
+/// Waits for a call that did not complete on the first poll, up to its time limit. If the call is stopped, returns the
+/// outcome of that.
 async fn in_time(
     mut call: Pin<&mut impl Future<Output = Called>>,
     questions: &QuestionTime,
@@ -286,7 +286,7 @@ async fn in_time(
     }
 }
 
-/// Waits until a call that begins now has had its time.
+/// Waits until the time limit of a call that starts now is reached.
 async fn time_up(questions: &QuestionTime, timeout: Duration) {
     let started = Instant::now();
     while let Some(look) = questions.next_look(started, timeout) {
@@ -297,10 +297,10 @@ async fn time_up(questions: &QuestionTime, timeout: Duration) {
 /// A tool that panicked.
 struct Crashed;
 
-/// What came of a call, unless its tool panicked.
+/// The result of a call, unless its tool panicked.
 type Called = Result<Result<ToolOutput, ToolError>, Crashed>;
 
-/// Says what came of a call as a run records it.
+/// Returns the outcome of a call as a run records it.
 fn outcome_of(called: Called) -> ToolOutcome {
     match called {
         Err(Crashed) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
@@ -308,7 +308,7 @@ fn outcome_of(called: Called) -> ToolOutcome {
             let failure = match error.persistence {
                 Persistence::Temporary => ToolFailure::Temporary,
                 Persistence::Permanent => ToolFailure::Permanent,
-                // The tool cannot say.
+                // The error does not say whether it is permanent.
                 _ => ToolFailure::Error,
             };
             ToolOutcome {
@@ -326,7 +326,7 @@ fn outcome_of(called: Called) -> ToolOutcome {
     }
 }
 
-/// Prepares a call, with what knows how long its questions take.
+/// Prepares a call, together with the clock that excludes the time of its questions.
 fn timed(
     tool: Arc<dyn Tool>,
     arguments: JsonText,
@@ -337,9 +337,9 @@ fn timed(
     (questions, isolated(tool, arguments, ctx))
 }
 
-/// Runs a call where its tool's calls run. A panic ends there.
+/// Runs a call with its tool's isolation. A panic does not spread beyond it.
 ///
-/// No `async fn`: that would keep the call's context twice, once for itself and once for the tool.
+/// Not an `async fn`, which would hold the call's context twice, once for itself and once for the tool.
 fn isolated(
     tool: Arc<dyn Tool>,
     arguments: JsonText,
@@ -349,19 +349,19 @@ fn isolated(
     let call = async move { tool.call(arguments, ctx).await };
     match isolation {
         Isolation::OwnTask => Either::Left(async move {
-            // It gives up when nobody waits for it anymore.
+            // Aborts the task once its result is no longer awaited.
             let task = AbortOnDropHandle::new(tokio::spawn(call));
             task.await.map_err(|_| Crashed)
         }),
         Isolation::RunTask => {
-            // Nothing of the call is looked at again after a panic.
+            // No state of the call is used again after a panic.
             let caught = AssertUnwindSafe(call).catch_unwind();
             Either::Right(caught.map(|called| called.map_err(|_| Crashed)))
         }
     }
 }
 
-/// An object that has no key twice; what is within its values is not looked at.
+/// An object without duplicate keys. Its values are not checked for duplicates.
 struct KeysOnce;
 
 impl<'de> Deserialize<'de> for KeysOnce {
@@ -389,8 +389,8 @@ impl<'de> Visitor<'de> for KeysOnce {
     }
 }
 
-/// Says what is wrong with arguments. A value is quoted only where it is short: the model wrote it, and would be sent it again for
-/// each fault.
+/// Describes a fault in the arguments. The value is quoted only if it is short: the model wrote it, and would receive
+/// it again with each fault.
 fn told(fault: &ValidationError<'_>) -> String {
     let told = fault.to_string();
     match told.len() > MAX_FAULT_BYTES {
@@ -399,7 +399,7 @@ fn told(fault: &ValidationError<'_>) -> String {
     }
 }
 
-/// Says where a value does not fit a schema and why, in as many words as `describe` has for one fault; nothing if it fits.
+/// Returns where and why a value does not fit a schema, each fault as `describe` words it; `None` if it fits.
 pub(crate) fn faults(
     schema: &Validator,
     value: &Value,
@@ -413,7 +413,7 @@ pub(crate) fn faults(
     Some(faults.collect::<Vec<_>>().join("; "))
 }
 
-/// Says where a fault is before what it is, unless it is one of the whole value.
+/// Puts the location of a fault before its description, unless the fault concerns the whole value.
 pub(crate) fn placed(fault: &ValidationError<'_>, what: String) -> String {
     let place = fault.instance_path().to_string();
     match place.is_empty() {

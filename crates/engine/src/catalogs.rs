@@ -1,7 +1,7 @@
-//! The catalog of this moment: the tools that an engine was built with, and those that come and go.
+//! The current catalog: the tools that an engine was built with, and those of sources, whose tools can change.
 //!
-//! A catalog is never changed. When a source says that its tools did, the next one who looks makes another, and whoever
-//! has the one before keeps it. Not for offering tools: that is decided for each request.
+//! A catalog never changes. When a source reports new tools, the next access builds a new catalog, and holders of the
+//! old one keep it. Not for offering tools, which is decided for each request.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,10 +12,10 @@ use neuraxis_ports::ToolSource;
 use crate::catalog::ToolCatalog;
 use crate::foreign_tool::ForeignTool;
 
-/// Where catalogs come from.
+/// Builds catalogs.
 #[derive(Debug)]
 pub(crate) struct Catalogs {
-    /// The tools that are always there. Their names are never another's.
+    /// The permanent tools. No source can add a tool with one of their names.
     base: ToolCatalog,
     sources: Vec<Arc<dyn ToolSource>>,
     current: RwLock<Current>,
@@ -23,14 +23,14 @@ pub(crate) struct Catalogs {
 
 #[derive(Debug)]
 struct Current {
-    /// The versions of the sources that it was made of.
+    /// The versions of the sources from which the catalog was built.
     made_of: Vec<u64>,
     catalog: Arc<ToolCatalog>,
 }
 
 impl Catalogs {
     pub(crate) fn new(base: ToolCatalog, sources: Vec<Arc<dyn ToolSource>>) -> Self {
-        // A source that has no tools yet is of version 0.
+        // A source that has had no tools yet has version 0.
         let current = Current {
             made_of: vec![0; sources.len()],
             catalog: Arc::new(base.clone()),
@@ -42,9 +42,9 @@ impl Catalogs {
         }
     }
 
-    /// Returns the catalog of this moment, and makes it if a source changed since the last one was.
+    /// Returns the current catalog, and rebuilds it if a source has changed since the last one was built.
     pub(crate) fn current(&self, policy: &Policy) -> Arc<ToolCatalog> {
-        // The versions are read before the tools are: what changes in between is seen the next time.
+        // Versions are read before tools, so a change in between is noticed the next time.
         let is_current = |current: &Current| {
             let made_of = current.made_of.iter().copied();
             self.sources
@@ -74,7 +74,7 @@ impl Catalogs {
         Arc::clone(&current.catalog)
     }
 
-    /// Names the source that a tool is of, if that one has no tools now and no other tool is called so.
+    /// Returns the source that a tool belongs to, if that source has no tools now and no other tool has this name.
     pub(crate) fn source_without_tools(&self, tool: &str) -> Option<&str> {
         if self.base.specs().any(|own| own.name.as_str() == tool) {
             return None;
@@ -83,25 +83,26 @@ impl Catalogs {
         source.tools().is_empty().then(|| source.name())
     }
 
-    /// Tells whether there is a source that has had no tools yet.
+    /// Returns `true` if any source has not had tools yet.
     pub(crate) fn awaits_any(&self) -> bool {
         self.sources.iter().any(|source| source.version() == 0)
     }
 
-    /// Tells whether a tool is of a source that has had none yet.
+    /// Returns `true` if a tool belongs to a source that has not had tools yet.
     pub(crate) fn awaits(&self, tool: &str) -> bool {
         let mut sources = self.sources.iter();
         sources.any(|source| source.version() == 0 && is_of(source.name(), tool))
     }
 }
 
-/// Tells by its name whether a tool is of a source.
+/// Returns `true` if a tool belongs to a source, judged by the tool's name.
 fn is_of(source: &str, tool: &str) -> bool {
     let rest = tool.strip_prefix(source);
     rest.is_some_and(|rest| rest.starts_with(SERVER_SEPARATOR))
 }
 
-/// Adds the tools of a source. One that cannot be added is left out and told of: it is no fault of the run that starts.
+/// Adds the tools of a source. An invalid tool is left out with a warning, because the run that is starting is not at
+/// fault.
 fn add(catalog: &mut ToolCatalog, source: &dyn ToolSource, policy: &Policy) {
     let server = source.name();
     for tool in source.tools() {

@@ -1,8 +1,9 @@
-//! Tools of other people's servers, and those that this process does not run itself: they start agents, are a client's, or a
-//! runner's elsewhere.
+//! Tools of third-party servers, and tools that this process does not run itself: those that start agents, those of a
+//! client, and those of a runner elsewhere.
 //!
-//! What a server says about its own tools is a claim. Governance goes by what local configuration trusts, and a tool whose
-//! definition changes after it was taken in is not called any more. Not for talking to servers: an adapter does.
+//! What a server says about its own tools is only a claim. Governance relies on what local configuration trusts, and a
+//! tool whose definition changes after it was added is no longer called. Not for talking to servers, which an adapter
+//! does.
 
 use std::sync::Arc;
 
@@ -14,23 +15,23 @@ use neuraxis_ports::{
 
 use crate::catalog::CatalogError;
 
-/// A tool of a server, as far as it is trusted.
+/// A server's tool, as far as it is trusted.
 #[derive(Debug)]
 pub(crate) struct ForeignTool {
     tool: Arc<dyn Tool>,
-    /// What the server said when the tool was taken in.
+    /// The spec that the server claimed when the tool was added.
     claimed: ToolSpec,
-    /// What governance goes by.
+    /// The spec that governance relies on.
     trusted: ToolSpec,
 }
 
 impl ForeignTool {
-    /// Takes a tool in.
+    /// Wraps a server's tool.
     ///
     /// # Errors
     ///
-    /// [`CatalogError::ForeignName`] unless it is named after its server: it must not pass for another's, nor for a
-    /// built-in one.
+    /// [`CatalogError::ForeignName`] unless the tool is named after its server: otherwise it could be mistaken for a
+    /// tool of another server or a built-in tool.
     pub(crate) fn new(
         server: &str,
         tool: Arc<dyn Tool>,
@@ -82,7 +83,7 @@ impl Tool for ForeignTool {
     }
 
     async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
-        // It may have changed since the call was checked, while a person was asked about it for instance.
+        // The tool may have changed since the call was checked, for instance while a user was asked for approval.
         if self.has_changed() {
             let message = "not run: the tool is no longer what it was when it was taken in";
             return Err(ToolError::permanent(message));
@@ -91,7 +92,7 @@ impl Tool for ForeignTool {
     }
 }
 
-/// Stands in the catalog for a tool that is never run here: the loop starts its agents, or waits for its client.
+/// The catalog entry of a tool that never runs here: the loop starts its agents, or waits for its client.
 #[derive(Debug)]
 pub(crate) struct RunElsewhere(pub(crate) ToolSpec);
 
@@ -110,7 +111,7 @@ impl Tool for RunElsewhere {
     }
 }
 
-/// A tool of a runner.
+/// A tool that a runner runs.
 #[derive(Debug)]
 pub(crate) struct RunByRunner {
     pub(crate) spec: ToolSpec,

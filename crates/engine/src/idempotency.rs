@@ -1,7 +1,7 @@
-//! Requests that are made again under the same idempotency key: each key of a session begins one run.
+//! Repeated requests with the same idempotency key: each key of a session starts one run.
 //!
-//! The store knows which run was begun under a key, and what its request asked, and lets no other run of the session begin
-//! under it. Here a request that is made again gets that run, wherever it stands.
+//! The store knows which run was started under a key, and what its request asked, and lets no other run of the session
+//! start under that key. This module returns that run for a repeated request, whatever state the run is in.
 
 mod sameness;
 
@@ -18,26 +18,27 @@ use crate::runs::{Reached, ResumeError, Runs};
 pub use sameness::{Differences, RequestPart};
 use sameness::{check, keyed};
 
-/// What came of looking for the run of a request.
+/// The result of looking up the run of a request.
 enum KeyedRun {
-    /// Here it is.
+    /// The run was found.
     Run(RunHandle),
-    /// It is just being begun or taken up here.
+    /// The run is being started or resumed in this process.
     Moving,
-    /// It has changed meanwhile: look again.
+    /// The state has changed in the meantime: look again.
     Changed,
 }
 
 impl Runs {
-    /// Tells whether an earlier request under the same key began a run already, so that this one begins none.
+    /// Returns whether an earlier request with the same key already started a run, in which case this request starts
+    /// none.
     ///
     /// # Errors
     ///
-    /// A [`RequestError`] if the store cannot tell.
+    /// A [`RequestError`] if the store cannot be read.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, nothing has changed.
+    /// Dropping the future changes nothing.
     pub async fn is_repeat(&self, request: &UserRequest) -> Result<bool, RequestError> {
         let Some(key) = &request.idempotency_key else {
             return Ok(false);
@@ -47,7 +48,7 @@ impl Runs {
         Ok(earlier.is_some_and(|run| run.records > 0))
     }
 
-    /// Begins the run of a request, or returns the one that an earlier request under the same key began.
+    /// Starts the run of a request, or returns the run that an earlier request with the same key started.
     pub(crate) async fn begin_once(
         &self,
         request: UserRequest,
@@ -56,7 +57,7 @@ impl Runs {
         self.check_owner(&request).await?;
         self.check_unaltered(&request.session_id).await?;
         loop {
-            // From now on nothing is missed.
+            // Subscribed before the lookup, so no change is missed.
             let moved = self.parts.active.moved();
             let found = match self.find_earlier(&request, &key).await? {
                 Some(run) => self.repeated(&request, &run).await?,
@@ -93,13 +94,13 @@ impl Runs {
     ) -> Result<KeyedRun, RequestError> {
         let keyed = Some(keyed(request, key));
         match self.start_governed(request.clone(), keyed).await {
-            // Somebody was quicker since it was looked for.
+            // Another request with this key was faster.
             Err(RequestError::Store(StoreError::KeyTaken { .. })) => Ok(KeyedRun::Changed),
             begun => Ok(KeyedRun::Run(begun?)),
         }
     }
 
-    /// Finds out where the run of an earlier request stands.
+    /// Determines the state of the run that an earlier request started.
     async fn repeated(
         &self,
         request: &UserRequest,
@@ -118,12 +119,12 @@ impl Runs {
         }
         check(request, run)?;
         let records = match self.parts.store.records(run.run_id, Seq(0)).await {
-            // Its session was deleted meanwhile.
+            // Its session was deleted in the meantime.
             Err(StoreError::NoSuchRun(_)) => return Ok(KeyedRun::Changed),
             records => records?,
         };
         let session = &request.session_id;
-        // It may have gone on since it was found.
+        // The run may have made progress since it was found.
         let mut now = RunSummary::new(run.run_id, session.clone());
         now.log = LogSummary::of(&records);
         let waits = now.status == RunStatus::Waiting && !run.has_mail;
@@ -145,14 +146,15 @@ impl Runs {
         }
     }
 
-    /// Tells what it means that somebody drives a run that was seen so, with these records; `None` if nobody does.
+    /// Handles the case that a process is driving the run, or has changed it since it was read as `seen` with
+    /// `records`. Returns `None` if no process is driving it.
     async fn is_driven(
         &self,
         seen: &RunSummary,
         records: &[Arc<Record>],
     ) -> Result<Option<KeyedRun>, RequestError> {
         let (session, run) = (seen.session.clone(), seen.run_id);
-        // Before it is read: it may end there meanwhile.
+        // Checked before the run is read, because the run may end in the meantime.
         let is_of_former = !matches!(self.reach(run), Reached::No);
         let now = match self.parts.store.run(run).await {
             Ok(now) => now,
@@ -162,13 +164,13 @@ impl Runs {
         if now.ended_at.is_none() && now.leased_until.is_none() {
             return Ok(None);
         }
-        // Or somebody drove it when it was looked for, and has come to the end.
+        // A process may also have been driving the run when it was found, and have finished since.
         let stands = |run: &RunSummary| (run.status, run.records == 0);
         if self.parts.active.contains(run) || stands(&now) != stands(seen) {
             return Ok(Some(KeyedRun::Changed));
         }
         if (self.parts.dispatcher.is_some() || is_of_former) && seen.records > 0 {
-            // Who asks again may have had all of them.
+            // The client that repeats its request may already have received all of these records.
             let handle = self.follow(run, session, records.to_vec());
             return Ok(Some(found(handle)));
         }
@@ -176,7 +178,7 @@ impl Runs {
         Err(RequestError::AtWorkElsewhere { session, run })
     }
 
-    /// Frees the session of a run that was reserved and never began, unless somebody is just about to begin it.
+    /// Frees the session of a run that was reserved and never started, unless a process is about to start it.
     async fn never_begun(&self, seen: &RunSummary) -> Result<KeyedRun, RequestError> {
         if let Some(found) = self.is_driven(seen, &[]).await? {
             return Ok(found);
@@ -196,11 +198,11 @@ fn found(handle: RunHandle) -> KeyedRun {
     })
 }
 
-/// Tells what it means for a repeated request that its run cannot be taken up here and now.
+/// Returns the outcome for a repeated request whose run cannot be resumed here and now.
 fn unresumed(seen: &RunSummary, error: ResumeError) -> Result<KeyedRun, RequestError> {
     let run = seen.run_id;
     match error {
-        // By the time it is looked at again it has ended, or can be reached here.
+        // At the next look, the run has ended or can be reached here.
         ResumeError::AtWork(_) | ResumeError::Ended(_) | ResumeError::Closed { .. } => {
             Ok(KeyedRun::Changed)
         }

@@ -1,6 +1,6 @@
-//! Lists that are made when somebody first looks at them, for results of which many callers want only the answer.
+//! Lists that are built on first access, for results of which many callers need only the answer.
 
-/// Lets a type be read as the list that its method `made` makes, once, into its field `read`.
+/// Implements access to a type as a list: its method `made` builds the list once, into the field `read`.
 macro_rules! lazy_list {
     ($list:ty, $item:ty) => {
         impl std::ops::Deref for $list {

@@ -1,8 +1,8 @@
-//! Results of tools that are too long for a model's context: what of one a model reads, and what is kept beside the run.
+//! Tool results that are too long for a model's context: which part a model reads, and what is kept beside the run.
 //!
-//! A model reads the beginning and the end, around a marker that says how much is cut out and how to read it. In a JSON value
-//! its long texts alone are cut, so that everything else of it stays where it is; a value that is long without them is cut as
-//! the text that it is. Not for what a profile's result rules cut, which comes after this and is on record whole.
+//! A model reads the beginning and the end, around a marker that says how much is cut out and how to read it. In a JSON
+//! value, only the long strings are cut, so everything else stays in place. A value that is long without long strings
+//! is cut as plain text. Not for cuts by a profile's result rules, which come later and are recorded in full.
 
 mod cut;
 mod json;
@@ -19,13 +19,13 @@ use neuraxis_core::{JsonText, READ_OUTPUT, ToolCallId};
 
 use cut::{Gap, shortened};
 
-/// The fewest bytes that a text which is cut gets: the marker, and something around it.
+/// The minimum number of bytes left of a string that is cut: the marker, and some text around it.
 const LEAST_PIECE: usize = 768;
 
-/// The most texts of one value that are cut. One with more is cut as a whole.
+/// The maximum number of strings that are cut in one value. A value with more is cut as a whole.
 const MAX_PIECES: usize = 8;
 
-/// How long results of tools may be: what models read of one, and what is kept of it.
+/// Limits on tool results: how much of one a model reads, and how much of one is kept.
 ///
 /// ```
 /// use neuraxis_engine::ResultBounds;
@@ -42,10 +42,11 @@ pub struct ResultBounds {
 }
 
 impl ResultBounds {
-    /// The fewest bytes that may be asked for as the first bound: 4 KiB. A small context has less of a result all the same.
+    /// The minimum for the first limit: 4 KiB. A model with a small context still gets less of a result.
     pub const MIN_BYTES: usize = 4 * 1024;
 
-    /// Sets both bounds. The first counts as at least [`MIN_BYTES`](Self::MIN_BYTES), the second as at least the first.
+    /// Sets both limits. The first is raised to at least [`MIN_BYTES`](Self::MIN_BYTES), the second to at least the
+    /// first.
     #[must_use]
     pub fn new(max_bytes: usize, max_kept_bytes: usize) -> Self {
         let max_bytes = max_bytes.max(Self::MIN_BYTES);
@@ -55,24 +56,25 @@ impl ResultBounds {
         }
     }
 
-    /// Returns the most bytes of a result, as JSON, that a model reads and a record holds. 64 KiB by default, about 16,000
-    /// tokens: an eighth of the context that models of today have at the least. The results of one reply's calls have together
-    /// at most as many bytes as instructions and tools leave tokens of the context of their agent's model, about a quarter of
-    /// what is left, in equal shares.
+    /// Returns the maximum size in bytes of a result, as JSON, that a model reads and a record holds. The default is 64
+    /// KiB, about 16,000 tokens: an eighth of the smallest context of current models. Together, the results of one
+    /// reply's calls have at most one byte per token of context that instructions and tools leave free in their agent's
+    /// model, which is about a quarter of that space. They share it equally.
     #[must_use]
     pub const fn max_bytes(self) -> usize {
         self.max_bytes
     }
 
-    /// Returns the most bytes of a result that are kept beside its run; of a longer one, its beginning and its end. 8 MiB by
-    /// default: what a build or a test writes, and little enough to be held in memory while it is kept.
+    /// Returns the maximum size in bytes of a result that is kept beside its run. Of a longer result, the beginning and
+    /// the end are kept. The default is 8 MiB: enough for the output of a build or a test, and small enough to be held
+    /// in memory while it is stored.
     #[must_use]
     pub const fn max_kept_bytes(self) -> usize {
         self.max_kept_bytes
     }
 
-    /// Returns how many bytes a result may have, one of so many of a reply, for an agent whose model has so many tokens of
-    /// context left: where they are too few for a marker, what that takes.
+    /// Returns how many bytes one of a reply's `results` results may have, if the agent's model has `tokens` tokens of
+    /// context left. If those are too few for a marker, returns the size of a marker.
     pub(crate) fn for_context(self, tokens: Option<u64>, results: usize) -> usize {
         let all = tokens.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
         let most = all / results.max(1);
@@ -86,14 +88,14 @@ impl Default for ResultBounds {
     }
 }
 
-/// What became of what is cut out.
+/// What happened to the part that is cut out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is kept, and the model can read it.
+    /// The part is kept, and the model can read it.
     Readable,
-    /// It is kept, but no tool that the model is offered reads it.
+    /// The part is kept, but the model is offered no tool that reads it.
     Kept,
-    /// It is gone, for this reason.
+    /// The part is lost, for this reason.
     Gone(&'static str),
 }
 
@@ -102,35 +104,35 @@ pub(crate) enum Fate {
 pub(crate) struct LongResult {
     value: JsonText,
     pieces: Vec<Piece>,
-    /// What is to be kept.
+    /// The text to be kept.
     whole: Arc<str>,
-    /// What of it is not.
+    /// The part of it that is not kept.
     dropped: Option<Dropped>,
 }
 
-/// A text of a value that is cut.
+/// A string in a value that is cut.
 #[derive(Debug)]
 struct Piece {
-    /// Where it stands in the value.
+    /// Its position in the value.
     place: Range<usize>,
     text: String,
-    /// Where it stands in the whole.
+    /// Its position in the whole.
     start: usize,
-    /// The most bytes of what comes in its place.
+    /// The maximum number of bytes of its replacement.
     most: usize,
 }
 
-/// What lies between the beginning and the end of a whole that is too long to be kept.
+/// The middle of a whole that is too long to be kept.
 #[derive(Debug, Clone, Copy)]
 struct Dropped {
     from: usize,
     bytes: usize,
-    /// The length of the line that says so.
+    /// The length of the line that marks the gap.
     note: usize,
 }
 
 impl LongResult {
-    /// Looks at a value; `None` if it is short enough.
+    /// Checks a value; `None` if it is short enough.
     pub(crate) fn of(value: &JsonText, most: usize, most_kept: usize) -> Option<Self> {
         let json = value.as_str();
         if json.len() <= most {
@@ -166,12 +168,12 @@ impl LongResult {
         })
     }
 
-    /// Returns what is to be kept.
+    /// Returns the text to be kept.
     pub(crate) fn whole(&self) -> Arc<str> {
         Arc::clone(&self.whole)
     }
 
-    /// Returns what takes the place of the value.
+    /// Returns the shortened value.
     pub(crate) fn value(&self, call: &ToolCallId, fate: Fate) -> JsonText {
         let json = self.value.as_str();
         let (mut text, mut copied) = (String::new(), 0);
@@ -206,7 +208,7 @@ impl LongResult {
         format!("{what}{rest}{dropped}]")
     }
 
-    /// Returns where a place of the whole is in what is kept.
+    /// Converts a position in the whole to a position in what is kept.
     const fn kept_at(&self, place: usize) -> usize {
         match self.dropped {
             Some(dropped) if place >= dropped.from + dropped.bytes => {
@@ -218,8 +220,8 @@ impl LongResult {
     }
 }
 
-/// Chooses the texts of a value to be cut so that it has no more than so many bytes, each with its name; `None` if cutting
-/// texts does not do.
+/// Chooses the strings of a value to cut so that the value has at most `most` bytes, each with its name; `None` if
+/// cutting strings is not enough.
 fn cut_texts(json: &str, most: usize) -> Option<Vec<(String, Piece)>> {
     let mut texts = json::texts(json, LEAST_PIECE);
     texts.sort_by_key(|text| text.place.len());
@@ -228,7 +230,7 @@ fn cut_texts(json: &str, most: usize) -> Option<Vec<(String, Piece)>> {
     let mut left = texts.len();
     let mut pieces = Vec::new();
     for text in texts {
-        // What the shorter ones leave is for the longer ones.
+        // Shorter strings leave their unused share to longer ones.
         let share = room / left;
         left -= 1;
         if text.place.len() <= share {
@@ -254,10 +256,10 @@ fn cut_texts(json: &str, most: usize) -> Option<Vec<(String, Piece)>> {
     (!pieces.is_empty()).then_some(pieces)
 }
 
-/// Takes out what lies in the middle of a text that is too long to be kept, and puts a line there that says so.
+/// Removes the middle of a text that is too long to be kept, and puts a line there that says so.
 fn drop_middle(whole: &mut String, most: usize) -> Option<Dropped> {
     let too_many = whole.len().checked_sub(most).filter(|it| *it > 0)?;
-    // As many digits as there can be, so that what is left fits.
+    // Assumes the maximum number of digits, so the result fits.
     let longest = note(whole.len(), whole.len()).len();
     let from = whole.floor_char_boundary(most.saturating_sub(longest) / 2);
     let to = whole.ceil_char_boundary((from + too_many + longest).min(whole.len()));

@@ -1,35 +1,36 @@
-//! What may be attached to a message or returned by a tool: content that is what its type says, and not too much of it.
+//! Checks of content that is attached to a message or returned by a tool: it must be what its type says, and within the
+//! size limits.
 //!
-//! Types are told from the content and never from a name: a file's name, a tool and a server may say what they like. Not for
-//! which model is asked about it, which `runs/attachments.rs` decides, nor for how it is written to a provider.
+//! Types are detected from the content, never from a name, because a file name, a tool or a server can claim anything.
+//! Not for whether a model accepts a type, which `runs/attachments.rs` decides, nor for how it is sent to a provider.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use neuraxis_core::{MediaPart, MediaSource, MediaTypes, Message, ModelRef, Part};
 
-/// The most bytes of one image, sound or file: in base64 it stays below the 10 MB that Anthropic takes of one
-/// (docs.claude.com/en/docs/build-with-claude/vision), the least of the providers.
+/// The maximum size in bytes of one image, sound or file. In base64 it stays below the 10 MB that Anthropic accepts for
+/// one (docs.claude.com/en/docs/build-with-claude/vision), the lowest limit of the providers.
 pub const MAX_MEDIA_BYTES: usize = 7 * 1024 * 1024;
 
-/// The most bytes of all images, sounds and files of one message or result, attached texts among them. In base64 they stay below
-/// the 32 MB that Anthropic takes of a request. A run records them twice, as they came and with the call that a model is first
-/// sent them with, which leaves a fifth of what it may record for the rest.
+/// The maximum total size in bytes of all images, sounds and files of one message or result, including attached texts.
+/// In base64 they stay below the 32 MB that Anthropic accepts for a request. A run records them twice, as received and
+/// with the model call that first sends them, which leaves a fifth of what it may record for everything else.
 pub const MAX_MEDIA_BYTES_IN_ALL: usize = 15 * 1024 * 1024;
 
-/// The most images, sounds and files of one message or result, attached texts among them: up to there Anthropic takes images of
-/// full size.
+/// The maximum number of images, sounds and files of one message or result, including attached texts. Up to this
+/// number, Anthropic accepts images of full size.
 pub const MAX_MEDIA_PARTS: usize = 20;
 
-/// The most bytes of a text that is attached.
+/// The maximum size in bytes of an attached text.
 pub const MAX_TEXT_BYTES: usize = 1024 * 1024;
 
-/// The most characters of a file's name that a model is told.
+/// The maximum number of characters of a file's name that is shown to a model.
 const MAX_NAME_CHARS: usize = 120;
 
-/// The most bytes that stand around a text to say which file it is: its name twice, in letters of up to four bytes.
+/// The maximum number of bytes around a text to name its file: the name twice, in characters of up to four bytes.
 const MAX_FRAME_BYTES: usize = 2 * 4 * MAX_NAME_CHARS + 32;
 
-/// Names of types that mean the same: what is written, and what content is recognized as.
+/// Type names with the same meaning: the declared name, and the name that the content is detected as.
 const SAME: [(&str, &str); 5] = [
     ("image/jpg", "image/jpeg"),
     ("audio/wav", "audio/x-wav"),
@@ -42,30 +43,30 @@ const SAME: [(&str, &str); 5] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachmentError {
-    /// There is nothing in it.
+    /// It is empty.
     #[error("it is empty")]
     Empty,
     /// It is too large.
     #[error("it has more than {most} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// The maximum size in bytes.
         most: usize,
     },
-    /// All that is attached is too much together.
+    /// All attachments together are too large or too many.
     #[error(
         "with it there are more than {MAX_MEDIA_PARTS} parts or {MAX_MEDIA_BYTES_IN_ALL} bytes"
     )]
     TooMuch,
-    /// Its content is none that can be sent: neither an image, a sound, a PDF nor text.
+    /// Its content is not an image, a sound, a PDF or text, and so cannot be sent.
     #[error("it is {found}, which is not an image, a sound, a PDF or text in UTF-8")]
     NotSendable {
         /// What it looks like.
         found: String,
     },
-    /// Its content is not what its type says.
+    /// Its content does not match its declared type.
     #[error("its type says {declared}, and its content is {found}")]
     Unlike {
-        /// The type that it is said to have.
+        /// The declared type.
         declared: String,
         /// What its content looks like.
         found: String,
@@ -73,27 +74,27 @@ pub enum AttachmentError {
     /// Its content is not base64.
     #[error("its content is not base64")]
     NotBase64,
-    /// It stands at an address that nobody may be sent to.
+    /// Its URL is one that no provider may be sent to.
     #[error("its address is not http(s)")]
     Address,
-    /// It is no part of what a user says.
+    /// A user message cannot contain this kind of part.
     #[error("a user's message holds text, images, sounds and files alone")]
     NotOfAUser,
-    /// No model may serve the request that takes it.
+    /// No model may serve a request that needs to accept it.
     #[error("no model takes it that may serve this request")]
     NoModel,
-    /// The model that answers does not take it.
+    /// The model that answers does not accept it.
     #[error("{model} takes {takes}")]
     NotTaken {
         /// The model.
         model: ModelRef,
-        /// The types of media that it takes.
+        /// The types of media that the model accepts.
         takes: MediaTypes,
     },
 }
 
-/// Makes a part of a file's content, as it is attached to a message. Its type is told from the content: an image, a sound or
-/// a PDF becomes media, and text in UTF-8 a text that says the file's name.
+/// Creates a part from a file's content, for attaching it to a message. The type is detected from the content: an
+/// image, a sound or a PDF becomes media, and UTF-8 text becomes a text part that names the file.
 ///
 /// ```
 /// use neuraxis_core::Part;
@@ -130,7 +131,7 @@ pub fn attachment(name: &str, content: &[u8]) -> Result<Part, AttachmentError> {
     }
 }
 
-/// Says what content of no known kind looks like. What has a NUL is no text.
+/// Describes content of an unknown kind. Content with a NUL is not treated as text.
 fn unrecognized(content: &[u8]) -> String {
     let text = std::str::from_utf8(content).unwrap_or_default();
     let strange = text.chars().find(|letter| !is_of_text(*letter));
@@ -143,8 +144,8 @@ fn unrecognized(content: &[u8]) -> String {
     }
 }
 
-/// Returns content that is text: UTF-8 without the control characters that no text has. The marks of some formats are letters,
-/// so that this comes before them; only a PDF begins as no text does.
+/// Returns content that is text: UTF-8 without control characters that text does not contain. This comes before the
+/// checks for format signatures, some of which are letters; only the signature of a PDF is excluded here.
 fn as_text(content: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(content).ok()?;
     let is_text = !text.starts_with("%PDF-") && text.chars().all(is_of_text);
@@ -167,16 +168,17 @@ fn text(name: &str, text: &str) -> Result<Part, AttachmentError> {
     )))
 }
 
-/// What a text among parts is.
+/// How text parts are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Texts {
-    /// A file, which is counted like all others.
+    /// As files, which count toward the limits like all others.
     Attached,
-    /// A part of what a person says, however many there are and however long they are, like a message without parts.
+    /// As the user's words: without limits on number and length, like a message without parts.
     Said,
 }
 
-/// Checks the parts that a user attaches, or of which a message consists. An error comes with the number of the part, from 1.
+/// Checks the parts that a user attaches, or of which a message consists. An error includes the number of the part,
+/// starting at 1.
 pub(crate) fn check_parts(parts: &[Part], texts: Texts) -> Result<(), (usize, AttachmentError)> {
     let mut sum = Sum::default();
     for (number, part) in (1..).zip(parts) {
@@ -186,7 +188,7 @@ pub(crate) fn check_parts(parts: &[Part], texts: Texts) -> Result<(), (usize, At
                 let most = MAX_TEXT_BYTES;
                 Err(AttachmentError::TooLarge { most })
             }
-            // What stands around a file's text to name it is none of its bytes.
+            // The lines that name the file around its text do not count as its bytes.
             Part::Text(text) => sum.add(text.text.len().min(MAX_TEXT_BYTES)),
             Part::Media(part) => check(part).and_then(|()| sum.add(bytes_of(part))),
             _ => Err(AttachmentError::NotOfAUser),
@@ -196,8 +198,8 @@ pub(crate) fn check_parts(parts: &[Part], texts: Texts) -> Result<(), (usize, At
     Ok(())
 }
 
-/// Checks what a tool returned beside its value: it holds its content, since what stands at an address would let the tool
-/// decide what a provider fetches.
+/// Checks the media that a tool returned in addition to its value. They must contain their content: with a URL, the
+/// tool would decide what a provider fetches.
 pub(crate) fn check_result(media: &[MediaPart]) -> Result<(), AttachmentError> {
     let mut sum = Sum::default();
     for part in media {
@@ -210,7 +212,7 @@ pub(crate) fn check_result(media: &[MediaPart]) -> Result<(), AttachmentError> {
     Ok(())
 }
 
-/// Returns the media of what a conversation was given since a model spoke last.
+/// Returns the media that a conversation received since the last reply of a model.
 pub(crate) fn latest(messages: &[Message]) -> impl Iterator<Item = &MediaPart> {
     let latest = messages.iter().rev();
     let given = latest.take_while(|message| !matches!(message, Message::Assistant(_)));
@@ -235,7 +237,7 @@ impl Sum {
     }
 }
 
-/// Returns how many bytes are sent of a part: none of what stands at an address.
+/// Returns how many bytes of a part are sent; 0 if it is given by a URL.
 fn bytes_of(part: &MediaPart) -> usize {
     part.bytes().unwrap_or(0)
 }
@@ -274,7 +276,7 @@ fn usual(media_type: &str) -> &str {
     same.map_or(media_type, |(_, usual)| usual)
 }
 
-/// Recognizes content by its beginning.
+/// Detects the type of content from its first bytes.
 fn recognized(content: &[u8]) -> Option<&'static str> {
     infer::get(content).map(|format| format.mime_type())
 }

@@ -1,4 +1,4 @@
-//! How long a call has left, when the time in which a person answers its questions does not count.
+//! The time limit of a call, not counting the time that a user takes to answer its questions.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use neuraxis_ports::{
 };
 use tokio::time::Instant;
 
-/// How often it is looked whether a question is still open, at the least.
+/// The minimum time until the next check while a question is open.
 const MIN_WAIT: Duration = Duration::from_millis(100);
 
-/// When it is looked again at a call whose limit is too far away to be named.
+/// When to check again if a call's limit is too far in the future to represent.
 const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Asks the person behind a call, and counts for how long.
+/// Asks the user behind a call, and measures for how long.
 #[derive(Debug)]
 pub(crate) struct QuestionTime {
     person: Person,
@@ -24,10 +24,10 @@ pub(crate) struct QuestionTime {
 
 #[derive(Debug, Default)]
 struct Asked {
-    /// How many questions are open, and since when there are any.
+    /// The number of open questions, and since when any have been open.
     open: u32,
     since: Option<Instant>,
-    /// How long there were any before.
+    /// For how long any were open before that.
     before: Duration,
 }
 
@@ -39,7 +39,7 @@ impl QuestionTime {
         })
     }
 
-    /// Returns when to look again at a call that may take `timeout` from `started` on; `None` once its time is up.
+    /// Returns when to check a call again that may take `timeout` from `started` on; `None` once its time is up.
     pub(crate) fn next_look(&self, started: Instant, timeout: Duration) -> Option<Instant> {
         let now = Instant::now();
         let asked = self.asked();
@@ -49,7 +49,7 @@ impl QuestionTime {
         let limit = timeout
             .saturating_add(asked.before)
             .saturating_add(open.unwrap_or_default());
-        // A limit too far away to be named is none.
+        // A limit too far in the future to represent does not apply.
         let limit = started.checked_add(limit).unwrap_or_else(|| now + FAR);
         match open {
             Some(_) => Some(limit.max(now + MIN_WAIT)),
@@ -143,7 +143,7 @@ mod tests {
         let time = QuestionTime::of(Person::behind(Arc::new(Slow(second))));
         let started = Instant::now();
         assert_eq!(time.next_look(started, Duration::MAX), Some(started + FAR));
-        // Nor does it overflow with the time of a question.
+        // The time of a question does not cause an overflow either.
         time.answer(&Question::new("shop", "Which one?")).await;
         let look = time.next_look(started, Duration::MAX);
         assert_eq!(look, Some(Instant::now() + FAR));

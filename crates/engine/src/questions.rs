@@ -1,7 +1,7 @@
-//! The questions of a run's tools that are open: shown in its events, and answered from outside.
+//! The open questions of a run's tools: shown in the run's events, and answered from outside.
 //!
-//! They live in the process that drives the run, and no longer than their calls: whoever could use an answer is there, and
-//! waits. Not for calls that wait for approval, which are kept in the store.
+//! They exist in the process that drives the run, and no longer than their calls, because only a tool that is waiting
+//! there can use an answer. Not for calls that wait for approval, which are kept in the store.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use tokio::time::Instant;
 
 use crate::runs::{Reached, Runs};
 
-/// The most questions of a run that may be open at the same time. What its tools ask beyond is declined.
+/// The maximum number of open questions of a run. Further questions of its tools are declined.
 const MAX_OPEN: usize = 20;
 
-/// The most questions that the tools of a run may ask, and the most bytes of one as JSON: its events are kept as long as the
-/// call is under way. What they ask beyond is declined.
+/// The maximum number of questions that the tools of a run may ask, and the maximum size of one in bytes as JSON. The
+/// questions' events are kept as long as the call is in progress. Questions beyond these limits are declined.
 const MAX_ASKED: u32 = 100;
 const MAX_BYTES: usize = 64 * 1024;
 
@@ -27,7 +27,7 @@ const MAX_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerQuestionError {
-    /// There never was one of this id, or it is settled: answered, declined, too old, or nobody waits for it any more.
+    /// No such question was ever asked, or it is settled: answered, declined, expired, or no longer awaited.
     #[error("no question {question} of run {run} is open: it never was, or it is settled")]
     NotOpen {
         /// The run.
@@ -35,15 +35,15 @@ pub enum AnswerQuestionError {
         /// The question.
         question: QuestionId,
     },
-    /// The run is not at work in this process, which therefore knows nothing of its questions.
+    /// This process is not driving the run, so it does not know the run's questions.
     #[error("run {0} is not at work in this process: its questions are answered where it is")]
     NotHere(RunId),
-    /// The answer is none to the question, which stays open.
+    /// The answer is not valid for the question, which stays open.
     #[error(transparent)]
     Invalid(#[from] InvalidAnswer),
 }
 
-/// The open questions of one run, and for how long a person is asked.
+/// The open questions of one run, and how long users have been asked.
 #[derive(Debug, Default)]
 pub(crate) struct Questions(Mutex<State>);
 
@@ -51,25 +51,25 @@ pub(crate) struct Questions(Mutex<State>);
 struct State {
     asked: u32,
     open: Vec<Waiting>,
-    /// How many an approver is asked, which nobody else can answer.
+    /// The number of questions put to an approver, which only the approver can answer.
     elsewhere: u32,
-    /// Since when a person is asked any, and for how long one was before.
+    /// Since when any question has been open, and for how long any were open before.
     since: Option<Instant>,
     before: Duration,
 }
 
-/// A question whose tool waits.
+/// A question that its tool is waiting for.
 #[derive(Debug)]
 struct Waiting {
     question: Arc<OpenQuestion>,
     call: EffectId,
-    /// The way back; none once it is answered or too old.
+    /// The channel for the answer; `None` once the question is answered or expired.
     reply: Option<oneshot::Sender<QuestionReply>>,
     outcome: QuestionOutcome,
 }
 
 impl State {
-    /// Stops the clock once nobody is asked any more.
+    /// Stops the clock once no question is open.
     fn stop_unless_asked(&mut self) {
         if self.open.is_empty()
             && self.elsewhere == 0
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-/// A question that an approver is asked until this is dropped.
+/// A question to an approver, open until this is dropped.
 pub(crate) struct AskedElsewhere<'a>(&'a Questions);
 
 impl Drop for AskedElsewhere<'_> {
@@ -92,7 +92,8 @@ impl Drop for AskedElsewhere<'_> {
 }
 
 impl Questions {
-    /// Opens a question of a call, and returns where its answer arrives; `None` if there are too many, or it is too long.
+    /// Opens a question of a call, and returns the receiver of its answer; `None` if there are too many questions, or
+    /// this one is too long.
     pub(crate) fn open(
         &self,
         question: Arc<OpenQuestion>,
@@ -116,14 +117,14 @@ impl Questions {
         Some(receiver)
     }
 
-    /// Returns those that can be answered, the oldest first.
+    /// Returns the questions that can be answered, the oldest first.
     pub(crate) fn list(&self) -> Vec<Arc<OpenQuestion>> {
         let state = self.lock();
         let waiting = state.open.iter().filter(|it| it.reply.is_some());
         waiting.map(|it| Arc::clone(&it.question)).collect()
     }
 
-    /// Lets nobody answer a question any more, unless somebody did.
+    /// Expires a question, unless it has been answered.
     pub(crate) fn expire(&self, id: &QuestionId) {
         let mut state = self.lock();
         let mut open = state.open.iter_mut();
@@ -134,7 +135,7 @@ impl Questions {
         }
     }
 
-    /// Takes a question out, and returns what became of it; `None` if it was taken out before.
+    /// Removes a question, and returns its outcome; `None` if it was removed before.
     pub(crate) fn settle(&self, id: &QuestionId) -> Option<QuestionOutcome> {
         let mut state = self.lock();
         let mut open = state.open.iter();
@@ -144,7 +145,7 @@ impl Questions {
         Some(settled.outcome)
     }
 
-    /// Notes that an approver is asked, until what is returned is dropped.
+    /// Records that an approver is being asked, until the returned value is dropped.
     pub(crate) fn ask_elsewhere(&self) -> AskedElsewhere<'_> {
         let mut state = self.lock();
         state.elsewhere = state.elsewhere.saturating_add(1);
@@ -152,19 +153,19 @@ impl Questions {
         AskedElsewhere(self)
     }
 
-    /// Returns for how long a person was asked anything until now.
+    /// Returns for how long questions have been open in total so far.
     pub(crate) fn asked_for(&self) -> Duration {
         let state = self.lock();
         let open = state.since.map(|since| since.elapsed());
         state.before + open.unwrap_or_default()
     }
 
-    /// Tells whether a person is asked anything.
+    /// Returns `true` if any question is open.
     pub(crate) fn is_any_open(&self) -> bool {
         self.lock().since.is_some()
     }
 
-    /// Returns the questions that a call has left open.
+    /// Returns the unsettled questions of a call.
     pub(crate) fn of_call(&self, call: EffectId) -> Vec<QuestionId> {
         let state = self.lock();
         let of_call = state.open.iter().filter(|it| it.call == call);
@@ -186,39 +187,40 @@ impl Questions {
             QuestionReply::Cancelled => QuestionOutcome::Cancelled,
             _ => QuestionOutcome::Declined,
         };
-        // A tool that has just left hears of nothing: it is as if there was no question any more.
+        // If the tool has just gone, it does not receive the answer, and the question is treated as no longer open.
         waiting.reply.take()?.send(reply).ok()?;
         waiting.outcome = outcome;
         Some(Ok(()))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while the lock was held can only have come from running out of memory; the state is whole.
+        // A panic while the lock was held can only have come from running out of memory, and the state is still
+        // consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Runs {
-    /// Returns what the tools of a run ask a person at this moment, the oldest first; `None` where the run is not at work in
-    /// this process, which alone would know. Only an engine whose
-    /// [questions are open](crate::OrchestratorBuilder::questions_open_for) has any.
+    /// Returns the questions that the tools of a run are asking now, the oldest first; `None` if this process is not
+    /// driving the run, since only the driving process knows them. Only an engine whose [questions are
+    /// open](crate::OrchestratorBuilder::questions_open_for) has any.
     ///
-    /// Whoever may see the run may see them: that is for the caller to check, as with [`answer_question`](Self::answer_question).
+    /// The caller must check that the user may see the run, as for [`answer_question`](Self::answer_question).
     #[must_use]
     pub fn questions(&self, run: RunId) -> Option<Vec<Arc<OpenQuestion>>> {
         match self.reach(run) {
             Reached::Here(handle) => Some(handle.link.feed.questions.list()),
-            // What has just begun asked nothing yet.
+            // A run that is only being started has asked nothing yet.
             Reached::Soon => Some(Vec::new()),
             Reached::No => None,
         }
     }
 
-    /// Answers a question of a run's tool, which goes on with that. Of several answers the first one counts.
+    /// Answers a question of a run's tool, which then continues. If several answers are given, the first one counts.
     ///
     /// # Errors
     ///
-    /// An [`AnswerQuestionError`]: there is no such question, or the answer is none to it.
+    /// An [`AnswerQuestionError`] if the question is not open or the answer is not valid for it.
     pub fn answer_question(
         &self,
         run: RunId,

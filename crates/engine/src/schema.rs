@@ -1,4 +1,5 @@
-//! JSON Schemas of what writes its JSON itself: the steps of a run, what they say to programs, and why an answer is missing.
+//! JSON Schemas of types with handwritten serialization: the steps of a run, what they report to programs, and why an
+//! answer is missing.
 
 use std::borrow::Cow;
 

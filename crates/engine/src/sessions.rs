@@ -1,7 +1,7 @@
-//! The sessions that are kept, and their runs: listed, found by what people type, shown, checked, moved and removed.
+//! Stored sessions and their runs: listing, finding by what a user types, showing, checking, moving and deleting them.
 //!
-//! Needs a store and nothing else: no model and no policy. Not for driving runs, which [`Runs`](crate::Runs) does, nor for
-//! deciding about calls, which [`Approvals`](crate::Approvals) does.
+//! Needs only a store: no model and no policy. Not for driving runs, which [`Runs`](crate::Runs) does, nor for deciding
+//! about calls, which [`Approvals`](crate::Approvals) does.
 
 mod archive;
 mod export;
@@ -36,13 +36,13 @@ pub use follow::FollowedRun;
 pub use import::{ImportError, Imported, UnfinishedRuns};
 pub use recorded::{LogFileError, RecordedRun, ReplayFailure, read_log_file};
 
-/// The sessions of a store, and their runs. Cloning shares the store.
+/// The sessions of a store, and their runs. Clones share the store.
 #[derive(Debug, Clone)]
 pub struct Sessions {
     store: Arc<dyn SessionStore>,
 }
 
-/// All that is shown of one session.
+/// An overview of one session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -51,22 +51,23 @@ pub struct SessionOverview {
     pub session: Session,
     /// Its runs, the oldest first.
     pub runs: Vec<RunSummary>,
-    /// What its runs used, those that have not ended included.
+    /// What its runs used, including runs that have not ended.
     pub metrics: SessionMetrics,
     /// Its messages, as its ended runs left them.
     pub history: Transcript,
-    /// Its last plan, if a run of it made one.
+    /// Its last plan, if one of its runs made one.
     pub plan: Option<JsonText>,
 }
 
 impl Sessions {
-    /// The sessions of a store.
+    /// Creates a view of the sessions in a store.
     #[must_use]
     pub fn new(store: Arc<dyn SessionStore>) -> Self {
         Self { store }
     }
 
-    /// Lists the sessions that a filter shows one by one, the newest first. Its limit is how many are read at a time.
+    /// Lists the sessions that match a filter one by one, the newest first. The filter's limit is how many are read at
+    /// a time.
     #[must_use]
     pub fn each(&self, filter: SessionFilter) -> EachSession {
         EachSession {
@@ -85,7 +86,7 @@ impl Sessions {
         self.store.session(id).await
     }
 
-    /// Returns all that is shown of a session.
+    /// Returns an overview of a session.
     ///
     /// # Errors
     ///
@@ -127,12 +128,13 @@ impl Sessions {
         Ok(self.store.carried(id).await?.plan)
     }
 
-    /// Checks that a session is what was kept, none of its records changed, removed or moved, and returns where its hash
-    /// chain ends. Where `expect` was noted elsewhere, the chain has to have had that head, and may have gone on since.
+    /// Verifies that a session is unaltered, with no record changed, removed or moved, and returns the head of its hash
+    /// chain. If `expect` is given, such as a head noted elsewhere, the chain must have had that head; it may have
+    /// grown since.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchSession`]; [`StoreError::Damaged`], which says what does not fit.
+    /// [`StoreError::NoSuchSession`]; [`StoreError::Damaged`], which says what does not match.
     pub async fn verify(
         &self,
         id: &SessionId,
@@ -141,12 +143,13 @@ impl Sessions {
         self.store.verify(id, expect).await
     }
 
-    /// Returns why a session is not what was kept; `None` if it is, or if there is none. Nothing should go on from one that
-    /// is not: whoever can alter its log could slip words and permissions into what a model goes on from.
+    /// Returns how a session was altered; `None` if it is unaltered or does not exist. Nothing should continue from an
+    /// altered session: an attacker who can alter its log could add text and permissions to what a model continues
+    /// from.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only errors of the store itself.
     pub async fn alteration(&self, id: &SessionId) -> Result<Option<String>, StoreError> {
         match self.store.verify(id, None).await {
             Ok(_) | Err(StoreError::NoSuchSession(_)) => Ok(None),
@@ -155,32 +158,32 @@ impl Sessions {
         }
     }
 
-    /// Removes a session with all of its runs, their long outputs, inboxes and metrics.
+    /// Deletes a session with all of its runs, their long outputs, inboxes and metrics.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] while a run of it has not ended.
+    /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] if one of its runs has not ended.
     pub async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
         self.store.delete_session(id).await
     }
 
-    /// Removes a session as [`delete`](Self::delete) does, if its hash chain still ends where it did when the session was
-    /// [exported](Self::export): nothing goes that the archive does not hold.
+    /// Deletes a session like [`delete`](Self::delete), if the head of its hash chain is still the one at which the
+    /// session was [exported](Self::export). This ensures that nothing is deleted that is not in the archive.
     ///
     /// # Errors
     ///
-    /// As [`delete`](Self::delete); [`StoreError::SessionChanged`] if something happened in it since.
+    /// Same as [`delete`](Self::delete); [`StoreError::SessionChanged`] if the session has changed since.
     pub async fn delete_at(&self, id: &SessionId, head: ChainHead) -> Result<(), StoreError> {
         self.store.delete_session_at(id, head).await
     }
 
-    /// Returns the sessions in which nothing has happened since a time: those that [`prune`](Self::prune) would remove.
+    /// Returns the sessions without activity since a time, which [`prune`](Self::prune) would delete.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only errors of the store itself.
     pub async fn idle_since(&self, before: Timestamp) -> Result<Vec<Session>, StoreError> {
-        // A store finds that many at once; only where there are more is each that is left looked at.
+        // A store finds this many at once. Only if there are more, the remaining sessions are checked one by one.
         let most = SessionFilter::MAX_LIMIT;
         let oldest: HashSet<_> = self.idle(before, most).await?.into_iter().collect();
         let are_all = oldest.len() < most;
@@ -196,47 +199,48 @@ impl Sessions {
             }
             match self.runs(&session.id).await? {
                 Some(runs) if runs.iter().all(|run| run.ended_before(before)) => idle.push(session),
-                // It is in use, or was deleted meanwhile.
+                // The session is in use, or was deleted in the meantime.
                 _ => {}
             }
         }
         Ok(idle)
     }
 
-    /// Returns some of these sessions, at most so many, the oldest first: a store finds them by their age, whatever their number.
+    /// Returns at most `most` of the sessions without activity since a time, the oldest first. A store finds them by
+    /// age, however many there are.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only errors of the store itself.
     pub async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
         self.store.idle(before, most).await
     }
 
-    /// Returns the time by the clock of the store, where that is not the one of this machine, which may be wrong.
+    /// Returns the time by the store's clock, if that is not the clock of this machine, which may be wrong.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only errors of the store itself.
     pub async fn shared_time(&self) -> Result<Option<Timestamp>, StoreError> {
         self.store.shared_time().await
     }
 
-    /// Removes the sessions in which nothing has happened since a time, and returns how many. One with a run that has not
-    /// ended stays.
+    /// Deletes the sessions without activity since a time, and returns how many. A session with a run that has not
+    /// ended is kept.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself; some may be gone by then.
+    /// Only errors of the store itself. Some sessions may already be deleted by then.
     pub async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.store.prune(before).await
     }
 
-    /// Returns the runs of a session, the oldest first; `None` if there is no such session, such as one that was deleted
-    /// since it was listed.
+    /// Returns the runs of a session, the oldest first; `None` if the session does not exist, for example because it
+    /// was deleted since it was listed.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only errors of the store itself.
     pub async fn runs(&self, session: &SessionId) -> Result<Option<Vec<RunSummary>>, StoreError> {
         match self.store.runs(session).await {
             Ok(runs) => Ok(Some(runs)),
@@ -245,11 +249,11 @@ impl Sessions {
         }
     }
 
-    /// Returns the run of a session that has not ended, if there is one.
+    /// Returns the run of a session that has not ended, if any.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only errors of the store itself.
     pub async fn unfinished_run(
         &self,
         session: &SessionId,
@@ -260,8 +264,8 @@ impl Sessions {
         Ok(runs.into_iter().rfind(is_open))
     }
 
-    /// Lists the runs of all sessions that a filter shows one by one, the newest first. Its limit is how many are read at a
-    /// time.
+    /// Lists the runs of all sessions that match a filter one by one, the newest first. The filter's limit is how many
+    /// are read at a time.
     #[must_use]
     pub fn each_run(&self, filter: RunFilter) -> EachRun {
         EachRun {
@@ -271,24 +275,25 @@ impl Sessions {
         }
     }
 
-    /// Returns what runs add up to: in all, and by day, model, role, tool and agent. However many there are, no more than a page
-    /// of them is in memory at a time.
+    /// Returns the totals of runs: overall, and by day, model, role, tool and agent. At most one page of runs is in
+    /// memory at a time, however many there are.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only errors of the store itself.
     pub async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
         self.store.stats(filter).await
     }
 
-    /// Says something to a run, as its user. Whichever process drives it hears it within some seconds, and has it join after
-    /// the current batch of tool calls; one that nobody drives is left as it is, and hears it when it goes on.
-    /// [`Runs::steer`](crate::Runs::steer) takes it up, too. Returns the id that its record has.
+    /// Sends a message to a run, as its user. The process that drives the run receives it within some seconds and adds
+    /// it after the current batch of tool calls. A run that no process is driving stays as it is, and receives the
+    /// message when it continues; [`Runs::steer`](crate::Runs::steer) also resumes such a run. Returns the id that the
+    /// message's record has.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchRun`]; [`StoreError::RunEnded`]; [`StoreError::InboxFull`]; [`StoreError::Invalid`], for a text
-    /// that cannot be kept.
+    /// [`StoreError::NoSuchRun`]; [`StoreError::RunEnded`]; [`StoreError::InboxFull`]; [`StoreError::Invalid`] for a
+    /// message that cannot be stored.
     pub async fn steer(
         &self,
         run: RunId,
@@ -301,7 +306,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Returns a run in a few words.
+    /// Returns the summary of a run.
     ///
     /// # Errors
     ///
@@ -319,7 +324,7 @@ impl Sessions {
         self.store.records(run, Seq(0)).await
     }
 
-    /// Returns what is known of the long outputs that are kept beside a run, by their calls' ids.
+    /// Returns the heads of the long outputs that are kept beside a run, by their calls' ids.
     ///
     /// # Errors
     ///
@@ -328,7 +333,7 @@ impl Sessions {
         self.store.outputs(run).await
     }
 
-    /// Returns a page of a long output that is kept beside a run, of at most so many bytes.
+    /// Returns a page of a long output that is kept beside a run, with at most `most` bytes.
     ///
     /// # Errors
     ///
@@ -343,17 +348,17 @@ impl Sessions {
         self.store.output_page(run, call, from, most).await
     }
 
-    /// Returns the messages that a run went on from when it began.
+    /// Returns the messages that a run continued from when it began.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if a run before it cannot be read.
+    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if an earlier run cannot be read.
     pub async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
         self.store.history_before(run).await
     }
 }
 
-/// Sessions, one after the other. Those deleted while they are listed may be listed all the same.
+/// Sessions, one at a time. A session that is deleted during the listing may still be listed.
 #[derive(Debug)]
 pub struct EachSession {
     store: Arc<dyn SessionStore>,
@@ -366,7 +371,7 @@ impl EachSession {
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only errors of the store itself.
     pub async fn next(&mut self) -> Result<Option<Session>, StoreError> {
         if let Some(session) = self.page.next() {
             return Ok(Some(session));
@@ -380,7 +385,7 @@ impl EachSession {
     }
 }
 
-/// Runs, one after the other.
+/// Runs, one at a time.
 #[derive(Debug)]
 pub struct EachRun {
     store: Arc<dyn SessionStore>,
@@ -393,7 +398,7 @@ impl EachRun {
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only errors of the store itself.
     pub async fn next(&mut self) -> Result<Option<RunSummary>, StoreError> {
         if let Some(run) = self.page.next() {
             return Ok(Some(run));

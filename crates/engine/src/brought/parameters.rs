@@ -1,5 +1,5 @@
-//! The parameters of a client's tools: whether they are a schema. No call is checked against them here: whoever runs the tool
-//! does that.
+//! Checks that the parameters of a client's tools are a schema. No call is checked against them here: the client that
+//! runs the tool does that.
 
 use std::mem;
 
@@ -30,7 +30,7 @@ pub(super) fn check(tool: &ToolSpec) -> Result<(), BroughtError> {
     }
 }
 
-/// Drops the patterns of a schema: those of a client's language need not be any here.
+/// Removes the patterns of a schema: a pattern of the client's regex language is not necessarily valid here.
 fn drop_patterns(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(drop_patterns),

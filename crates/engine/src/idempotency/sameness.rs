@@ -1,4 +1,4 @@
-//! Whether a request says what the one said that began the run.
+//! Checks whether a request says the same as the request that started the run.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::request::{RequestError, UserRequest};
 
-/// A part of a request that a repetition has to say again.
+/// A part of a request that must be the same in a repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestPart {
-    /// What the user says.
+    /// The user's message.
     Message,
-    /// What is attached to it.
+    /// The attachments.
     Attachments,
     /// How much freedom the request has.
     Mode,
     /// Where it comes from.
     Channel,
-    /// What the answer has to look like.
+    /// The required form of the answer.
     Answer,
     /// The agent that answers.
     Agent,
-    /// What the client brings besides its message.
+    /// What the client supplies in addition to its message.
     Brought,
 }
 
@@ -44,7 +44,7 @@ impl RequestPart {
     }
 }
 
-/// In which parts a request differs from the one that used its key before. What they said is not repeated.
+/// The parts in which a request differs from the one that used its key before. Their content is not included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Differences(Vec<RequestPart>);
 
@@ -63,11 +63,11 @@ impl fmt::Display for Differences {
     }
 }
 
-/// What a request asks, as it is kept with the key of the request: enough to tell it from another, and none of its text.
+/// The request as it is stored with its key: enough to distinguish it from another request, but none of its text.
 #[derive(Debug, Serialize, Deserialize)]
 struct Asked {
     message: ContentHash,
-    /// None where nothing is attached.
+    /// `None` if nothing is attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attachments: Option<ContentHash>,
     mode: Mode,
@@ -95,21 +95,21 @@ impl Asked {
 }
 
 fn hash_of(attachments: &[Part]) -> Option<ContentHash> {
-    // Texts and numbers can be written as JSON.
+    // Strings and numbers can always be written as JSON.
     let written = JsonText::encode(attachments).ok()?;
     (!attachments.is_empty()).then(|| ContentHash::of(written.as_str().as_bytes()))
 }
 
-/// Describes a request with a key to a store.
+/// Describes a request with its key for a store.
 pub(super) fn keyed(request: &UserRequest, key: &IdempotencyKey) -> KeyedRequest {
     let key = ContentHash::of(key.as_str().as_bytes());
-    // Hashes and names can be written as JSON.
+    // Hashes and names can always be written as JSON.
     let asked =
         JsonText::encode(&Asked::by(request)).unwrap_or_else(|_| JsonText::from_text("null"));
     KeyedRequest::new(key, asked)
 }
 
-/// Makes sure that a request says what the one said that began the run.
+/// Checks that a request says the same as the request that started the run.
 pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), RequestError> {
     let asked = run.request.as_ref().map(|first| first.asked.decode());
     let Some(first) = asked else {

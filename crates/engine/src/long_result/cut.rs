@@ -1,26 +1,26 @@
-//! Cuts the middle out of a text, and puts a line in its place that says so.
+//! Cuts the middle out of a text, and replaces it with a line that says so.
 
-/// What is cut out of a text.
+/// The part that is cut out of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// At which byte it begins.
+    /// The byte at which it begins.
     pub(super) from: usize,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub(super) bytes: usize,
-    /// How many line breaks it has.
+    /// The number of line breaks in it.
     pub(super) lines: usize,
 }
 
-/// Returns the beginning and the end of a text around a marker on a line of its own, so that all of it takes no more than so
-/// many bytes as a JSON string, or no more than marker and quotes. No character is cut; lines are left whole where that costs
-/// less than half of a part.
+/// Returns the beginning and the end of a text, around a marker on its own line. As a JSON string, the result takes at
+/// most `most` bytes, or as many as the marker and the quotes need. No character is split. Lines are kept whole if that
+/// costs less than half of the beginning or the end.
 pub(super) fn shortened(text: &str, most: usize, marker: impl Fn(Gap) -> String) -> String {
     let all = Gap {
         from: text.len(),
         bytes: text.len(),
         lines: text.matches('\n').count(),
     };
-    // Quotes, and a line break on either side. What is said of a part is no longer than what is said of the whole.
+    // The quotes, and a line break on either side. A marker for a part is never longer than one for the whole.
     let frame = 2 + 2 * cost('\n') + marker(all).chars().map(cost).sum::<usize>();
     let room = most.saturating_sub(frame);
     let head = beginning(text, room / 2);
@@ -41,7 +41,7 @@ pub(super) fn shortened(text: &str, most: usize, marker: impl Fn(Gap) -> String)
     format!("{head}{line}{}\n{tail}", marker(gap))
 }
 
-/// How many bytes a character takes in a JSON string.
+/// Returns how many bytes a character takes in a JSON string.
 const fn cost(letter: char) -> usize {
     match letter {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -50,7 +50,7 @@ const fn cost(letter: char) -> usize {
     }
 }
 
-/// Returns as much of the beginning as fits, up to the end of a line where one ends in its second half.
+/// Returns as much of the beginning as fits, cut back to the end of a line if one ends in its second half.
 fn beginning(text: &str, most: usize) -> &str {
     let part = text.get(..fitting(text.chars(), most)).unwrap_or_default();
     match part.rfind('\n').map(|at| at + 1) {
@@ -59,7 +59,7 @@ fn beginning(text: &str, most: usize) -> &str {
     }
 }
 
-/// Returns as much of the end as fits, from the beginning of a line where one begins in its first half.
+/// Returns as much of the end as fits, cut back to the start of a line if one starts in its first half.
 fn ending(text: &str, most: usize) -> &str {
     let start = text.len() - fitting(text.chars().rev(), most);
     let part = text.get(start..).unwrap_or_default();
@@ -69,7 +69,7 @@ fn ending(text: &str, most: usize) -> &str {
     }
 }
 
-/// Returns how many bytes those of the characters have that fit.
+/// Returns the length in bytes of the leading characters that fit.
 fn fitting(letters: impl Iterator<Item = char>, most: usize) -> usize {
     let (mut bytes, mut spent) = (0, 0);
     for letter in letters {

@@ -1,36 +1,37 @@
-//! Finds the long texts of a JSON value in the text that it is, without building the value: nothing of it is reordered or
-//! written anew. The text is one JSON value; of any other, something is found or nothing is.
+//! Finds the long strings of a JSON value in its text without building the value, so nothing is reordered or rewritten.
+//! The text must be one JSON value; for any other text, the result is unspecified.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// How deep a value is laid out whatever its size: an object of lists, or a list of objects.
+/// The depth to which a value is laid out over several lines whatever its size: an object of lists, or a list of
+/// objects.
 const LAID_OUT_DEPTH: usize = 2;
 
-/// The most bytes of a list or an object deeper inside that stays on one line.
+/// The maximum size in bytes of a list or an object below that depth that stays on one line.
 const MAX_ON_ONE_LINE: usize = 2 * 1024;
 
-/// The most bytes of the name of a text.
+/// The maximum length in bytes of a string's name.
 const MAX_PATH_BYTES: usize = 128;
 
-/// A text of a value.
+/// A string in a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Text {
-    /// Where it stands, with its quotes.
+    /// Its position, including its quotes.
     pub(super) place: Range<usize>,
-    /// Which it is, as a JSON Pointer.
+    /// Its path, as a JSON Pointer.
     pub(super) path: String,
 }
 
-/// Where a reader is in a list or an object.
+/// A position in a list or an object.
 enum Place<'a> {
-    /// Behind this key, with its quotes.
+    /// After this key, which includes its quotes.
     Member(&'a str),
-    /// In the item with this number.
+    /// In the item with this index.
     Item(usize),
 }
 
-/// Returns the texts of a value that have at least so many bytes, in their order. Keys are none.
+/// Returns the strings of a value that have at least `least` bytes, in order. Keys are not included.
 pub(super) fn texts(json: &str, least: usize) -> Vec<Text> {
     let mut found = Vec::new();
     let mut places: Vec<Place<'_>> = Vec::new();
@@ -59,12 +60,12 @@ pub(super) fn texts(json: &str, least: usize) -> Vec<Text> {
     found
 }
 
-/// Returns the value with line breaks between what its outermost lists and objects hold, and the long ones within them, so
-/// that it can be read by lines.
+/// Returns the value with line breaks between the members of its outermost lists and objects, and of the long ones
+/// within them, so that it can be read by lines.
 pub(super) fn laid_out(json: &str) -> String {
     let long = long_ones(json);
     let mut text = String::with_capacity(json.len() + json.len() / 16);
-    // Whether each list and object around is laid out.
+    // Whether each enclosing list or object is laid out.
     let mut around: Vec<bool> = Vec::new();
     let mut copied = 0;
     for (place, token) in tokens(json) {
@@ -107,7 +108,7 @@ fn long_ones(json: &str) -> BTreeSet<usize> {
     long
 }
 
-/// Walks over the brackets, commas and texts of a value.
+/// Iterates over the brackets, commas and strings of a value.
 fn tokens(json: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -122,7 +123,7 @@ fn tokens(json: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     })
 }
 
-/// Returns the length of the text that begins with a quote, quotes included.
+/// Returns the length of the string that begins with a quote, including its quotes.
 fn text_length(from: &str) -> usize {
     let mut at = 1;
     while let Some(rest) = from.get(at..)
@@ -155,7 +156,7 @@ fn path(places: &[Place<'_>]) -> String {
         }
     }
     path.truncate(path.floor_char_boundary(MAX_PATH_BYTES));
-    // It stands on a line of its own.
+    // The path is shown on a line of its own.
     path.replace(char::is_control, " ")
 }
 

@@ -1,12 +1,12 @@
-//! Which long outputs a call may read: those of its own session, and of the sessions that this one was branched off from, as
-//! long as those are there.
+//! Which long outputs a call may read: those of its own session and of the sessions that it was forked from, as long as
+//! those exist.
 
 use std::sync::Arc;
 
 use neuraxis_core::{RunId, Seq, SessionId, ToolCallId};
 use neuraxis_ports::{OutputPage, OutputPlace, SessionStore, StoreError, ToolError};
 
-/// How many forks may lie between a session and the one whose output it reads.
+/// The maximum number of forks between a session and the one whose output it reads.
 const MAX_FORKS: usize = 32;
 
 /// What a call may read, and how much at a time.
@@ -14,12 +14,13 @@ const MAX_FORKS: usize = 32;
 pub(crate) struct Reach {
     pub(crate) store: Arc<dyn SessionStore>,
     pub(crate) session: SessionId,
-    /// The most bytes of its result.
+    /// The maximum size of its result in bytes.
     pub(crate) most: usize,
 }
 
 impl Reach {
-    /// Returns the run of a call, if this session may read it. Of everything else nothing is said, not even that it exists.
+    /// Returns the run of a call, if this session may read it. For anything else, the error does not even reveal
+    /// whether it exists.
     pub(super) async fn run_of(&self, call: &ToolCallId) -> Result<RunId, ToolError> {
         let run = call.run().ok_or_else(|| unknown(call))?;
         match self.is_within(run).await {
@@ -29,7 +30,7 @@ impl Reach {
         }
     }
 
-    /// Tells whether a run is one of the session, or of the sessions that it goes on from.
+    /// Returns `true` if a run belongs to the session, or to one of the sessions that it was forked from.
     async fn is_within(&self, run: RunId) -> Result<bool, StoreError> {
         let found = match self.store.run(run).await {
             Err(StoreError::NoSuchRun(_)) => return Ok(false),
@@ -48,7 +49,7 @@ impl Reach {
         Ok(false)
     }
 
-    /// Tells whether a session is this one, or of the same owner: what a log says of where it comes from is no warrant.
+    /// Returns `true` if a session is this one or has the same owner. A log's claim about its origin is not enough.
     async fn is_of_its_owner(&self, other: &SessionId) -> Result<bool, StoreError> {
         if self.session == *other {
             return Ok(true);
@@ -57,7 +58,7 @@ impl Reach {
         Ok(self.store.session(&self.session).await?.owner == other.owner)
     }
 
-    /// Returns the session that one was branched off from: its first run says of which run.
+    /// Returns the session that a session was forked from. Its first run names the run that it was forked at.
     async fn origin(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
         let runs = self.store.runs(session).await?;
         let Some(first) = runs.first() else {
@@ -74,7 +75,7 @@ impl Reach {
         }
     }
 
-    /// Returns a page of an output, of at most so many bytes.
+    /// Returns a page of an output, with at most `most` bytes.
     pub(super) async fn at(
         &self,
         run: RunId,

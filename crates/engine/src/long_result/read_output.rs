@@ -1,6 +1,7 @@
-//! The tool by which a model reads what was cut out of a long result: in pages, or by the lines that a pattern fits.
+//! The tool with which a model reads what was cut out of a long result: in pages, or by the lines that match a pattern.
 //!
-//! It is in the catalog of every engine with sessions, where it says only what it is. A run gives it its [reach](super::reach).
+//! The catalog of every engine with sessions contains it, but only with its description. A run gives it its
+//! [reach](super::reach).
 
 use neuraxis_core::{
     JsonText, RunId, ToolCallId, ToolClass, ToolName, ToolOutput, ToolSignal, ToolSpec,
@@ -20,11 +21,11 @@ const PARAMETERS: &str = r#"{"type":"object","properties":{"call":{"type":"strin
 #[derive(Debug)]
 pub(crate) struct ReadOutput {
     spec: ToolSpec,
-    /// What it may read; nothing outside a run.
+    /// What it may read; `None` outside a run.
     reach: Option<Reach>,
 }
 
-/// Describes the tool `read_output`, for whoever checks what a policy says about tools without an engine.
+/// Returns the spec of the tool `read_output`, for checking what a policy says about tools without an engine.
 #[must_use]
 pub fn read_output_spec() -> ToolSpec {
     let spec = ToolSpec::new(ToolName::read_output(), DESCRIPTION);
@@ -33,7 +34,7 @@ pub fn read_output_spec() -> ToolSpec {
 }
 
 impl ReadOutput {
-    /// Makes the tool that says what it is.
+    /// Creates the tool with its description only.
     pub(crate) fn new() -> Self {
         Self {
             spec: read_output_spec(),
@@ -41,7 +42,7 @@ impl ReadOutput {
         }
     }
 
-    /// Makes the tool for one call.
+    /// Creates the tool for one call.
     pub(crate) fn reaching(spec: &ToolSpec, reach: Reach) -> Self {
         Self {
             spec: spec.clone(),
@@ -58,12 +59,12 @@ struct Arguments {
     pattern: Option<String>,
 }
 
-/// A page, as a model reads it.
+/// A page, in the form that a model reads.
 #[derive(Debug, Serialize)]
 struct Page<'a> {
     text: &'a str,
     offset: u64,
-    /// The line in which it begins.
+    /// The line in which the page begins.
     line: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
@@ -161,7 +162,7 @@ impl Reach {
         let mut search = Search::new(pattern, self.most / 2)?;
         let mut page = self.at(run, call, from, SEARCHED_BYTES).await?;
         while let Some(next) = search.within(&page)? {
-            // A costly pattern is given up here once the time of its call is over, whatever store this is.
+            // Lets a search with a costly pattern be stopped here once the time of its call is over, with any store.
             tokio::task::yield_now().await;
             page = self.at(run, call, next, SEARCHED_BYTES).await?;
         }
@@ -170,7 +171,7 @@ impl Reach {
     }
 }
 
-/// Takes so many bytes off the end of a text, and what is left of a line where there is a whole one before it.
+/// Removes `by` bytes from the end of a text, and also an incomplete last line if a complete line remains before it.
 fn shortened(text: &str, by: usize) -> &str {
     let end = text.floor_char_boundary(text.len().saturating_sub(by));
     let first = text.chars().next().map_or(0, char::len_utf8);

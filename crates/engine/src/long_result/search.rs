@@ -1,39 +1,39 @@
-//! Finds the lines of a long output that a pattern fits, page by page. A line that is longer than a page is searched in pieces,
-//! which overlap, so that a match is found wherever it stands.
+//! Finds the lines of a long output that match a pattern, page by page. A line that is longer than a page is searched
+//! in overlapping pieces, so that a match is found wherever it is.
 
 use neuraxis_core::JsonText;
 use neuraxis_ports::{OutputPage, OutputPlace, ToolError};
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
 
-/// How many bytes are searched at a time.
+/// The number of bytes that are searched at a time.
 pub(super) const SEARCHED_BYTES: usize = 256 * 1024;
 
-/// How long a match may be, in bytes, so that it is found across the end of a piece.
+/// The maximum length in bytes of a match that is sure to be found across the end of a piece.
 const MATCH_BYTES: usize = 4 * 1024;
 
-/// The most characters of a line that a search shows, and how many of them before the match.
+/// The maximum number of characters of a line that a search shows, and how many of them come before the match.
 const MAX_LINE_CHARS: usize = 400;
 const CHARS_BEFORE: usize = 100;
 
-/// How much a compiled pattern may take: one that counts to a million would take more.
+/// The size limit on a compiled pattern. A pattern that counts to a million would exceed it.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
-/// Lines that were found, as a model reads them.
+/// The lines found, in the form that a model reads.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     matches: Vec<Line>,
-    /// Where to search on; left out at the end.
+    /// The line from which to continue; left out at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_line: Option<u64>,
-    /// Where to search on within a line of which a part was searched.
+    /// The offset from which to continue within a line that was only partly searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
     total_lines: u64,
     summary: String,
 }
 
-/// A line that was found, or a piece of a long one.
+/// A matching line, or a piece of a long one.
 #[derive(Debug, Serialize)]
 struct Line {
     line: u64,
@@ -42,13 +42,13 @@ struct Line {
     text: String,
 }
 
-/// A search under way.
+/// A search in progress.
 #[derive(Debug)]
 pub(super) struct Search {
     pattern: Regex,
-    /// The byte up to which all is searched.
+    /// The byte up to which everything is searched.
     searched: u64,
-    /// How many bytes of matches there is room for yet.
+    /// The number of bytes left for matches.
     room: usize,
     matches: Vec<Line>,
     next_line: Option<u64>,
@@ -73,7 +73,7 @@ impl Search {
         })
     }
 
-    /// Searches a page, and returns where the next one begins; `None` at the end, and when there is no more room.
+    /// Searches a page, and returns where the next page begins; `None` at the end, and when there is no room left.
     pub(super) fn within(&mut self, page: &OutputPage) -> Result<Option<OutputPlace>, ToolError> {
         let (lines, next) = whole_lines(page);
         let (mut offset, mut number) = (page.start, page.first_line);
@@ -82,7 +82,7 @@ impl Search {
             let searched = self.searched.saturating_sub(offset);
             let from = text.floor_char_boundary(usize::try_from(searched).unwrap_or(usize::MAX));
             let goes_on = next.is_some() && !line.ends_with('\n');
-            // What begins near the end of a piece is found in the next one, where it is seen whole.
+            // A match that begins near the end of a piece is found in the next piece, which contains all of it.
             let end = text.floor_char_boundary(text.len().saturating_sub(MATCH_BYTES));
             let hit = self.pattern.find_at(text, from);
             if let Some(hit) = hit.filter(|hit| !goes_on || hit.start() < end) {
@@ -105,7 +105,7 @@ impl Search {
         Ok(next)
     }
 
-    /// Takes a match; false if there is no room for it.
+    /// Adds a match; returns `false` if there is no room for it.
     fn takes(&mut self, shown: Line) -> Result<bool, ToolError> {
         let size = JsonText::encode(&shown)?.as_str().len();
         match self.matches.last() {
@@ -132,7 +132,7 @@ impl Search {
             (None, Some(offset)) => format!(" More follow: search on with offset {offset}."),
             (None, None) => String::new(),
         };
-        // A long line may be there with several matches.
+        // A long line may appear with several matches.
         let lines = self.matches.chunk_by(|one, next| one.line == next.line);
         let count = match lines.count() {
             1 => "1 line fits".to_owned(),
@@ -148,7 +148,7 @@ impl Search {
     }
 }
 
-/// Returns the lines of a page that are whole, or the piece of one that is longer than the page, and where to go on.
+/// Returns the complete lines of a page, or the piece of a line that is longer than the page, and where to continue.
 fn whole_lines(page: &OutputPage) -> (&str, Option<OutputPlace>) {
     let lines = page.text.rfind('\n').map(|at| at + 1);
     match (page.next(), lines) {
@@ -158,7 +158,8 @@ fn whole_lines(page: &OutputPage) -> (&str, Option<OutputPlace>) {
             (lines, Some(OutputPlace::Byte(page.start + end as u64)))
         }
         (Some(_), None) => {
-            // Twice the longest match: as much as is left of this piece, and as much before it as tells what it is part of.
+            // The pieces overlap by twice the longest match: the unsearched end of this piece, and as much text before
+            // it for context.
             let kept = page.text.len().saturating_sub(2 * MATCH_BYTES);
             (
                 &page.text,
@@ -168,7 +169,7 @@ fn whole_lines(page: &OutputPage) -> (&str, Option<OutputPlace>) {
     }
 }
 
-/// Returns the part of a line in which a match begins, with marks where it is cut.
+/// Returns the part of a line around the beginning of a match, with marks where it is cut.
 fn around(line: &str, hit: usize) -> String {
     if line.char_indices().nth(MAX_LINE_CHARS).is_none() {
         return line.to_owned();

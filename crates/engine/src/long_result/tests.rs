@@ -1,4 +1,4 @@
-//! What is cut fits, says what is missing, and loses nothing.
+//! Tests that a cut result fits, says what is missing, and loses nothing.
 
 use neuraxis_core::{AgentId, CallIndex, ContentIndex, RunId};
 use neuraxis_ports::{LongOutput, OutputPlace};
@@ -36,7 +36,7 @@ fn cut(value: &Value) -> (Value, Arc<str>) {
     (shorter.decode().unwrap(), long.whole())
 }
 
-/// Returns where the marker of a text says that it goes on.
+/// Returns the offset at which the marker of a text says to continue.
 fn offset(text: &str) -> usize {
     let (_, behind) = text.split_once("\"offset\":").expect("a marker");
     behind.split_once('}').unwrap().0.parse().unwrap()
@@ -85,7 +85,7 @@ fn of_an_object_the_long_texts_are_cut_and_everything_else_stays() {
     for key in ["exit_code", "stderr", "summary"] {
         assert_eq!(value[key], given[key]);
     }
-    // Which is which stands above each.
+    // The heading above each section names it.
     let (errors, stdout) = (
         value["errors"][0].as_str().unwrap(),
         value["stdout"].as_str().unwrap(),
@@ -161,7 +161,7 @@ fn a_small_context_gets_short_results() {
         (Some(32_768), 1, 32_768),
         (Some(2_048), 1, 2_048),
         (Some(512), 1, LEAST_PIECE),
-        // Together they have what one has.
+        // Several results together get as much as a single one.
         (Some(32_768), 4, 8_192),
         (Some(2_048), 3, LEAST_PIECE),
     ] {
