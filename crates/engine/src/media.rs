@@ -108,7 +108,7 @@ pub enum AttachmentError {
 ///
 /// # Errors
 ///
-/// An [`AttachmentError`] if it is empty, too large or of a kind that no model takes.
+/// An [`AttachmentError`] if the content is empty, too large or of a kind that no model accepts.
 pub fn attachment(name: &str, content: &[u8]) -> Result<Part, AttachmentError> {
     if content.is_empty() {
         return Err(AttachmentError::Empty);

@@ -1,14 +1,14 @@
-//! Calls of the store that are made again where that may help, and what waits between them.
+//! Retries of store calls whose failure may pass, and the pauses between them.
 //!
-//! Not for deciding whether repeating is safe: that is a promise of the port.
+//! Not for deciding whether a retry is safe: the port guarantees that.
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use neuraxis_ports::StoreError;
 
-/// How often a call is made in all before it is given up: the pauses between come to 15 seconds, or up to twice that.
+/// The maximum number of attempts in all. The pauses between them add up to 15 seconds, or up to twice that.
 const ATTEMPTS: usize = 5;
 
-/// Makes a call of the store, and makes it again while its failure may pass.
+/// Calls the store, and retries while its failure may pass.
 pub(crate) async fn retried<T, Called>(mut call: impl FnMut() -> Called) -> Result<T, StoreError>
 where
     Called: Future<Output = Result<T, StoreError>>,
@@ -19,7 +19,7 @@ where
     }
 }
 
-/// As [`retried`], for a call whose first attempt was made already and failed so.
+/// Like [`retried`], for a call whose first attempt has already failed with `failed`.
 pub(crate) async fn retried_after<T, Called>(
     mut failed: StoreError,
     mut call: impl FnMut() -> Called,

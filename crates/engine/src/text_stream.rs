@@ -1,4 +1,4 @@
-//! The words of a run and nothing else, for whoever wants to show an answer as it comes and know no events.
+//! The text of a run and nothing else, for callers that show an answer as it arrives and do not handle events.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,18 +11,18 @@ use neuraxis_ports::Stream;
 use crate::agent::AgentRun;
 use crate::event::{Event, Events};
 
-/// What stands between the texts of two model calls.
+/// The separator between the texts of two model calls.
 const BREAK: &str = "\n\n";
 
 impl Events {
-    /// Leaves nothing but the words that the user is told, piece by piece as they come.
+    /// Returns only the text for the user, piece by piece as it arrives.
     ///
-    /// They are those of the agent that answers the user; those of its sub-agents are left out. Between the texts of two
-    /// model calls stands an empty line. A model call that fails in the middle of its text is made again, and its text begins
-    /// anew after an empty line: what may be taken back needs [`Event`]s, which say so. Where nothing was streamed, the answer
-    /// comes in one piece with the run's last record; of a run that fails nothing comes then, and its
-    /// [result](crate::RunHandle::result) says why. What the agent asks the user beside calls with which its run ends comes last.
-    ///
+    /// This is the text of the agent that answers the user; text of its sub-agents is left out. An empty line separates
+    /// the texts of two model calls. If a model call fails in the middle of its text, it is retried, and its text
+    /// starts over after an empty line. To be able to remove such text, use [`Event`]s, which report it as retracted.
+    /// If nothing was streamed, the answer arrives in one piece with the run's last record. If the run fails, nothing
+    /// arrives then, and its [result](crate::RunHandle::result) says why. If the run ends with tool calls, a question
+    /// that the agent asks the user beside those calls comes last.
     /// ```
     /// use std::sync::Arc;
     ///
@@ -57,18 +57,18 @@ impl Events {
     }
 }
 
-/// The words of one run, to its end. Made by [`Events::text_stream`]: then dropping it disturbs nobody; or by
-/// [`AgentRun::into_text_stream`]: then it cancels the run.
+/// The text of one run, to its end. If it was created by [`Events::text_stream`], dropping it does not affect the run.
+/// If it was created by [`AgentRun::into_text_stream`], dropping it cancels the run.
 #[derive(Debug)]
 pub struct TextStream {
     events: Events,
     words: Words,
-    /// The run that ends with it.
+    /// The run that is cancelled when this is dropped.
     _run: Option<AgentRun>,
 }
 
 impl TextStream {
-    /// Keeps a run at work until this is dropped.
+    /// Keeps a run going until this is dropped.
     pub(crate) fn keeping(self, run: AgentRun) -> Self {
         Self {
             _run: Some(run),
@@ -80,7 +80,7 @@ impl TextStream {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no word.
+    /// Dropping the future loses no text.
     pub async fn next(&mut self) -> Option<String> {
         poll_fn(|context| self.poll_piece(context)).await
     }
@@ -98,22 +98,22 @@ impl TextStream {
     }
 }
 
-/// Finds the words that the user is told among the events of one run, for whoever listens for more than those:
-/// [`Events::text_stream`] says which they are.
+/// Extracts the text for the user from the events of one run, for callers that also handle other events.
+/// [`Events::text_stream`] describes which text that is.
 #[derive(Debug, Clone, Default)]
 pub struct Words {
     /// The call whose text came last.
     call: Option<EffectId>,
-    /// What it said that stands.
+    /// Its text so far, without retracted text.
     said: String,
-    /// What the calls before it said that stands, with an empty line between two.
+    /// The text of earlier calls, without retracted text, separated by empty lines.
     earlier: String,
-    /// What the tools that the last call called ask the user.
+    /// The questions for the user asked by the tools of the last call.
     asked: Vec<String>,
 }
 
 impl Words {
-    /// Returns what the user is told next, if the run's next event holds anything of it.
+    /// Returns the next text for the user, if the run's next event contains any.
     pub fn hear(&mut self, event: &Event) -> Option<String> {
         match event {
             Event::Live(live) if live.agent == AgentId::ROOT => self.hear_live(live),
@@ -158,8 +158,8 @@ impl Words {
         }
     }
 
-    /// Says what is left of the answer, and behind it what was asked beside calls that are handed over: they end the run in
-    /// place of the question.
+    /// Returns the rest of the answer, followed by questions that were asked beside calls that are handed over: in that
+    /// case the calls end the run, not the question.
     fn end(&mut self, end: &RunOutcome) -> Option<String> {
         let rest = self.conclude(&end.content);
         let mut asked = std::mem::take(&mut self.asked);
@@ -174,7 +174,8 @@ impl Words {
         }
     }
 
-    /// Says the answer, unless it was said last, or is all that was said, as where a run ends with the calls of a client's tools.
+    /// Returns the answer, unless it was the last text, or is the same as all of the text, as in a run that ends with
+    /// the calls of a client's tools.
     fn conclude(&mut self, answer: &str) -> Option<String> {
         let mut all = self.earlier.clone();
         add(&mut all, &self.said);
@@ -188,7 +189,7 @@ impl Words {
     }
 }
 
-/// Adds what a call said.
+/// Adds the text of a call.
 fn add(all: &mut String, said: &str) {
     let said = said.trim();
     if !all.is_empty() && !said.is_empty() {

@@ -1,10 +1,11 @@
-//! Which tools the requests of an agent begin with where it has many, and the tool by which it finds the others.
+//! Selects the tools that an agent's requests begin with if it has many, and implements the tool that finds the others.
 //!
-//! What a model reads before it answers costs tokens, and the more tools it reads of the worse it chooses. So past a number of
-//! them a request holds those that are always there, those that suit the user's message best, and `find_tools`. Nothing here
-//! decides what an agent may call: what it finds is among what governance gave it.
+//! Everything that a model reads before it answers costs tokens, and the more tools it reads about, the worse it
+//! chooses. So above a certain number of tools, a request contains the permanent ones, those that match the user's
+//! message best, and `find_tools`. Nothing here decides what an agent may call: a search covers only the tools that
+//! governance allowed.
 //!
-//! Not for putting the requests together, which the machine does, nor for ranking, which `rank` does.
+//! Not for building the requests, which the machine does, nor for ranking, which `rank` does.
 
 mod rank;
 mod words;
@@ -20,28 +21,29 @@ use serde::{Deserialize, Serialize};
 
 pub use rank::rank_tools;
 
-/// How many tools that suit the user's message the requests begin with.
+/// The number of tools matching the user's message that the requests begin with.
 const LIKELY: usize = 10;
 
-/// How many of those must be unknown to a conversation, the best ones, before it gets them: each addition makes the provider
-/// read the whole conversation anew.
+/// How many of the best of those must be new to a conversation before they are added: after each addition, the provider
+/// must read the whole conversation again.
 const BEST: usize = 3;
 
-/// How many tools one search finds.
+/// The maximum number of tools that one search finds.
 const FOUND: usize = 5;
 
-/// How many tools a conversation keeps from one run to the next beside those that are always there.
+/// The maximum number of tools that a conversation keeps from one run to the next, in addition to the permanent ones.
 const MOST_KEPT: usize = 40;
 
-/// How many servers are named to the model.
+/// The maximum number of servers that are named to the model.
 const MOST_SERVERS: usize = 60;
 
-/// How many characters of a description a search shows: the whole one is in the next request.
+/// The maximum number of characters of a description that a search shows. The next request contains the whole
+/// description.
 const SHOWN_CHARS: usize = 300;
 
-/// Lets an agent with more tools than `above` begin with a few of them: those that it must have or asks for by name, the
-/// program's own unless they alone are too many, and those that suit the message best. Where that leaves nothing to be found,
-/// nothing changes.
+/// Lets an agent with more tools than `above` begin with a few of them: those that it must have or names itself, the
+/// program's own unless they alone are too many, and those that match the message best. If that leaves nothing to be
+/// found, nothing changes.
 pub(crate) fn narrow_requests(
     agent: &mut AgentSpec,
     above: usize,
@@ -51,7 +53,7 @@ pub(crate) fn narrow_requests(
     let profile = &agent.profile;
     let calls_none =
         profile.offer == Offer::Never || matches!(profile.opening, Opening::Gather { .. });
-    // What delivers the answer, and what reads long results, is none that anybody offers.
+    // The tools that deliver the answer and read long results belong to the engine, so they do not count as offered.
     let is_ours = |tool: &&ToolSpec| {
         agent.is_delivered_by(tool.name.as_str()) || tool.name.as_str() == READ_OUTPUT
     };
@@ -86,8 +88,9 @@ pub(crate) fn narrow_requests(
     agent.search = Some(ToolSearch::new(tool, offered));
 }
 
-/// Lets an agent that searches its tools go on with those that the conversation has had so far: the ones that its last request
-/// held, and the ones that it called. What is likely now joins them only where the best of it are all new.
+/// Lets an agent that searches its tools continue with those that the conversation has had so far: the tools in its
+/// last request, and the tools that it called. Tools that match the new message are added only if the best of them are
+/// all new.
 pub(crate) fn go_on_with(agent: &mut AgentSpec, earlier: &[ToolName], history: &Transcript) {
     let Some(mut search) = agent.search.take() else {
         return;
@@ -125,13 +128,13 @@ pub(crate) fn go_on_with(agent: &mut AgentSpec, earlier: &[ToolName], history: &
     agent.search = Some(search);
 }
 
-/// What the first request of an agent would hold, for people.
+/// The tools in the first request of an agent, for display.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ToolOffer {
-    /// The tools that it holds, in their order.
+    /// The tools that the request contains, in order.
     pub at_once: Vec<ToolName>,
-    /// How many others its model can find; none where it searches none.
+    /// The number of other tools that the model can find; 0 if it does not search tools.
     pub found_on_demand: usize,
 }
 
@@ -145,14 +148,14 @@ impl ToolOffer {
     }
 }
 
-/// What a model asks.
+/// The model's query.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Query {
     query: String,
 }
 
-/// What a model is told.
+/// The answer to the model.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     found: Vec<Shown<'a>>,
@@ -169,7 +172,7 @@ struct Shown<'a> {
 ///
 /// # Errors
 ///
-/// What is wrong with them, for the model.
+/// What is wrong with them, worded for the model.
 pub(crate) fn check_query(arguments: &JsonText) -> Result<(), String> {
     query(arguments).map(drop)
 }
@@ -182,8 +185,8 @@ fn query(arguments: &JsonText) -> Result<String, String> {
     Ok(query.query)
 }
 
-/// Finds the tools of an agent that suit a query best, as many as are told in so many bytes, and one at the least. Those that
-/// its requests hold already are among them: the model may have overlooked one.
+/// Finds the tools of an agent that match a query best: as many as fit in `most` bytes, but at least one. Tools that
+/// are already in its requests are included: the model may have overlooked one.
 pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText, most: usize) -> ToolOutcome {
     let query = match query(arguments) {
         Ok(query) => query,
@@ -210,7 +213,7 @@ pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText, most: usize) -> Tool
     ToolOutcome::done(output)
 }
 
-/// Returns what a model reads of what was found.
+/// Returns the text about the tools found, for the model.
 fn told(found: &[&ToolSpec]) -> JsonText {
     let hint = match found.is_empty() {
         true => {
@@ -226,11 +229,11 @@ fn told(found: &[&ToolSpec]) -> JsonText {
         found: shown.collect(),
         hint,
     };
-    // Names and texts: encoding them cannot fail.
+    // The answer contains only names and strings, so encoding it cannot fail.
     JsonText::encode(&answer).unwrap_or_else(|error| JsonText::error(&error.to_string()))
 }
 
-/// Returns the tools without which an agent cannot do what it is made for.
+/// Returns the tools that an agent needs for its purpose.
 fn needed(agent: &AgentSpec) -> BTreeSet<ToolName> {
     let profile = &agent.profile;
     let choices = profile.results.iter().map(|rule| rule.then.as_ref());
@@ -263,14 +266,14 @@ fn called(history: &Transcript) -> Vec<ToolName> {
     names
 }
 
-/// Returns the server that a tool is named after, if it is one of a server.
+/// Returns the server that a tool is named after, if any.
 fn server_of(tool: &ToolSpec) -> Option<&str> {
     let (server, _) = tool.name.as_str().split_once(SERVER_SEPARATOR)?;
     Some(server).filter(|server| !server.is_empty())
 }
 
-/// Describes the tool that finds the others. What it says does not depend on the message, so that the requests of all
-/// conversations begin alike.
+/// Returns the spec of the tool that finds the others. Its text does not depend on the message, so the requests of all
+/// conversations begin with the same text.
 fn finding_tool(name: ToolName, others: &[&ToolSpec]) -> ToolSpec {
     let servers: BTreeSet<&str> = others.iter().filter_map(|tool| server_of(tool)).collect();
     let servers: Vec<&str> = servers.into_iter().take(MOST_SERVERS).collect();

@@ -1,6 +1,6 @@
-//! Answers as values of one's own types: the schema is derived from the type, and the answer is read back as one.
+//! Answers as values of the caller's own types: the schema is derived from the type, and the answer is parsed into it.
 //!
-//! Not for how a model is brought to give such an answer, which is `answer`'s.
+//! Not for how a model is held to the schema, which `answer` does.
 
 use neuraxis_core::{JsonText, Message};
 use schemars::JsonSchema;
@@ -15,49 +15,50 @@ use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::result::OrchestratorResult;
 
-/// An answer that is a value, and the run that came to it.
+/// A typed answer, and the result of its run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Typed<T, R = OrchestratorResult> {
     /// The answer.
     pub value: T,
-    /// What the run came to beside it.
+    /// The rest of the run's result.
     pub result: R,
 }
 
-/// Why there is no such answer. Once there was a run, the error holds what it came to. Written as JSON it is a `kind`, which
-/// stays what it is, the `message` without its causes, and that `result`.
+/// Why there is no typed answer. If there was a run, the error holds its result. Serialized to JSON with a stable
+/// `kind`, the `message` without its causes, and that `result`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypedError<R = OrchestratorResult> {
-    /// The type has no schema that can be asked for. No run was begun.
+    /// The type has no usable schema. No run was started.
     #[error("no answer of this type can be asked for")]
     Schema(#[from] AnswerSchemaError),
-    /// The request was refused before a run existed, or its run was left without an end.
+    /// The request was refused before a run existed, or its run stopped without an end.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The run came to no answer that fits the schema.
+    /// The run has no answer that fits the schema.
     #[error("there is no answer of the form that was asked for")]
     NoAnswer {
-        /// Whether it refused, stopped early, or answered with something else.
+        /// Whether the run refused, stopped early, or answered with something else.
         #[source]
         fault: AnswerFault,
-        /// What the run came to.
+        /// The result of the run.
         result: Box<R>,
     },
-    /// The answer fits the schema of the type, and the type does not read it: it demands more than its schema says.
+    /// The answer fits the type's schema, but the type cannot be parsed from it, because the type demands more than its
+    /// schema says.
     #[error("the answer fits the schema, but the type does not read it")]
     Unreadable {
-        /// What the type said.
+        /// The parse error.
         #[source]
         source: serde_json::Error,
-        /// What the run came to; its `answer` is the JSON.
+        /// The result of the run; its `answer` is the JSON.
         result: Box<R>,
     },
 }
 
 impl<R> TypedError<R> {
-    /// Returns the word for the kind of error, the same in every version: what a client may look at.
+    /// Returns the name of this kind of error. It is the same in every version, so clients may rely on it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -68,7 +69,7 @@ impl<R> TypedError<R> {
         }
     }
 
-    /// Returns what the run came to, if there was one.
+    /// Returns the result of the run, if there was one.
     #[must_use]
     pub fn result(&self) -> Option<&R> {
         match self {
@@ -93,13 +94,13 @@ impl<R: Serialize> Serialize for TypedError<R> {
 }
 
 impl AnswerSchema {
-    /// Derives the schema from a type: one that serializes as an object, such as a struct with named fields. What its
-    /// documentation says of it and its fields, the model reads.
+    /// Derives the schema from a type that serializes as an object, such as a struct with named fields. The model reads
+    /// the documentation of the type and its fields.
     ///
     /// # Errors
     ///
-    /// [`AnswerSchemaError::NotObject`] for a type that is written otherwise, such as a list, a number or an enum: put it into
-    /// a field of a struct.
+    /// [`AnswerSchemaError::NotObject`] for a type that serializes differently, such as a list, a number or an enum:
+    /// put it into a field of a struct.
     pub fn of<T: JsonSchema>() -> Result<Self, AnswerSchemaError> {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.meta_schema = None;
@@ -110,8 +111,8 @@ impl AnswerSchema {
 }
 
 impl Orchestrator {
-    /// As [`handle`](Self::handle), for an answer that is a value of a type. A schema that the request names itself takes the
-    /// place of the type's own.
+    /// Like [`handle`](Self::handle), but the answer is a value of a type. A schema in the request itself replaces the
+    /// type's own.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -144,11 +145,11 @@ impl Orchestrator {
     ///
     /// # Errors
     ///
-    /// A [`TypedError`] that says what is wrong; where there was a run, it holds what that came to.
+    /// A [`TypedError`]. If there was a run, the error holds its result.
     ///
     /// # Cancel safety
     ///
-    /// As there.
+    /// Same as [`handle`](Self::handle).
     pub async fn handle_typed<T: DeserializeOwned + JsonSchema>(
         &self,
         mut request: UserRequest,
@@ -163,8 +164,8 @@ impl Orchestrator {
 }
 
 impl Agent {
-    /// As [`execute`](Self::execute), for an answer that is a value of a type, by the schema that
-    /// [`run_typed`](Self::run_typed) asks for.
+    /// Like [`execute`](Self::execute), but the answer is a value of a type, with the schema that
+    /// [`run_typed`](Self::run_typed) uses.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -189,7 +190,7 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// As [`run_typed`](Self::run_typed).
+    /// Same as [`run_typed`](Self::run_typed).
     ///
     /// # Cancel safety
     ///
@@ -203,13 +204,12 @@ impl Agent {
             .await
     }
 
-    /// As [`run`](Self::run), for an answer that is a value of a type. A schema that this value was given by
-    /// [`with_answer`](Self::with_answer) takes the place of the type's own, such as one with other
-    /// [retries](AnswerSchema::retries).
+    /// Like [`run`](Self::run), but the answer is a value of a type. A schema set by [`with_answer`](Self::with_answer)
+    /// replaces the type's own, such as one with a different number of [retries](AnswerSchema::retries).
     ///
     /// # Errors
     ///
-    /// A [`TypedError`] that says what is wrong; where there was a run, it holds what that came to.
+    /// A [`TypedError`]. If there was a run, the error holds its result.
     ///
     /// # Cancel safety
     ///
@@ -230,8 +230,8 @@ impl Agent {
 }
 
 impl AgentBuilder {
-    /// As [`answer_schema`](Self::answer_schema), with the schema of a type. A type of which there is none is told by
-    /// [`build`](Self::build).
+    /// Like [`answer_schema`](Self::answer_schema), with the schema of a type. If the type has no usable schema,
+    /// [`build`](Self::build) returns the error.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -270,7 +270,7 @@ fn typed<T: DeserializeOwned, R>(
     (answer, fault): (Option<JsonText>, Option<AnswerFault>),
 ) -> Result<Typed<T, R>, TypedError<R>> {
     let Some(answer) = answer else {
-        // A run that has no answer and asked for one says why.
+        // A run that was asked for a typed answer and has none always says why.
         let fault = fault.unwrap_or(AnswerFault::Waiting);
         let result = Box::new(result);
         return Err(TypedError::NoAnswer { fault, result });

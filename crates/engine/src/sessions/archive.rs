@@ -1,10 +1,10 @@
-//! Sessions as JSON Lines: the format, and checking a file of it without keeping anything.
+//! Sessions as JSON Lines: the format, and checking such a file without storing anything.
 //!
-//! A session is a line that describes it, a line for each record of its runs, and a line that ends it. Every line holds
-//! where the hash chain of the session stands after it, so that a changed line is told by its number.
+//! A session consists of a line that describes it, a line for each record of its runs, and a line that ends it. Every
+//! line holds the head of the session's hash chain after that line, so that an altered line is found by its number.
 //!
-//! Not for what waits in inboxes, nor for leases: these belong to the store that the session was in. Nor for the long outputs
-//! of calls: an archive holds what models read of them, as the records do, and is read by every version as before.
+//! Not for the contents of inboxes, nor for leases: these belong to the store that the session was in. Nor for the long
+//! outputs of calls: like the records, an archive holds only the part that models read, so every version can read it.
 
 mod reader;
 
@@ -18,17 +18,18 @@ use serde_json::value::RawValue;
 
 pub use reader::{ArchiveEntry, ArchiveReader};
 
-/// The version of the format that this code writes and reads.
+/// The version of the format that this code reads and writes.
 pub const ARCHIVE_FORMAT: u32 = 1;
 
-/// The most bytes of a line: twice what a whole run may have, since a session may begin with a long conversation.
+/// The maximum size of a line in bytes: twice the limit of a whole run, since a session may begin with a long
+/// conversation.
 pub(super) const MAX_LINE_BYTES: u64 = 100 * 1024 * 1024;
 
-/// A line of an archive, but one with a record.
+/// A line of an archive, except one with a record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Line {
-    /// A session begins.
+    /// The beginning of a session.
     Session {
         format: u32,
         id: SessionId,
@@ -39,7 +40,7 @@ pub(super) enum Line {
         seed: Transcript,
         head: ContentHash,
     },
-    /// The session ends.
+    /// The end of a session.
     SessionEnd {
         runs: u64,
         records: u64,
@@ -47,7 +48,7 @@ pub(super) enum Line {
     },
 }
 
-/// A line with a record. Not one of the others, since a tagged enum would not keep the record's bytes.
+/// A line with a record. Not a variant of `Line`, because a tagged enum would not keep the record's bytes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordLine<'a> {
@@ -61,76 +62,76 @@ pub(super) struct RecordLine<'a> {
 /// The type of a line with a record.
 pub(super) const RECORD: &str = "record";
 
-/// A session that an archive holds.
+/// A session in an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArchivedSession {
     /// The session.
     pub id: SessionId,
-    /// How many runs it has.
+    /// The number of its runs.
     pub runs: u64,
     /// The run that has not ended, if there is one.
     pub unfinished: Option<RunId>,
-    /// Where its hash chain ends.
+    /// The head of its hash chain.
     pub head: ChainHead,
 }
 
-/// What is wrong with an archive, and in which line.
+/// A fault in an archive, and its line.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {fault}")]
 #[non_exhaustive]
 pub struct ArchiveError {
-    /// Which line, from 1.
+    /// The line number, starting at 1.
     pub line: u64,
-    /// What is wrong. Not the source: it is told already.
+    /// The fault. Not the error's source, since the message already includes it.
     pub fault: ArchiveFault,
 }
 
-/// What is wrong with a line of an archive.
+/// A fault in a line of an archive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveFault {
-    /// It cannot be read.
+    /// The line cannot be read.
     #[error("it cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It is longer than any line may be.
+    /// The line is longer than allowed.
     #[error("it is longer than {most} bytes")]
     TooLong {
-        /// The most bytes.
+        /// The maximum length in bytes.
         most: u64,
     },
-    /// It is not one of the lines that there are.
+    /// The line is not one of the known kinds.
     #[error("it is not a line of an exported session: {0}")]
     Unknown(serde_json::Error),
-    /// It was written by a version that writes otherwise.
+    /// The archive was written by a version with a different format.
     #[error("it has format {found}; this version reads format {ours}")]
     OtherFormat {
         /// The format of the file.
         found: u32,
-        /// The format that is read.
+        /// The format that this version reads.
         ours: u32,
     },
-    /// Something else had to come here.
+    /// The line is not what must come here.
     #[error("{expected} had to come here")]
     OutOfPlace {
-        /// What had to come, such as `a session`.
+        /// What must come here, such as `a session`.
         expected: &'static str,
     },
-    /// A record does not follow the one before.
+    /// A record does not directly follow the previous one.
     #[error("record {found} stands where record {expected} of its run had to come")]
     Gap {
-        /// The number that had to come.
+        /// The expected number.
         expected: u64,
-        /// The number that came.
+        /// The number found.
         found: u64,
     },
-    /// The line, or one before it, is not what was exported.
+    /// The line, or an earlier one, is not what was exported.
     #[error("it was changed, or lines before it were changed, removed or moved")]
     Changed,
-    /// A record that is as it was exported says something that this version would not say so.
+    /// A record is unaltered, but this version would write it differently.
     #[error("its record holds what this version does not know")]
     Foreign,
-    /// A record that is as it was exported cannot be read by this version.
+    /// A record is unaltered, but this version cannot read it.
     #[error("its record holds what this version does not know: {0}")]
     UnknownRecord(serde_json::Error),
     /// The file ends in the middle of a session.
@@ -139,8 +140,8 @@ pub enum ArchiveFault {
 }
 
 impl ArchiveFault {
-    /// Tells whether a newer version than this one may have written the line so: its JSON is whole, and says what this one does not
-    /// know.
+    /// Returns `true` if a newer version than this one may have written the line: its JSON is valid, and contains
+    /// something that this version does not know.
     #[must_use]
     pub fn may_be_newer(&self) -> bool {
         match self {
@@ -152,11 +153,11 @@ impl ArchiveFault {
     }
 }
 
-/// Reads an archive to its end and returns what it holds.
+/// Reads an archive to its end and returns the sessions in it.
 ///
 /// # Errors
 ///
-/// An [`ArchiveError`] that names the first line that is not as it should be.
+/// An [`ArchiveError`] that names the first faulty line.
 pub fn check_archive<R: BufRead>(
     mut archive: ArchiveReader<R>,
 ) -> Result<Vec<ArchivedSession>, ArchiveError> {

@@ -10,13 +10,13 @@ use serde_json::value::RawValue;
 use super::Sessions;
 use super::archive::{ARCHIVE_FORMAT, Line, RECORD, RecordLine};
 
-/// A session that was written.
+/// An exported session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exported {
-    /// Where its hash chain ends.
+    /// The head of its hash chain.
     pub head: ChainHead,
-    /// The run that has not ended, of which the archive holds what there is so far.
+    /// The run that has not ended. The archive holds its records so far.
     pub unfinished: Option<RunId>,
 }
 
@@ -24,21 +24,21 @@ pub struct Exported {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// The output does not take it.
+    /// The output cannot be written.
     #[error("the archive cannot be written")]
     Output(#[from] io::Error),
-    /// The store does not give it, such as with [`StoreError::Damaged`].
+    /// The store cannot supply the session, for example because of [`StoreError::Damaged`].
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Sessions {
-    /// Writes a session with all of its runs as JSON Lines. What was altered in the store is not written as if it were not;
-    /// what is kept while it is read may be in it or not.
+    /// Writes a session with all of its runs as JSON Lines. A session that was altered in the store is not exported as
+    /// if it were unaltered. Records that are stored during the export may or may not be included.
     ///
     /// # Errors
     ///
-    /// An [`ExportError`]; what was written by then is not whole.
+    /// An [`ExportError`]. In that case, the output is incomplete.
     pub async fn export(
         &self,
         id: &SessionId,
@@ -47,7 +47,7 @@ impl Sessions {
         let written = self.write(id, out).await;
         if let Err(ExportError::Store(StoreError::NoSuchRun(_) | StoreError::Damaged(_))) = &written
         {
-            // One that is deleted while it is read lacks what was read last.
+            // If the session was deleted while it was read, the data read last is missing.
             self.store.session(id).await?;
         }
         written
@@ -58,7 +58,7 @@ impl Sessions {
         let session = self.store.session(id).await?;
         let runs = self.store.runs(id).await?;
         let mut head = ChainHead::start(&session);
-        // What comes after the records that were verified was kept meanwhile.
+        // Records after the verified ones were stored in the meantime.
         let mut is_verified = head == verified;
         write_line(out, &beginning(&session, head.hash))?;
         let mut written = 0;

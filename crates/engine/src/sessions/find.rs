@@ -1,42 +1,42 @@
-//! What the ids that people type stand for: a whole id, or the beginning of one that no other begins with.
+//! Resolves the ids that users type: a whole id, or a prefix that no other id has.
 
 use neuraxis_core::SessionId;
 use neuraxis_ports::{RunFilter, RunSummary, SessionFilter, StoreError};
 
 use super::Sessions;
 
-/// How many ids an error names at the most.
+/// The maximum number of ids that an error names.
 const MAX_NAMED: usize = 5;
 
-/// Why nobody can tell which session or run is meant.
+/// Why it is unknown which session or run is meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
-    /// No session has this id, or one that begins so.
+    /// No session has this id, or one with this prefix.
     #[error("there is no session {0:?}")]
     NoSession(String),
-    /// No run has this id, or one that begins so.
+    /// No run has this id, or one with this prefix.
     #[error("there is no run {0:?}")]
     NoRun(String),
-    /// Several ids begin so.
+    /// Several ids have this prefix.
     #[error("{prefix:?} begins several ids: {}", ids.join(", "))]
     Ambiguous {
-        /// The beginning of an id, as it was given.
+        /// The prefix as given.
         prefix: String,
-        /// Some of the ids; `…` stands for the others, if there are more.
+        /// Some of the ids; `…` stands for the rest, if there are more.
         ids: Vec<String>,
     },
-    /// The store could not look.
+    /// The store could not be searched.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Sessions {
-    /// Returns the session that is meant by its id or the beginning of it.
+    /// Returns the session with an id or a prefix of it.
     ///
     /// # Errors
     ///
-    /// A [`FindError`] if that is none, or one of several.
+    /// A [`FindError`] if no session or more than one matches.
     pub async fn find(&self, text: &str) -> Result<SessionId, FindError> {
         if let Ok(id) = text.parse::<SessionId>()
             && self.is_there(&id).await?
@@ -47,11 +47,11 @@ impl Sessions {
         found.ok_or_else(|| FindError::NoSession(text.to_owned()))
     }
 
-    /// Returns the run that is meant by its id or the beginning of it.
+    /// Returns the run with an id or a prefix of it.
     ///
     /// # Errors
     ///
-    /// A [`FindError`] if that is none, or one of several.
+    /// A [`FindError`] if no run or more than one matches.
     pub async fn find_run(&self, text: &str) -> Result<RunSummary, FindError> {
         let filter = RunFilter::beginning_with(text).filter(|_| !text.is_empty());
         let found = match filter {
@@ -75,7 +75,7 @@ impl Sessions {
     }
 
     async fn one_beginning_with(&self, prefix: &str) -> Result<Option<SessionId>, FindError> {
-        // Nothing begins every id.
+        // The empty text is a prefix of every id.
         if prefix.is_empty() {
             return Ok(None);
         }
@@ -89,7 +89,7 @@ impl Sessions {
     }
 }
 
-/// Returns the only one of what was found, if anything was.
+/// Returns the only match, if there is any.
 fn one_of<T>(
     prefix: &str,
     mut found: Vec<T>,

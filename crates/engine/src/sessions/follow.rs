@@ -1,6 +1,6 @@
-//! Follows a run that another process may drive: its records as they are kept, to its last.
+//! Follows a run that another process may be driving: its records as they are stored, to the last one.
 //!
-//! Needs a store and nothing else. Live events are heard in the process that drives the run alone: who is in it follows with
+//! Needs only a store. Live events reach only the process that drives the run; callers in that process can follow with
 //! [`Runs::attach`](crate::Runs::attach).
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use super::Sessions;
 /// How often the store is asked for new records.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// A run that is followed.
+/// A run that is being followed.
 #[derive(Debug)]
 pub struct FollowedRun {
     store: Arc<dyn SessionStore>,
@@ -26,8 +26,9 @@ pub struct FollowedRun {
 }
 
 impl Sessions {
-    /// Follows a run from the record after the given one on, 0 for all of them: those that are there, and others within about
-    /// a quarter of a second after they are kept. A run that waits, or that nobody drives, is waited for.
+    /// Follows a run from the record after the given one; 0 for all records. Returns the existing records, and new ones
+    /// within about a quarter of a second after they are stored. Keeps waiting if the run waits or no process is
+    /// driving it.
     #[must_use]
     pub fn follow(&self, run: RunId, after: Seq) -> FollowedRun {
         FollowedRun {
@@ -45,11 +46,12 @@ impl FollowedRun {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchRun`], also once the run is deleted, or why it cannot be read. It may be asked again.
+    /// [`StoreError::NoSuchRun`], also once the run is deleted, or the reason why the run cannot be read. The call may
+    /// be repeated.
     ///
     /// # Cancel safety
     ///
-    /// A call that is dropped has taken no record.
+    /// Dropping the future loses no record.
     pub async fn next(&mut self) -> Result<Option<Arc<Record>>, StoreError> {
         loop {
             if let Some(record) = self.ready.pop_front() {
@@ -66,7 +68,7 @@ impl FollowedRun {
                 continue;
             }
             let run = self.store.run(self.run).await?;
-            // Whoever had the last record already is told no other.
+            // The caller already has the last record, so no other one follows.
             if run.ended_at.is_some() && run.records <= self.last.0 {
                 return Ok(None);
             }

@@ -1,4 +1,4 @@
-//! Keeps the sessions of an archive in a store, once all of it was checked.
+//! Imports the sessions of an archive into a store, after all of the archive was checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Seek};
@@ -11,17 +11,18 @@ use super::Sessions;
 use super::archive::{ArchiveEntry, ArchiveError, ArchiveReader, ArchivedSession, check_archive};
 use crate::runs::{HeldRun, LeaseWait, ResumeError};
 
-/// The most records of one commit, and about the most bytes: fewer transactions than steps, and little in memory.
+/// The maximum number of records in one commit, and its approximate maximum size in bytes. This needs fewer
+/// transactions than one per step, and little memory.
 const COMMIT_RECORDS: usize = 256;
 const COMMIT_BYTES: u64 = 1024 * 1024;
 
-/// What becomes of the runs of an archive that have not ended.
+/// What happens to the runs of an archive that have not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnfinishedRuns {
-    /// An archive that holds one is refused: where it comes from, somebody may go on with it.
+    /// An archive with such a run is refused, because the run may be resumed where it comes from.
     #[default]
     Refused,
-    /// They are kept, and can be taken up here by a person.
+    /// The runs are imported, and a user can resume them here.
     Taken,
 }
 
@@ -31,27 +32,27 @@ pub enum UnfinishedRuns {
 pub struct Imported {
     /// The session.
     pub session: ArchivedSession,
-    /// Whether it was there before, just the same.
+    /// Whether an identical session existed before.
     pub was_there: bool,
 }
 
-/// Why an archive could not be kept.
+/// Why an archive could not be imported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// The archive is not whole. Nothing was kept.
+    /// The archive is faulty. Nothing was stored.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The archive holds no session.
+    /// The archive contains no session.
     #[error("it holds no session")]
     Empty,
-    /// The archive holds a session twice. Nothing was kept.
+    /// The archive contains a session twice. Nothing was stored.
     #[error("the file holds session {0} twice")]
     Twice(SessionId),
-    /// The store has another session under the same id, or more of it than the archive. Nothing was kept.
+    /// The store has a different session with the same id, or more of it than the archive. Nothing was stored.
     #[error("another session {0} is here: nothing was imported")]
     Conflict(SessionId),
-    /// A run has not ended, and such runs are refused. Nothing was kept.
+    /// A run has not ended, and such runs are refused. Nothing was stored.
     #[error("run {run} of session {session} has not ended")]
     Unfinished {
         /// The run.
@@ -59,45 +60,46 @@ pub enum ImportError {
         /// Its session.
         session: SessionId,
     },
-    /// The store could not tell what it has of the sessions. Nothing was kept.
+    /// The store could not be checked for the sessions. Nothing was stored.
     #[error(transparent)]
     Look(StoreError),
     /// The archive cannot be read a second time.
     #[error("cannot read the file again")]
     Again(#[source] io::Error),
-    /// The store does not take a session. The runs that were kept by then stay.
+    /// The store refuses a session. Runs that were stored before remain.
     #[error("session {session} cannot be kept")]
     Store {
         /// The session.
         session: SessionId,
-        /// What the store said.
+        /// The store's error.
         source: StoreError,
     },
-    /// A run of a session is held, and does not come free.
+    /// A run of a session is held by another process, which did not release it.
     #[error(transparent)]
     Held(#[from] ResumeError),
 }
 
-/// What a store has of the sessions of an archive.
+/// What a store already has of the sessions of an archive.
 #[derive(Debug, Default)]
 struct There {
-    /// Those that it has just the same.
+    /// The sessions that are identical in the store.
     same: BTreeSet<SessionId>,
-    /// Where those end that may be the beginning of what the archive holds.
+    /// The sessions of which the store may have the beginning, each with the head of its chain there.
     parts: BTreeMap<SessionId, ChainHead>,
 }
 
 impl Sessions {
-    /// Keeps the sessions of an archive under their own ids, and returns them in the archive's order. The whole archive is
-    /// checked first, line by line.
+    /// Imports the sessions of an archive under their own ids, and returns them in the archive's order. The whole
+    /// archive is checked first, line by line.
     ///
-    /// A session that the store has just the same is left alone, and one of which it has the beginning, such as an import
-    /// that was cut off leaves, is completed. Where another process holds a run that is to be completed, or held it when it
-    /// died, its lease is waited for: `pause` is called before each look, and whoever fails there waits no longer.
+    /// A session that is identical in the store is left alone. If the store has only the beginning of a session, such
+    /// as after an interrupted import, the session is completed. If another process holds a run that must be completed,
+    /// or held it when it died, this waits for its lease: `pause` is called before each check, and an error from it
+    /// ends the wait.
     ///
     /// # Errors
     ///
-    /// An [`ImportError`], and what `pause` fails with.
+    /// An [`ImportError`], or the error of `pause`.
     pub async fn import<E: From<ImportError>>(
         &self,
         archive: &mut (impl Read + Seek),
@@ -136,7 +138,7 @@ impl Sessions {
         Ok(imported)
     }
 
-    /// Makes sure that the archive is whole and the store can take it.
+    /// Checks that the archive is valid and that the store can accept it.
     async fn check(
         &self,
         archive: &mut (impl Read + Seek),
@@ -179,7 +181,7 @@ impl Sessions {
     }
 }
 
-/// Why waiting for a lease ended without it.
+/// Why waiting for a lease ended without getting it.
 enum Paused<E> {
     Caller(E),
     Held(ResumeError),
@@ -200,19 +202,19 @@ impl<E: From<ImportError>> Paused<E> {
     }
 }
 
-/// Reads an archive from its beginning.
+/// Reads an archive from the beginning.
 fn again<R: Read + Seek>(archive: &mut R) -> Result<ArchiveReader<BufReader<&mut R>>, ImportError> {
     archive.rewind().map_err(ImportError::Again)?;
     Ok(ArchiveReader::new(BufReader::new(archive)))
 }
 
-/// Returns a session that is not the beginning of what the archive holds under its id, if there is one.
+/// Returns a session in the store that is not the beginning of the archive's session with the same id, if there is one.
 fn part_of_another<R: BufRead>(
     mut archive: ArchiveReader<R>,
     mut parts: BTreeMap<SessionId, ChainHead>,
 ) -> Option<SessionId> {
     let mut session = None;
-    // The archive was read to its end before.
+    // The archive has already been read to its end once.
     while let (false, Ok(Some(entry))) = (parts.is_empty(), archive.next_entry()) {
         if let ArchiveEntry::Session(begun) = &entry {
             session = Some(begun.id.clone());
@@ -227,8 +229,8 @@ fn part_of_another<R: BufRead>(
     parts.into_keys().next()
 }
 
-/// Keeps the sessions of an archive, but for those that `is_wanted` refuses. What is wrong with a line is found only when it
-/// is reached, and what came before it is kept by then.
+/// Stores the sessions of an archive, except those that `is_wanted` rejects. A faulty line is found only when it is
+/// reached; everything before it is stored by then.
 pub(super) async fn keep<R: BufRead>(
     store: &dyn SessionStore,
     mut archive: ArchiveReader<R>,
@@ -258,17 +260,17 @@ pub(super) async fn keep<R: BufRead>(
     Ok(())
 }
 
-/// A session on its way into a store.
+/// A session that is being imported.
 #[derive(Debug)]
 struct Importing<'a> {
     store: &'a dyn SessionStore,
     session: SessionId,
     lease: Option<RunLease>,
-    /// Where the chain stands of what the store has already.
+    /// The head of the chain that the store already has.
     there: ChainHead,
-    /// How many records the archive has brought so far.
+    /// The number of records that the archive has supplied so far.
     brought: u64,
-    /// What is not committed yet, all of one run.
+    /// The records not committed yet, all of one run.
     waiting: Vec<Arc<Record>>,
     bytes: u64,
 }
@@ -298,7 +300,7 @@ impl<'a> Importing<'a> {
         Ok(importing)
     }
 
-    /// Keeps a record, after which the chain stands at `head`; nothing is done if the store has it.
+    /// Stores a record, after which the chain has the head `head`. Does nothing if the store already has the record.
     async fn record(&mut self, record: Arc<Record>, head: ChainHead) -> Result<(), ImportError> {
         self.brought = head.records;
         if head.records <= self.there.records {
@@ -310,7 +312,7 @@ impl<'a> Importing<'a> {
         let run = record.run_id;
         if self.lease.as_ref().is_none_or(|lease| lease.run != run) {
             self.commit().await?;
-            // At once: whatever becomes of the import, nobody but a person lets the run go on.
+            // Marked as imported from the start: whatever happens to the import, only a user can resume the run.
             let start = RunStart::new(self.session.clone(), run).imported();
             let begun = self.store.begin(&start).await;
             self.lease = Some(begun.map_err(|source| self.failed(source))?);
@@ -324,7 +326,7 @@ impl<'a> Importing<'a> {
     }
 
     async fn end(mut self) -> Result<(), ImportError> {
-        // What the store has beyond the archive, the archive cannot tell to be of the same session.
+        // If the store has more than the archive, the archive cannot prove that the rest belongs to the same session.
         if self.brought < self.there.records {
             return Err(self.another());
         }
@@ -332,7 +334,7 @@ impl<'a> Importing<'a> {
         self.commit().await?;
         if let (Some(lease), false) = (&self.lease, has_ended) {
             match self.store.release(lease).await {
-                // The last commit was the run's end.
+                // The last commit ended the run.
                 Ok(()) | Err(StoreError::Stale(_)) => {}
                 Err(source) => return Err(self.failed(source)),
             }
@@ -352,7 +354,7 @@ impl<'a> Importing<'a> {
         }
     }
 
-    /// Says that the store has another session under the same id.
+    /// Returns the error that the store has a different session with the same id.
     fn another(&self) -> ImportError {
         self.failed(StoreError::SessionExists(self.session.clone()))
     }

@@ -1,7 +1,7 @@
-//! Runs to be replayed: from the store, or from a file that an export or a stream of events was written to.
+//! Runs for replay: from the store, or from a file with an export or a stream of events.
 //!
-//! Not for noticing that an exported file was changed, which importing it does: a changed log is exactly what one may
-//! want to replay.
+//! Not for detecting that an exported file was altered, which importing does: an altered log may be exactly what a user
+//! wants to replay.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
@@ -18,37 +18,37 @@ use super::Sessions;
 use super::archive::{ARCHIVE_FORMAT, MAX_LINE_BYTES};
 use crate::log::{ReplayError, ReplayReport, replay};
 
-/// The records of a run, and what it went on from.
+/// The records of a run, and the messages that it continued from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordedRun {
     /// All of its records, in order.
     pub records: Vec<Arc<Record>>,
-    /// The messages it went on from when it began; or why nobody can tell.
+    /// The messages that the run continued from when it began; or why they are unknown.
     pub history: Result<Transcript, String>,
 }
 
-/// Why a run was not replayed to what its log says.
+/// Why a replay did not reproduce the log of a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayFailure {
-    /// It cannot be replayed, whatever it holds. Says why.
+    /// The run cannot be replayed, whatever its log holds. The text says why.
     #[error("{0}")]
     Impossible(String),
-    /// Its causes lead to something else.
+    /// Replaying the causes gives a different result.
     #[error(transparent)]
     Differs(ReplayError),
 }
 
 impl RecordedRun {
-    /// Returns the run; `None` if it has no records.
+    /// Returns the run's id; `None` if it has no records.
     #[must_use]
     pub fn run_id(&self) -> Option<RunId> {
         self.records.first().map(|first| first.run_id)
     }
 
-    /// Gives every recorded cause to the loop again, and compares every record with what the loop makes of it. No model is
-    /// asked and no tool is run.
+    /// Passes every recorded cause to the loop again, and compares every record with the one that the loop creates. No
+    /// model is called and no tool is run.
     ///
     /// # Errors
     ///
@@ -71,14 +71,14 @@ impl RecordedRun {
 }
 
 impl Sessions {
-    /// Returns a run with what it went on from.
+    /// Returns a run and the messages that it continued from.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if its records cannot be read.
     pub async fn recorded_run(&self, run: RunId) -> Result<RecordedRun, StoreError> {
         let records = self.records(run).await?;
-        // Where something is withheld, its history does not lead to what is recorded either.
+        // If content is withheld, the history does not lead to the recorded one either.
         let history = match cannot_be_replayed(&records) {
             Some(why) => Err(why),
             None => {
@@ -90,7 +90,7 @@ impl Sessions {
     }
 }
 
-/// Says why a log cannot be replayed whatever it holds, if that is so.
+/// Returns why a log cannot be replayed whatever it holds; `None` if it can.
 fn cannot_be_replayed(records: &[Arc<Record>]) -> Option<String> {
     let started = records.first()?.run_started()?;
     if !LOOP_VERSIONS.contains(&started.loop_version) {
@@ -105,60 +105,60 @@ fn cannot_be_replayed(records: &[Arc<Record>]) -> Option<String> {
     ))
 }
 
-/// Why a file holds no logs that can be read.
+/// Why no logs could be read from a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogFileError {
     /// The file cannot be read.
     #[error("line {line} cannot be read")]
     Io {
-        /// Which line, from 1.
+        /// The line number, starting at 1.
         line: u64,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A line is none that such a file has.
+    /// A line is not one that such a file may contain.
     #[error("line {line} is not a record")]
     Line {
-        /// Which line, from 1.
+        /// The line number, starting at 1.
         line: u64,
-        /// What is wrong with it.
+        /// The parse error.
         source: serde_json::Error,
     },
-    /// It was exported by a version that writes otherwise.
+    /// The file was exported by a version with a different format.
     #[error("it is written in format {found}, and this program reads format {ARCHIVE_FORMAT}")]
     OtherFormat {
-        /// Which line says so, from 1.
+        /// The number of the line that says so, starting at 1.
         line: u64,
         /// The format of the file.
         found: u32,
     },
-    /// It ends in the middle of a session.
+    /// The file ends in the middle of a session.
     #[error("the session is cut off: its end is missing")]
     CutOff,
-    /// It holds no record.
+    /// The file contains no record.
     #[error("it holds no records")]
     Empty,
 }
 
-/// What a line may be.
+/// The possible content of a line.
 #[derive(Debug, Deserialize)]
 struct LogLine {
     #[serde(rename = "type")]
     kind: String,
-    /// Of a line of an exported session: its record.
+    /// In a line of an exported session: its record.
     record: Option<Box<RawValue>>,
-    /// Of a session: what it begins with.
+    /// In a session line: the messages that the session begins with.
     seed: Option<Transcript>,
     id: Option<SessionId>,
-    /// Of a session: how its lines are written.
+    /// In a session line: the format of its lines.
     format: Option<u32>,
-    /// Of a live event: the record that it came after.
+    /// In a live event: the record that it came after.
     after: Option<u64>,
 }
 
-/// Reads the runs of a file, in the order in which they begin: exported sessions, or records and live events as they were
-/// streamed. All of it is in memory then.
+/// Reads the runs of a file, in the order in which they begin. The file holds exported sessions, or records and live
+/// events as they were streamed. All of it is read into memory.
 ///
 /// # Errors
 ///
@@ -192,9 +192,9 @@ pub fn read_log_file(mut file: impl BufRead) -> Result<Vec<RecordedRun>, LogFile
 #[derive(Debug, Default)]
 struct Logs {
     seeds: BTreeMap<SessionId, Transcript>,
-    /// In the order in which they begin.
+    /// The runs, in the order in which they begin.
     runs: Vec<Vec<Arc<Record>>>,
-    /// The exported session whose end is still to come.
+    /// The exported session whose end has not been read yet.
     open: Option<SessionId>,
 }
 
@@ -240,7 +240,7 @@ impl Logs {
         Ok(())
     }
 
-    /// Finds out what each run goes on from: the runs of its session before it.
+    /// Determines what each run continues from: the earlier runs of its session.
     fn finish(self) -> Vec<RecordedRun> {
         let mut histories = self.seeds;
         let runs = self.runs.into_iter().map(|records| {

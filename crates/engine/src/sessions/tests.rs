@@ -1,4 +1,4 @@
-//! Tests of damage: what is wrong is told by its line.
+//! Tests of damage: errors name the faulty line.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn archive() -> String {
     archived(&store().await).await
 }
 
-/// A store with a session in which nothing was said.
+/// Returns a store with a session that has no messages.
 async fn store() -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::new());
     let session = Session::new(id(), Timestamp::UNIX_EPOCH);
@@ -28,7 +28,7 @@ fn id() -> SessionId {
     "s".parse().unwrap()
 }
 
-/// Adds a run to the session, of a question and an answer.
+/// Adds a run to the session, with a question and an answer.
 async fn talk(store: &MemoryStore, number: u64, answer: &str) {
     let run = CountingIds::nth_run(number);
     let lease = store.begin_run(&id(), run).await.unwrap();
@@ -117,7 +117,7 @@ async fn what_a_newer_version_wrote_is_told_from_what_was_changed() {
         let error = fault(&format!("{first}\n{line}\n"));
         assert!(error.to_string().contains("does not know"), "{error}");
         assert!(error.fault.may_be_newer(), "{error}");
-        // The same without a chain that goes through it was changed.
+        // The same line with a hash that does not match it: the line was altered.
         let line = line.replace(&head.to_string(), &start.hash.to_string());
         let error = fault(&format!("{first}\n{line}\n"));
         assert!(!error.fault.may_be_newer(), "{error}");
@@ -148,7 +148,7 @@ async fn a_session_that_the_store_has_is_completed_and_a_longer_or_another_one_i
     assert_eq!(archived(&there).await, archived(&longer).await);
 }
 
-/// The step that found no room was kept with the end of its run, and an import knows nothing of steps.
+/// The step that found no room was stored with the end of its run, and an import does not know of steps.
 #[tokio::test]
 async fn a_run_that_became_as_long_as_it_may_be_is_imported() {
     let bounded = || {
@@ -254,7 +254,7 @@ async fn an_archive_is_refused_before_anything_of_it_is_kept() {
     assert!(matches!(unfinished, ImportError::Unfinished { .. }));
 }
 
-/// A store with a session, which takes two seconds for the next operation of a kind.
+/// Returns a store with a session. Its next operation of the given kind takes two seconds.
 async fn late_with(operation: StoreOperation) -> Arc<FailingStore<MemoryStore>> {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let session = Session::new(id(), Timestamp::UNIX_EPOCH);

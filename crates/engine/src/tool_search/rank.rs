@@ -1,6 +1,6 @@
-//! Ranks tools by how well they suit a few words: BM25 over name, description and parameters.
+//! Ranks tools by how well they match a few words, with BM25 over name, description and parameters.
 //!
-//! A pure function: the same tools in the same order and the same words give the same ranking.
+//! A pure function: the same tools in the same order and the same words always give the same ranking.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -10,26 +10,26 @@ use serde_json::Value;
 
 use super::words::{related, words};
 
-/// How much a word counts by where it stands: a tool is named after what it does.
+/// The weight of a word by its location. The name weighs most, because it says what a tool does.
 const OF_NAME: f64 = 3.0;
 const OF_DESCRIPTION: f64 = 1.0;
 const OF_PARAMETER: f64 = 0.5;
 
-/// How much a word counts that only means about the same.
+/// The weight of a word with a similar meaning only.
 const OF_RELATED: f64 = 0.35;
 
-/// The usual constants of BM25: how soon a repeated word counts no more, and how much long texts are held back.
+/// The usual constants of BM25: how quickly repetitions of a word stop counting, and how much long texts are penalized.
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
 
-/// How many bytes of a description are looked at: a server may send any.
+/// The maximum number of bytes of a description that are ranked: a server may send a description of any length.
 const MOST_BYTES: usize = 4 * 1024;
 
-/// Returns the tools that have anything to do with a query, the best first. Tools that suit it alike stay in their order.
+/// Returns the tools that match a query at all, the best first. Tools that match equally well keep their order.
 ///
-/// Words are compared without case, English endings and filling words, and some that mean about the same count for one
-/// another; a query in another language finds what shares words with it, such as names. Of scripts without blanks between words, each
-/// two letters beside each other count as one.
+/// Words are compared without regard to case, English endings and stop words, and some words with similar meanings
+/// match each other. A query in another language finds tools that share words with it, such as names. In scripts
+/// without spaces between words, each pair of adjacent characters is treated as a word.
 ///
 /// ```
 /// use neuraxis_core::ToolSpec;
@@ -70,12 +70,12 @@ pub fn rank_tools<'a, T: Borrow<ToolSpec>>(tools: &'a [T], query: &str) -> Vec<&
     };
     let scored = weighed.iter().map(score).zip(tools);
     let mut found: Vec<(f64, &T)> = scored.filter(|(score, _)| *score > 0.0).collect();
-    // Stable: of equal ones the first stays first.
+    // The sort is stable, so tools with equal scores keep their order.
     found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     found.into_iter().map(|(_, tool)| tool.borrow()).collect()
 }
 
-/// The words of a tool, by how much they count, and how much that is in all.
+/// The words of a tool with their weights, and the total weight.
 struct Weighed {
     words: BTreeMap<String, f64>,
     length: f64,

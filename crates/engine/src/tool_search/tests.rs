@@ -1,11 +1,11 @@
-//! Tests of which tools requests begin with, and of what a search says.
+//! Tests of the tools that requests begin with, and of the answers of a search.
 
 use neuraxis_core::{AnswerRule, Profile, Role};
 use neuraxis_testkit::messages;
 
 use super::*;
 
-/// Two tools of the program, and three each of two servers.
+/// Returns two tools of the program, and three of each of two servers.
 fn tools() -> Vec<ToolSpec> {
     let described = [
         ("read_file", "Reads a file."),
@@ -61,7 +61,7 @@ fn requests_begin_with_the_programs_own_tools_then_the_search_then_what_suits_th
             "tickets__search"
         ]
     );
-    // All stay callable.
+    // All remain callable.
     assert_eq!(agent.tools.len(), 9);
     let finding = agent.tools.last().unwrap();
     assert!(finding.description.contains("chat, tickets"), "{finding:?}");
@@ -105,7 +105,7 @@ fn a_conversation_goes_on_with_the_tools_that_it_had_and_those_that_it_called() 
     let calls = ["tickets__search", "gone__tool", "read_file"];
     let said = messages::calls(calls.map(|name| ("call_1", name, "{}")));
     let history: Transcript = [said].into_iter().collect();
-    // One of the best is known already: the list stays as it was.
+    // One of the best is already known: the list stays unchanged.
     let mut agent = narrowed(7, "close the ticket");
     go_on_with(
         &mut agent,
@@ -116,7 +116,7 @@ fn a_conversation_goes_on_with_the_tools_that_it_had_and_those_that_it_called() 
         first(&agent)[3..],
         ["chat__post", "tickets__close", "tickets__search"]
     );
-    // None is: they join at the end.
+    // None of them is known: they are added at the end.
     let mut agent = narrowed(7, "archive the channel");
     go_on_with(&mut agent, &names(&["tickets__create"]), &history);
     assert_eq!(
@@ -140,7 +140,7 @@ fn a_search_names_what_it_found_and_lets_it_join() {
     };
     assert_eq!(tools[0].as_str(), "tickets__create");
     assert!(outcome.output.value.as_str().contains("Creates a ticket"));
-    // Neither itself nor what has nothing to do with it.
+    // Neither `find_tools` itself nor an unrelated tool.
     assert!(
         !tools
             .iter()

@@ -1,5 +1,5 @@
-//! The words of a text as they are compared: without case, ending and the words that say nothing, and with those that mean
-//! about the same.
+//! The words of a text in the form in which they are compared: without case, endings and stop words, and with words of
+//! similar meaning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 use neuraxis_core::is_mark;
 use rust_stemmers::{Algorithm, Stemmer};
 
-/// Words that most sentences have and no tool is looked for by.
+/// Stop words: most sentences contain them, and no tool is searched by them.
 const EMPTY: &str = "a an and any are as at be been but by can could did do does for from had has have he her here him his \
     how i if in into is it its just let me my no not of off on or our out please she should so some that the their them then \
     there these they this those to up us was we were what when where which who whom whose why will with would you your am t s \
     m d re ve ll about want need like don doesn didn isn got get give make put take tell";
 
-/// Words that stand for one another when people ask for something and tools are described.
+/// Groups of words that match each other, as used in users' requests and in descriptions of tools.
 const ALIKE: [&str; 32] = [
     "create add new make open start begin register raise insert set",
     "delete remove erase drop clear trash discard throw purge clean",
@@ -68,8 +68,8 @@ static RELATED: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|| 
     related
 });
 
-/// Returns the words of a text that say something, in their order, each without its ending. `getFile` and `get_file` are two
-/// words. Where a script puts no blanks between them, each two letters beside each other stand for a word.
+/// Returns the meaningful words of a text, in order, each without its ending. `getFile` and `get_file` are two words
+/// each. In scripts without spaces between words, each pair of adjacent characters is treated as a word.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for piece in text.split(|letter: char| !is_of_word(letter)) {
@@ -92,7 +92,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
     found.iter().map(|word| stem(word)).collect()
 }
 
-/// Adds the words of a run of letters, of which each may begin with a capital one.
+/// Adds the words of a sequence of letters, in which a capital letter may start a new word.
 fn add_cased(letters: impl Iterator<Item = char>, found: &mut Vec<String>) {
     let mut word = String::new();
     let mut was_small = false;
@@ -106,22 +106,24 @@ fn add_cased(letters: impl Iterator<Item = char>, found: &mut Vec<String>) {
     found.push(word);
 }
 
-/// Tells whether a character belongs to a word: also a mark of a script that is not read without it, such as a virama.
+/// Returns `true` if a character is part of a word. This includes marks that some scripts cannot be read without, such
+/// as a virama.
 fn is_of_word(letter: char) -> bool {
     let is_accent = || matches!(letter, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}');
     letter.is_alphanumeric() || is_mark(letter) && !is_accent()
 }
 
-/// Tells whether a letter is of a script that has no blanks between words, or, as Hangul, glues more to them.
+/// Returns `true` if a letter belongs to a script without spaces between words, or, like Hangul, one that attaches
+/// further parts to words.
 const fn has_no_blanks(letter: char) -> bool {
     matches!(
         letter,
-        // Thai and Lao, Myanmar, the letters of Hangul, Khmer
+        // Thai and Lao, Myanmar, Hangul letters, Khmer
         '\u{e00}'..='\u{eff}'
             | '\u{1000}'..='\u{109f}'
             | '\u{1100}'..='\u{11ff}'
             | '\u{1780}'..='\u{17ff}'
-            // kana, Bopomofo, Hangul and Han, the last of them beyond the first plane
+            // Kana, Bopomofo, Hangul and Han, the last also outside the basic plane
             | '\u{3005}'..='\u{3007}'
             | '\u{3041}'..='\u{318f}'
             | '\u{31f0}'..='\u{31ff}'
@@ -134,7 +136,7 @@ const fn has_no_blanks(letter: char) -> bool {
     )
 }
 
-/// Returns the words that mean about the same as one without its ending.
+/// Returns the words with a meaning similar to that of a word without its ending.
 pub(super) fn related(stem: &str) -> impl Iterator<Item = &'static String> {
     RELATED.get(stem).into_iter().flatten()
 }

@@ -1,4 +1,4 @@
-//! Reads an archive line by line, and notices whatever is not as it was written.
+//! Reads an archive line by line, and detects everything that is not as it was written.
 
 use std::io::{BufRead, Read};
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use super::{
     RecordLine,
 };
 
-/// What an archive holds, in its order.
+/// The entries of an archive, in order.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ArchiveEntry {
-    /// A session begins.
+    /// The beginning of a session.
     Session(Session),
-    /// Its next record. The records of a run stand together.
+    /// The session's next record. The records of one run come together.
     Record(Arc<Record>),
-    /// The session ends, and is whole.
+    /// The end of the session, which is complete.
     End(ArchivedSession),
 }
 
-/// What a line is, whatever else it holds.
+/// The kind of a line, whatever else the line holds.
 #[derive(Debug, Deserialize)]
 struct Kind {
     #[serde(rename = "type")]
     kind: String,
 }
 
-/// Reads an archive, one line at a time.
+/// A reader of an archive, one line at a time.
 #[derive(Debug)]
 pub struct ArchiveReader<R> {
     input: R,
@@ -40,17 +40,17 @@ pub struct ArchiveReader<R> {
     open: Option<Open>,
 }
 
-/// The session whose lines come.
+/// The session that is being read.
 #[derive(Debug)]
 struct Open {
     head: ChainHead,
     so_far: ArchivedSession,
-    /// The run whose records come, and the number of the last one.
+    /// The run that is being read, and the number of its last record so far.
     run: Option<(RunId, u64)>,
 }
 
 impl<R: BufRead> ArchiveReader<R> {
-    /// Begins to read.
+    /// Creates a reader.
     pub const fn new(input: R) -> Self {
         Self {
             input,
@@ -59,17 +59,17 @@ impl<R: BufRead> ArchiveReader<R> {
         }
     }
 
-    /// Returns where the hash chain stands of the session whose lines come; `None` between two sessions.
+    /// Returns the current head of the hash chain of the session that is being read; `None` between two sessions.
     #[must_use]
     pub fn head(&self) -> Option<ChainHead> {
         self.open.as_ref().map(|open| open.head)
     }
 
-    /// Returns what comes next; `None` at the end. Empty lines between sessions are skipped.
+    /// Returns the next entry; `None` at the end. Empty lines between sessions are skipped.
     ///
     /// # Errors
     ///
-    /// An [`ArchiveError`] that names the line which is not as it should be.
+    /// An [`ArchiveError`] that names the faulty line.
     pub fn next_entry(&mut self) -> Result<Option<ArchiveEntry>, ArchiveError> {
         let entry = self.next_of_any_kind();
         entry.map_err(|fault| ArchiveError {
@@ -172,7 +172,7 @@ impl<R: BufRead> ArchiveReader<R> {
             return Err(ArchiveFault::Changed);
         }
         let record = Record::from_json(text).map_err(ArchiveFault::UnknownRecord)?;
-        // What this version would leave out is not to be lost without a word.
+        // Fields that this version would drop must not be lost silently.
         if record.to_json() != text {
             return Err(ArchiveFault::Foreign);
         }
@@ -196,7 +196,7 @@ impl<R: BufRead> ArchiveReader<R> {
 }
 
 impl Open {
-    /// Checks that a record comes where it has to, and takes it in.
+    /// Checks that a record comes in the right place, and updates the state.
     fn take(&mut self, record: &Record) -> Result<(), ArchiveFault> {
         let found = record.seq.0;
         let last = match self.run {
@@ -224,7 +224,7 @@ impl Open {
         };
         let expected = match is_ours {
             false => Some("the first record of a run of this session"),
-            // A session has one run at a time.
+            // A session has only one run at a time.
             true if self.so_far.unfinished.is_some() => Some("the end of the run before"),
             true => None,
         };
