@@ -1,4 +1,4 @@
-//! Puts the function and its tool together.
+//! Generates the function and its tool.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -8,7 +8,7 @@ use syn::{Attribute, Expr, ExprLit, ItemFn, Lit, LitStr, Meta};
 use crate::options::{Options, checked_name};
 use crate::parameters::Parameters;
 
-/// Returns the function as it was written, and beside it the type of the same name that makes the tool.
+/// Returns the function as written, and a type of the same name that creates the tool.
 pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result<TokenStream> {
     let options = Options::parse(options)?;
     let mut function: ItemFn = syn::parse2(function)?;
@@ -35,7 +35,7 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result
         "Makes a tool of the function of this name, called `{}`.",
         name.value()
     );
-    // The function is called as `__function`, since a parameter may have its name.
+    // The function is called through `__function`, since a parameter may have its name.
     Ok(quote! {
         #function
 
@@ -45,11 +45,11 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result
         #visibility struct #ident {}
 
         impl #ident {
-            /// Makes the tool.
+            /// Creates the tool.
             ///
             /// # Errors
             ///
-            /// As `FunctionTool::new`.
+            /// Same as `FunctionTool::new`.
             #visibility fn tool() -> ::core::result::Result<
                 ::std::sync::Arc<dyn #parts::Tool>,
                 #tools::DefinitionError,
@@ -73,7 +73,7 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result
     })
 }
 
-/// Refuses functions that no tool can be made of.
+/// Refuses functions that cannot become tools.
 fn check(function: &ItemFn) -> syn::Result<()> {
     let signature = &function.sig;
     if signature.asyncness.is_none() {
@@ -88,10 +88,11 @@ fn check(function: &ItemFn) -> syn::Result<()> {
     Ok(())
 }
 
-/// Returns the doc comment as one text.
+/// Returns the doc comment as one string.
 fn description(function: &ItemFn) -> syn::Result<String> {
     let lines = function.attrs.iter().filter_map(doc_line);
-    // A space stands behind the slashes; what else a line begins with says how it belongs to those before, as in a list.
+    // Only the space after the slashes is removed: further indentation relates a line to the previous ones, as in a
+    // list.
     let lines = lines.map(|line| {
         line.strip_prefix(' ')
             .unwrap_or(&line)
@@ -120,7 +121,7 @@ fn doc_line(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// Returns the type that the model's arguments are read into.
+/// Returns the type into which the model's arguments are parsed.
 fn arguments_type(parts: &TokenStream, parameters: &Parameters) -> TokenStream {
     let serde = quote!(#parts::serde).to_string().replace(' ', "");
     let schemars = quote!(#parts::schemars).to_string().replace(' ', "");
@@ -133,8 +134,8 @@ fn arguments_type(parts: &TokenStream, parameters: &Parameters) -> TokenStream {
     }
 }
 
-/// Returns the expression that runs one call and brings what it returns into the form that a `FunctionTool` wants, by its
-/// type: an alias of `Result` has another name.
+/// Returns the expression that runs one call and converts its result to the form that a `FunctionTool` needs. The
+/// conversion goes by the type, because an alias of `Result` has a different name.
 fn running(parts: &TokenStream, passed: &[Ident]) -> TokenStream {
     quote! {
         #parts::Returned(__function(#(#passed),*).await)

@@ -1,9 +1,11 @@
-//! The attribute that makes a tool of an async function.
+//! The attribute macro that turns an async function into a tool.
 //!
-//! **For** `neuraxis-tools` and the facade, which export it as `tool` and show how it is used. It writes what a
-//! `FunctionTool` takes by hand: a type for the arguments with their schema, the description, and what may be said of a tool.
+//! **For** `neuraxis-tools` and the facade, which export it as `tool` and document its use. It generates what would
+//! otherwise be passed to a `FunctionTool` by hand: an arguments type with its schema, the description, and the tool's
+//! settings.
 //!
-//! **Not for** doing anything a `FunctionTool` cannot: whoever needs a tool's text at run time makes one.
+//! **Not for** anything that a `FunctionTool` cannot do. If a tool's text is known only at run time, use a
+//! `FunctionTool`.
 
 mod expand;
 mod options;
@@ -11,7 +13,8 @@ mod parameters;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of an async function: its doc comment tells the model what it does, those of its parameters what they are.
+/// Turns an async function into a tool. The function's doc comment tells the model what the tool does, and those of its
+/// parameters what they are.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, function: TokenStream) -> TokenStream {
     expand::expand(options.into(), function.into())

@@ -1,4 +1,4 @@
-//! What stands in the attribute's parentheses.
+//! The options in the attribute's parentheses.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -9,14 +9,14 @@ use syn::{LitInt, LitStr, Path};
 /// The longest name that every provider accepts.
 const MAX_NAME_CHARS: usize = 64;
 
-/// What an attribute may say.
+/// The options that an attribute may have.
 const KNOWN: &str =
     "name, class, open_world, destructive, non_iterative, never_blocks, timeout_ms and crate";
 
-/// What the attribute says of a tool.
+/// The options of an attribute.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// The tool's name, if not the function's.
+    /// The tool's name, if different from the function's.
     pub(crate) name: Option<LitStr>,
     /// The path of `neuraxis-tools`.
     pub(crate) tools: Path,
@@ -29,7 +29,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `class = "read_only", open_world` and the like.
+    /// Parses options such as `class = "read_only", open_world`.
     pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
         let mut options = Self {
             name: None,
@@ -66,8 +66,8 @@ impl Options {
         Ok(())
     }
 
-    /// Returns the calls on the tool's builder that say what the attribute says. `macro_parts` is the path of the items that
-    /// they name.
+    /// Returns the calls on the tool's builder that apply the options. `macro_parts` is the path of the items that they
+    /// name.
     pub(crate) fn settings(&self, macro_parts: &TokenStream) -> TokenStream {
         let class = self
             .class
@@ -87,7 +87,7 @@ impl Options {
     }
 }
 
-/// Refuses a name that a provider would.
+/// Refuses a name that a provider would refuse.
 pub(crate) fn checked_name(name: LitStr) -> syn::Result<LitStr> {
     let text = name.value();
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';

@@ -1,4 +1,4 @@
-//! The parameters of the function: which of them a model fills in, and how the type of the arguments has them.
+//! The parameters of the function: which of them the model fills in, and how they appear in the arguments type.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
@@ -7,21 +7,21 @@ use syn::{
     Attribute, FnArg, GenericArgument, Meta, Pat, PatIdent, PatType, PathArguments, Token, Type,
 };
 
-/// The parameters of a function, in its order.
+/// The parameters of a function, in order.
 pub(crate) struct Parameters {
-    /// What the function is called with.
+    /// The arguments that the function is called with.
     pub(crate) passed: Vec<Ident>,
-    /// The fields of the arguments' type.
+    /// The fields of the arguments type.
     pub(crate) fields: Vec<TokenStream>,
     /// The names of those fields.
     pub(crate) arguments: Vec<Ident>,
-    /// The parameter that is the call's context, if there is one.
+    /// The parameter that receives the call's context, if any.
     pub(crate) context: Option<Ident>,
 }
 
 impl Parameters {
-    /// Reads the parameters, and takes from them what stands for the arguments' type alone: doc comments, and attributes of
-    /// serde and schemars.
+    /// Reads the parameters, and removes from them what belongs only to the arguments type: doc comments, and
+    /// attributes of serde and schemars.
     pub(crate) fn take<'a>(inputs: impl Iterator<Item = &'a mut FnArg>) -> syn::Result<Self> {
         let mut parameters = Self {
             passed: Vec::new(),
@@ -46,7 +46,7 @@ impl Parameters {
         let name = name_of(&parameter.pat)?;
         self.passed.push(name.clone());
         if is_context(&parameter.ty) {
-            // No model reads it, and a parameter of a function may have none.
+            // No model reads this doc comment, and a function's parameter must not have one.
             parameter
                 .attrs
                 .retain(|attribute| !attribute.path().is_ident("doc"));
@@ -92,13 +92,14 @@ fn is_of_field(attribute: &Attribute) -> bool {
         .any(|name| attribute.path().is_ident(name))
 }
 
-/// Refuses a second name of an argument: the schema has one, and a call by another is refused before it is read.
+/// Refuses an alias of an argument: the schema has only one name, and a call with another is refused before it is
+/// parsed.
 fn refuse_alias(attribute: &Attribute) -> syn::Result<()> {
     let Meta::List(list) = &attribute.meta else {
         return Ok(());
     };
     let settings = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
-    // What cannot be read, the derived code tells better.
+    // For settings that cannot be parsed, the derived code reports a better error.
     let mut settings = settings.unwrap_or_default().into_iter();
     match settings.find(|setting| setting.path().is_ident("alias")) {
         Some(alias) => {
@@ -110,7 +111,7 @@ fn refuse_alias(attribute: &Attribute) -> syn::Result<()> {
     }
 }
 
-/// Tells whether a parameter is the context, by the last name of its type's path.
+/// Returns `true` if a parameter is the context, judged by the last name of its type's path.
 fn is_context(ty: &Type) -> bool {
     match ty {
         Type::Path(path) => {
@@ -135,7 +136,7 @@ fn check_type(ty: &Type) -> syn::Result<()> {
     Err(syn::Error::new_spanned(ty, message))
 }
 
-/// Tells whether a value of a type is borrowed, or anything that it holds, as in `Option<&str>`.
+/// Returns `true` if a value of a type is borrowed or contains a borrowed value, as in `Option<&str>`.
 fn is_borrowed(ty: &Type) -> bool {
     match ty {
         Type::Reference(_) => true,

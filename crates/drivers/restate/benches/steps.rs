@@ -1,6 +1,6 @@
-//! What a step of a run takes with each driver, in one go: driven where it begins, by one of three servers on a Postgres, and by
-//! workers of a real Restate, with the store in memory and on a real Postgres. `cargo xtask bench fleet`; the table is kept in
-//! `docs/performance.md`.
+//! Measures in one go what a step of a run costs with each driver: driven in the process where it begins, by one of
+//! three servers on one Postgres, and by workers of a real Restate, with the store in memory and on a real Postgres.
+//! Run by `cargo xtask bench fleet`; the table is kept in `docs/performance.md`.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -23,22 +23,22 @@ use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{Act, Postgres, Restate, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::task::JoinHandle;
 
-/// Tool calls of a run, each with the model call that asks for it.
+/// Tool calls in a run, each with the model call that requests it.
 const TURNS: usize = 25;
 
-/// Steps of a run that are waited for: the calls of the model and of the tool, and the answer.
+/// Steps of a run that are awaited: the model calls, the tool calls, and the answer.
 const STEPS: usize = 2 * TURNS + 1;
 
-/// Runs that are at work at the same time.
+/// Numbers of runs in progress at the same time.
 const AT_ONCE: [usize; 3] = [1, 20, 100];
 
-/// Runs that wait for a person.
+/// Numbers of runs that wait for approval.
 const WAITING: [usize; 3] = [0, 1_000, 10_000];
 
-/// How many of them are made at the same time: each takes a moment until its server hears that it waits.
+/// How many of those are created at the same time: each takes a moment until its server learns that it waits.
 const LANES: usize = 200;
 
-/// How many ticks of the processor's time there are in a second: what Linux has always told programs.
+/// Ticks of processor time per second, a number that Linux has always reported to programs.
 const TICKS: f64 = 100.0;
 
 fn main() {
@@ -81,7 +81,7 @@ async fn by_restate(restate: &Restate, name: &str, at_once: usize, store: &Arc<d
     working.abort();
 }
 
-/// Starts a worker, and makes a server that hands its runs over.
+/// Starts a worker, and builds a server that hands its runs over.
 async fn fleet(
     restate: &Restate,
     builder: impl Fn() -> OrchestratorBuilder,
@@ -90,7 +90,7 @@ async fn fleet(
     config.ingress = restate.ingress();
     config.admin = restate.admin();
     config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    // Of the invocations that keep a connection Restate holds a thousand at a time, and lets the next ones wait.
+    // Restate holds a thousand invocations that keep a connection at a time, and lets the next ones wait.
     config.inactivity_ms = 2_000;
     let worker = builder().build().unwrap();
     let worker = Worker::bind(&config, worker.runs()).await.unwrap();
@@ -103,7 +103,7 @@ async fn fleet(
     (server.build().unwrap(), working)
 }
 
-/// Has many runs wait for a person, and prints what memory that takes.
+/// Lets many runs wait for approval, and prints how much memory that takes.
 async fn waiting(restate: &Restate, postgres: &Postgres) {
     let store = SqlStore::open(&SqlConfig::new(postgres.url())).await;
     let store: Arc<dyn SessionStore> = Arc::new(store.unwrap());
@@ -143,7 +143,7 @@ async fn waiting(restate: &Restate, postgres: &Postgres) {
     working.abort();
 }
 
-/// Returns the memory of the processes of a name, in mebibytes.
+/// Returns the memory of the processes with a name, in mebibytes.
 fn resident(name: &str) -> f64 {
     let mut pages = 0;
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -168,7 +168,7 @@ fn builder(store: &Arc<dyn SessionStore>) -> OrchestratorBuilder {
         let results = results.filter(|message| matches!(***message, Message::Tool(_)));
         match results.count() {
             TURNS.. => reply::text("done"),
-            // The same call again and again would be taken for a loop.
+            // Repeating the same call would be treated as a loop.
             step => reply::calls([("note", format!(r#"{{"step":{step}}}"#).as_str())]),
         }
     });
@@ -183,7 +183,7 @@ fn builder(store: &Arc<dyn SessionStore>) -> OrchestratorBuilder {
         .approval_key(ApprovalKey::new([7; ApprovalKey::BYTES]))
 }
 
-/// Makes runs, so many at once, and prints what they took.
+/// Performs runs, `at_once` of them at the same time, and prints what they cost.
 async fn runs(driver: &str, store: &str, at_once: usize, servers: &[Orchestrator]) {
     let rounds = match at_once {
         1 => 10,
@@ -211,7 +211,7 @@ async fn runs(driver: &str, store: &str, at_once: usize, servers: &[Orchestrator
         processor_time(Whose::All) - all,
     );
     took.sort_unstable();
-    // Of runs, each by the mean of its steps: what each step took is not measured.
+    // Percentiles of runs, each with the mean of its steps: the time of single steps is not measured.
     let at = |part: usize| {
         let place = took.len() * part / 100;
         let run = took.get(place).copied().unwrap_or_default();
@@ -228,22 +228,23 @@ async fn runs(driver: &str, store: &str, at_once: usize, servers: &[Orchestrator
     );
 }
 
-/// Whose time it is.
+/// The processes whose time is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// This program's.
+    /// This program.
     Ours,
-    /// And that of the processes that it started, and these: Postgres and Restate. What has ended by then is not counted.
+    /// This program and the processes that it started: Postgres and Restate. Processes that have already ended are not
+    /// counted.
     All,
 }
 
-/// Returns the seconds of the processor that were used until now.
+/// Returns the processor time used so far, in seconds.
 fn processor_time(whose: Whose) -> f64 {
     let own = std::process::id();
     let mut processes = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name of the program is in parentheses, and may hold blanks.
+        // The name of the program is in parentheses, and may contain spaces.
         let Some((head, tail)) = stat.rsplit_once(") ") else {
             continue;
         };
@@ -274,7 +275,7 @@ fn processor_time(whose: Whose) -> f64 {
     f64::from(u32::try_from(ticks).unwrap()) / TICKS
 }
 
-/// Makes runs one after the other, and returns what each took.
+/// Performs runs one after the other, and returns how long each took.
 async fn lane_of(orchestrator: &Orchestrator, name: &str, rounds: usize) -> Vec<Duration> {
     let mut took = Vec::new();
     for round in 0..rounds {

@@ -1,4 +1,4 @@
-//! Restate as its admin API shows it: which workers are registered, where new runs go, and which invocations are cancelled.
+//! Restate through its admin API: registered workers, where new runs go, and cancelled invocations.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use crate::config::{ConfigFault, RestateConfig, client, without_secrets};
 use crate::deployment::{Deployment, Deployments, Discovered, FIRST, Service};
 use crate::object::OBJECT;
 
-/// How long a request may take. Registering has Restate ask the worker.
+/// The time limit for a request. Registering includes a request from Restate to the worker.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long workers may take until they are asked what they offer. One that stalls never answers.
+/// The time limit for workers to report what they offer. A stalled worker never answers.
 const ALIVE_WITHIN: Duration = Duration::from_secs(3);
 
-/// How much of what Restate says about a refusal is told, in characters.
+/// The maximum length, in characters, of Restate's reason for a refusal that is shown.
 const MAX_SAID: usize = 300;
 
-/// The key of the configuration that says where the admin API is.
+/// The configuration key of the admin API's address.
 const ADMIN: &str = "driver.restate.admin";
 
-/// A Restate, as seen by who runs it.
+/// A Restate server, from an operator's point of view.
 #[derive(Debug, Clone)]
 pub struct Restate {
     client: Client,
@@ -35,13 +35,13 @@ pub struct Restate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Registered {
-    /// By which Restate knows their address.
+    /// The id by which Restate knows their address.
     pub deployment: String,
-    /// How often what workers offer was registered anew.
+    /// How often the workers' offer was registered again.
     pub revision: u64,
-    /// Where Restate reaches them.
+    /// The address at which Restate reaches them.
     pub address: String,
-    /// Of which build they said they are, when Restate asked; empty for builds that did not say so.
+    /// The build that they reported when Restate asked; empty for builds that do not report one.
     pub build: String,
 }
 
@@ -49,34 +49,34 @@ pub struct Registered {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// It does not answer.
+    /// Restate does not answer.
     #[error("Restate does not answer at {url} ({key})")]
     Unreachable {
-        /// Where it was asked, without user and password.
+        /// The URL that was called, without user and password.
         url: String,
-        /// The configuration key that says so.
+        /// The configuration key of the address.
         key: &'static str,
-        /// Why there was no answer, or none that is understood.
+        /// Why there was no answer, or none that could be parsed.
         #[source]
         source: reqwest::Error,
     },
-    /// It answers with a status that is none of success.
+    /// Restate answers with an error status.
     #[error("Restate refuses at {url}: {status}: {said}")]
     Refused {
-        /// Where it was asked, without user and password.
+        /// The URL that was called, without user and password.
         url: String,
         /// The status.
         status: u16,
-        /// The text of its answer, at most 300 characters of it.
+        /// The text of its answer, up to 300 characters.
         said: String,
     },
     /// No worker was ever registered.
     #[error("no worker is registered with Restate: start `neuraxis-server worker`")]
     NoWorker,
-    /// New runs go to workers that Restate does not reach.
+    /// New runs go to workers that Restate cannot reach.
     #[error("new runs go to workers at {address}, and none answers Restate there")]
     NoneAnswers {
-        /// Where they should be.
+        /// The address of those workers.
         address: String,
     },
 }
@@ -86,7 +86,7 @@ struct Rows {
     rows: Vec<Cancelled>,
 }
 
-/// How often an invocation was cancelled.
+/// An invocation and how often it was cancelled.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Cancelled {
     pub(crate) id: String,
@@ -94,11 +94,11 @@ pub(crate) struct Cancelled {
 }
 
 impl Restate {
-    /// Reaches Restate as a configuration says. Nothing is sent yet.
+    /// Creates a client for the Restate server of a configuration. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// A [`ConfigFault`] if an address is none.
+    /// A [`ConfigFault`] if an address is invalid.
     pub fn new(config: &RestateConfig) -> Result<Self, ConfigFault> {
         Ok(Self {
             client: client()?,
@@ -107,16 +107,17 @@ impl Restate {
         })
     }
 
-    /// Makes workers known that Restate reaches at an address, and has it ask what they offer, though it may have done so before.
-    /// New runs go there from then on; those that began elsewhere go on there. Returns the build that answered.
+    /// Registers the workers that Restate reaches at an address, and makes Restate ask them what they offer, even if it
+    /// has asked before. From then on, new runs go there; runs that began elsewhere continue there. Returns the build
+    /// that answered.
     ///
     /// # Errors
     ///
-    /// An [`AdminError`] if Restate does not answer, or cannot reach the address.
+    /// An [`AdminError`] if Restate does not answer or cannot reach the address.
     pub async fn register(&self, address: &str) -> Result<String, AdminError> {
         let known = self.deployments().await?;
         let known = known.into_iter().find(|known| known.is_at(address));
-        // What was registered first stays so, since who is the youngest is decided by it.
+        // Keeps the time of the first registration, which decides which address is the youngest.
         let metadata = match known {
             Some(known) => json!({ FIRST: known.first() }),
             None => json!({}),
@@ -129,7 +130,8 @@ impl Restate {
         Ok(ours.map(Service::build).unwrap_or_default())
     }
 
-    /// Has Restate ask workers at an address what they offer, without changing anything. False if it does not reach them.
+    /// Makes Restate ask the workers at an address what they offer, without changing anything. Returns `false` if
+    /// Restate cannot reach them.
     pub(crate) async fn reaches(&self, address: &str) -> Result<bool, AdminError> {
         let asked = json!({ "uri": address, "force": true, "dry_run": true });
         let url = at(&self.admin, &["deployments"]);
@@ -137,7 +139,8 @@ impl Restate {
         match accepted(asked.timeout(ALIVE_WITHIN).send().await, &url, ADMIN).await {
             Ok(_) => Ok(true),
             Err(AdminError::Refused { .. }) => Ok(false),
-            // Restate waits for longer than this for somebody who stalls; if it is Restate that does, this says so.
+            // Restate waits longer than this for a stalled worker. If Restate itself stalls, this request returns the
+            // error.
             Err(AdminError::Unreachable { source, .. }) if source.is_timeout() => {
                 let url = at(&self.admin, &["health"]);
                 let asked = self.client.get(url.clone()).timeout(PATIENCE);
@@ -148,7 +151,7 @@ impl Restate {
         }
     }
 
-    /// Looks whether runs can be handed over, and to whom they go: workers that live.
+    /// Checks that runs can be handed over and that the workers that new runs go to are alive. Returns those workers.
     ///
     /// # Errors
     ///
@@ -167,7 +170,8 @@ impl Restate {
         }
     }
 
-    /// Returns where new runs go and all addresses of workers that Restate knows; `None` and none if no worker was ever registered.
+    /// Returns where new runs go, and all addresses of workers that Restate knows; `None` and an empty list if no
+    /// worker was ever registered.
     pub(crate) async fn workers(
         &self,
     ) -> Result<(Option<Registered>, Vec<Deployment>), AdminError> {
@@ -179,7 +183,7 @@ impl Restate {
         let service: Service = understood(accepted(answer, &url, ADMIN).await?, &url).await?;
         let known = self.deployments().await?;
         let latest = known.iter().find(|it| it.id == service.deployment_id);
-        // One that was removed in between is as one that was never there.
+        // An address that was removed in between is treated as if it had never been registered.
         let latest = latest.map(|latest| Registered {
             build: service.build(),
             deployment: service.deployment_id,
@@ -196,9 +200,9 @@ impl Restate {
         Ok(found.deployments)
     }
 
-    /// Returns which of these invocations somebody cancelled, and how often.
+    /// Returns which of these invocations were cancelled, and how often.
     pub(crate) async fn cancelled(&self, ids: &[String]) -> Result<Vec<Cancelled>, AdminError> {
-        // They are Restate's own, of letters and digits; anything else would be another query.
+        // Restate's own ids consist of letters, digits and `_`; any other character would change the query.
         let is_id = |id: &&String| id.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
         let ids: Vec<_> = ids
             .iter()
@@ -221,17 +225,17 @@ impl Restate {
     }
 }
 
-/// Returns the address of a path below a base.
+/// Returns the URL of a path below a base.
 pub(crate) fn at(base: &Url, path: &[&str]) -> Url {
     let mut url = base.clone();
-    // An address with a host can hold segments.
+    // A URL with a host always has path segments.
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().extend(path);
     }
     url
 }
 
-/// Asks the admin API, and reads its answer.
+/// Sends a request to the admin API, and reads its answer.
 async fn read<T: DeserializeOwned>(asked: RequestBuilder, url: &Url) -> Result<T, AdminError> {
     let answer = accepted(asked.send().await, url, ADMIN).await?;
     understood(answer, url).await
@@ -267,7 +271,7 @@ async fn accepted(
     })
 }
 
-/// Returns the beginning of what an answer says: it may be the page of another server.
+/// Returns the beginning of an answer's text, which may be the page of a different server.
 pub(crate) async fn said(answer: Response) -> String {
     let said = answer.text().await.unwrap_or_default();
     said.chars().take(MAX_SAID).collect()

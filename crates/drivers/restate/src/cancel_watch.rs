@@ -1,7 +1,8 @@
-//! Hears that somebody cancels an invocation while a step of it is under way.
+//! Notices when an invocation is cancelled while one of its steps is in progress.
 //!
-//! The SDK reads nothing of Restate while it awaits a step, so that the step would end first, be it hours later. Restate has
-//! the cancellation in the invocation's journal at once: for steps that last it is asked, once a second for all of a worker.
+//! The SDK reads nothing from Restate while it awaits a step, so the step would first run to its end, which can take
+//! hours. But Restate adds the cancellation to the invocation's journal immediately. So Restate is queried about long
+//! steps, once a second for all steps of a worker.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -14,25 +15,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::Restate;
 
-/// How often Restate is asked, and how long a step lasts before it is asked about it: shorter ones end soon enough.
+/// How often Restate is queried, and how long a step must last before it is included: shorter steps end soon enough.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How many invocations one query is about.
+/// The maximum number of invocations in one query.
 const PAGE: usize = 200;
 
-/// The steps that are under way in a worker, by the ids of their invocations.
+/// The steps in progress in a worker, by the ids of their invocations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepsUnderWay(Arc<Mutex<HashMap<String, UnderWay>>>);
 
 #[derive(Debug)]
 struct UnderWay {
     since: Instant,
-    /// How often the invocation was cancelled before, and its run heard of it.
+    /// How often the invocation was cancelled before with its run being notified.
     heard: u64,
     cancelled: CancellationToken,
 }
 
-/// A step that is under way, until it is dropped.
+/// A step in progress, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct WatchedStep {
     steps: StepsUnderWay,
@@ -41,7 +42,7 @@ pub(crate) struct WatchedStep {
 }
 
 impl StepsUnderWay {
-    /// Notes that a step begins whose invocation was cancelled so often before.
+    /// Registers a step that begins. `heard` is how often its invocation was cancelled before.
     pub(crate) fn begin(&self, invocation: &str, heard: u64) -> WatchedStep {
         let cancelled = CancellationToken::new();
         let under_way = UnderWay {
@@ -57,7 +58,7 @@ impl StepsUnderWay {
         }
     }
 
-    /// Asks Restate, for ever.
+    /// Queries Restate forever.
     pub(crate) async fn watch(self, restate: Restate) -> Infallible {
         loop {
             sleep(LOOK_EVERY).await;
@@ -68,7 +69,7 @@ impl StepsUnderWay {
                             self.note(&one.id, one.times);
                         }
                     }
-                    // It is heard once the step is over, as without this.
+                    // Without an answer, the cancellation is noticed when the step ends.
                     Err(error) => {
                         let error: &(dyn Error + 'static) = &error;
                         tracing::debug!(error, "nobody knows which invocations are cancelled");
@@ -78,7 +79,7 @@ impl StepsUnderWay {
         }
     }
 
-    /// Returns the invocations whose steps last, and have not heard yet.
+    /// Returns the invocations with long steps that have not been notified yet.
     fn lasting(&self) -> Vec<String> {
         let steps = self.lock();
         let lasting = steps.iter().filter(|(_, step)| {
@@ -101,7 +102,7 @@ impl StepsUnderWay {
 }
 
 impl WatchedStep {
-    /// Is over once the invocation was cancelled.
+    /// Completes once the invocation is cancelled.
     pub(crate) async fn cancelled(&self) {
         self.cancelled.cancelled().await;
     }

@@ -1,4 +1,4 @@
-//! The section `[driver.restate]`: where Restate is, and where it finds workers.
+//! The section `[driver.restate]`: the addresses of Restate and of workers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -6,36 +6,38 @@ use std::time::Duration;
 use reqwest::{Client, Url};
 use serde::{Deserialize, Serialize};
 
-/// The least that a time after which Restate gives something up may be, in milliseconds.
+/// The minimum, in milliseconds, for a time after which Restate gives something up.
 const LEAST_MS: u64 = 100;
 
-/// `[driver.restate]`: where Restate is, and where it finds workers.
+/// `[driver.restate]`: the addresses of Restate and of workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RestateConfig {
-    /// Where servers hand runs over: Restate's ingress. `http://127.0.0.1:8080`.
+    /// Restate's ingress, where servers hand runs over. Default: `http://127.0.0.1:8080`.
     pub ingress: String,
-    /// Where workers register and `doctor` looks: Restate's admin API. `http://127.0.0.1:9070`.
+    /// Restate's admin API, where workers register and `doctor` looks. Default: `http://127.0.0.1:9070`.
     pub admin: String,
-    /// Where a worker listens for Restate. Nothing on this port asks who calls, unless there is an `identity_key`; so a loopback
-    /// address, or one of a private network. `127.0.0.1:9080`.
+    /// The address on which a worker listens for Restate. Without an `identity_key`, this port does not authenticate
+    /// callers, so use a loopback address or one of a private network. Default: `127.0.0.1:9080`.
     pub listen: SocketAddr,
-    /// Where Restate reaches workers of this build, such as the address of their load balancer; that on which this worker
-    /// listens if it is left out. A build that drives runs in another way needs another address: Restate sends a run back to the
-    /// address where it began.
+    /// The address at which Restate reaches workers of this build, such as their load balancer. If left out, the
+    /// address on which this worker listens. A build that drives runs differently needs a different address, because
+    /// Restate sends a run back to the address where it began.
     pub advertise: Option<String>,
-    /// The public key of the Restate that may call workers, `publickeyv1_…`; whoever reaches the port if it is left out.
+    /// The public key of the Restate server that may call workers, `publickeyv1_…`. If left out, any client that
+    /// reaches the port may call them.
     pub identity_key: Option<String>,
-    /// How long an invocation that waits for somebody keeps its connection to a worker, in milliseconds. A worker that is told to
-    /// stop, or dies, loses nothing by it. 60,000.
+    /// How long a waiting invocation keeps its connection to a worker, in milliseconds. Stopping or killing a worker
+    /// meanwhile loses nothing. Default: 60,000.
     pub inactivity_ms: u64,
-    /// How long a step (a model call, the calls of a batch, a hook) may last after `inactivity_ms`, in milliseconds, before Restate
-    /// gives its attempt up and has it repeated, by the class of the calls in it. To be longer than the longest time limit of a
-    /// tool and of a model. 86,400,000, a day.
+    /// How long a step (a model call, the calls of a batch, a hook) may last after `inactivity_ms`, in milliseconds,
+    /// before Restate gives up the attempt and has it repeated, according to the class of the calls in it. Must be
+    /// longer than the longest time limit of a tool and of a model. Default: 86,400,000, a day.
     pub abort_ms: u64,
-    /// How long workers refuse a run whose tools work in another folder than theirs, in milliseconds, so that one with that folder
-    /// may take it; after that it is ended as interrupted, of which its client hears. 60,000.
+    /// How long workers refuse a run whose tools work in a different folder from theirs, in milliseconds, so that a
+    /// worker with that folder can take it. After that, the run is ended as interrupted, and its client is notified.
+    /// Default: 60,000.
     pub refuse_ms: u64,
 }
 
@@ -54,41 +56,41 @@ impl Default for RestateConfig {
     }
 }
 
-/// What is wrong with the section.
+/// A fault in the section.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigFault {
-    /// An address is none.
+    /// An address is invalid.
     #[error("driver.restate.{key}: {value:?} is no address: expected one such as {example}")]
     Address {
         /// The key, such as `ingress`.
         key: &'static str,
-        /// The value that is configured, without user, password and query.
+        /// The configured value, without user, password and query.
         value: String,
-        /// What it could say.
+        /// A valid example.
         example: &'static str,
     },
-    /// A time is so short that steps would be given up which go well.
+    /// A time is so short that working steps would be given up.
     #[error("driver.restate.{key}: {value} milliseconds are too few: expected at least {least}")]
     TooShort {
         /// The key, such as `abort_ms`.
         key: &'static str,
-        /// The value that is configured.
+        /// The configured value.
         value: u64,
-        /// The least that it may say.
+        /// The minimum value.
         least: u64,
     },
-    /// This machine cannot speak HTTP: its certificates cannot be read, for instance.
+    /// This machine cannot use HTTP, for instance because its certificates cannot be read.
     #[error("no HTTP client can be made here")]
     Client(#[source] reqwest::Error),
 }
 
 impl RestateConfig {
-    /// Makes sure that the addresses are ones, and that times are long enough.
+    /// Checks that the addresses are valid and that the times are long enough.
     ///
     /// # Errors
     ///
-    /// A [`ConfigFault`] that names the first key that is not.
+    /// A [`ConfigFault`] that names the first invalid key.
     pub fn check(&self) -> Result<(), ConfigFault> {
         self.ingress_url()?;
         self.admin_url()?;
@@ -113,8 +115,8 @@ impl RestateConfig {
         Duration::from_millis(self.inactivity_ms.saturating_add(self.abort_ms))
     }
 
-    /// Returns the address at which Restate is told to reach workers that are configured so; `None` if their port is chosen by the
-    /// operating system.
+    /// Returns the address at which Restate is told to reach workers with this configuration; `None` if the operating
+    /// system chooses their port.
     #[must_use]
     pub fn advertised(&self) -> Option<String> {
         let own = || (self.listen.port() != 0).then(|| format!("http://{}", self.listen));
@@ -144,7 +146,7 @@ fn address(key: &'static str, value: &str, example: &'static str) -> Result<Url,
     })
 }
 
-/// Returns an address as it may be told, whether it is one or not: without user, password and query.
+/// Returns an address without user, password and query, so that it can be shown, even if it is not a valid URL.
 pub(crate) fn without_secrets(address: &str) -> String {
     let (before, host) = address.rsplit_once('@').unwrap_or(("", address));
     let host = host.split(['?', '#']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What Restate tells of workers: at which addresses they are, and what it found there.
+//! What Restate reports about workers: their addresses, and what it found there.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use neuraxis_core::jiff::Timestamp;
 use reqwest::Url;
 use serde::Deserialize;
 
-/// The metadata in which an address of workers keeps when it was registered first.
+/// The metadata key for the time at which an address of workers was first registered.
 pub(crate) const FIRST: &str = "neuraxis-first";
 
-/// The metadata in which workers say of which build they are.
+/// The metadata key for the build that workers report.
 pub(crate) const BUILD: &str = "neuraxis-build";
 
-/// An address of workers that Restate knows.
+/// An address of workers that is registered with Restate.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Deployment {
     pub(crate) id: String,
-    /// Where Restate reaches it; empty for what is no HTTP endpoint, which workers are not.
+    /// Its URI for Restate; empty for anything other than an HTTP endpoint, which workers never are.
     #[serde(default)]
     pub(crate) uri: String,
     created_at: Timestamp,
@@ -24,20 +24,20 @@ pub(crate) struct Deployment {
     metadata: Option<Metadata>,
 }
 
-/// What was said of an address when it was registered last.
+/// The metadata of an address from its last registration.
 #[derive(Debug, Clone, Default, Deserialize)]
 struct Metadata {
     #[serde(rename = "neuraxis-first")]
     first: Option<Timestamp>,
 }
 
-/// The addresses of workers that Restate knows, in no order.
+/// The addresses of workers that are registered with Restate, in no particular order.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Deployments {
     pub(crate) deployments: Vec<Deployment>,
 }
 
-/// What workers offer, as Restate found it when they were registered last.
+/// What workers offered when they were last registered.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Service {
     #[serde(default)]
@@ -55,13 +55,13 @@ pub(crate) struct Discovered {
 }
 
 impl Deployment {
-    /// Tells whether it is the one at an address, however that is written.
+    /// Returns `true` if this is the deployment at an address, regardless of how the address is written.
     pub(crate) fn is_at(&self, address: &str) -> bool {
         let parsed = |text: &str| Url::parse(text).ok();
         self.uri == address || (parsed(&self.uri).is_some() && parsed(&self.uri) == parsed(address))
     }
 
-    /// Returns when its address was registered first, however often that was repeated.
+    /// Returns when its address was first registered, however often it was registered again.
     pub(crate) fn first(&self) -> Timestamp {
         let first = self.metadata.as_ref().and_then(|it| it.first);
         first.unwrap_or(self.created_at)
@@ -69,7 +69,7 @@ impl Deployment {
 }
 
 impl Service {
-    /// Returns the build that they said they are; empty for builds that did not say so.
+    /// Returns the build that the workers reported; empty for builds that do not report one.
     pub(crate) fn build(&self) -> String {
         let build = self.metadata.as_ref().and_then(|it| it.get(BUILD));
         build.cloned().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Hands runs over to Restate, by its ingress.
+//! Hands runs over to Restate, through its ingress.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::admin::{at, said};
 use crate::config::{ConfigFault, RestateConfig, client};
 use crate::object::{OBJECT, Posted, Ticket};
 
-/// How long one request may take.
+/// The time limit for one request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Has runs driven by the workers that are registered with Restate.
+/// Hands runs over to the workers that are registered with Restate.
 ///
-/// A run is an invocation under the run's own id, so that one which is dispatched twice is invoked once; the second time it is
-/// signaled to look into its inbox, or to hear that its run has ended.
+/// A run is an invocation with the run's own id, so a run that is dispatched twice is invoked only once. The second
+/// time, it is signaled to look into its inbox, or to notice that the run has ended.
 #[derive(Debug, Clone)]
 pub struct RestateDispatcher {
     client: Client,
     ingress: Url,
 }
 
-/// What the ingress says of a call that it took.
+/// The ingress's answer to an accepted call.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Taken {
@@ -39,11 +39,11 @@ enum Status {
 }
 
 impl RestateDispatcher {
-    /// Hands runs over by the ingress of a configuration. Nothing is sent yet.
+    /// Creates a dispatcher for the ingress of a configuration. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// A [`ConfigFault`] if the ingress is no address.
+    /// A [`ConfigFault`] if the ingress address is invalid.
     pub fn new(config: &RestateConfig) -> Result<Self, ConfigFault> {
         Ok(Self {
             client: client()?,
@@ -51,7 +51,7 @@ impl RestateDispatcher {
         })
     }
 
-    /// Prepares a call of a session's object that is not waited for.
+    /// Prepares a call of a session's object whose result is not awaited.
     fn send(&self, session: &SessionId, handler: &str) -> RequestBuilder {
         let path = ["restate", "send", OBJECT, session.as_str(), handler];
         let url = at(&self.ingress, &path);

@@ -1,13 +1,15 @@
 //! Runs of Neuraxis as durable executions of [Restate](https://restate.dev).
 //!
-//! **For** runs that outgrow one process. [`RestateDispatcher`] hands runs over where requests are taken; a [`Worker`] takes them
-//! up. A session is a virtual object of Restate, so that its runs are driven one at a time; a run is an invocation of it; each
-//! answer that the run waited for is a step of the invocation's journal, done once its records are in the session store. A
-//! run that waits for a person is an invocation that waits for a signal: it needs no process meanwhile.
+//! **For** runs that outgrow one process. [`RestateDispatcher`] hands runs over in the processes that accept requests;
+//! a [`Worker`] drives them. A session is a virtual object of Restate, so its runs are driven one at a time. A run is
+//! an invocation of that object. Each answer that the run waited for is a step in the invocation's journal, and the
+//! step is complete once its records are in the session store. A run that waits for approval is an invocation that
+//! waits for a signal, and needs no process in the meantime.
 //!
-//! **Not for** keeping anything: the records in the store, which servers and workers share, are the truth. A step in flight
-//! when its worker dies is done again by Restate, and what that means is up to the run's log: a call is made again only if its
-//! class allows, and otherwise told as unknown. The journal holds names of steps, and no content.
+//! **Not for** storage: the records in the store, which servers and workers share, are the source of truth. If a worker
+//! dies during a step, Restate repeats the step, and the run's log decides what that means: a call is repeated only if
+//! its class allows it, and otherwise its outcome is reported as unknown. The journal holds the names of steps, but no
+//! content.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -17,7 +19,7 @@
 //!
 //! # async fn wire(server: neuraxis_engine::OrchestratorBuilder, worker: Orchestrator) -> Result<(), Box<dyn std::error::Error>> {
 //! let restate = RestateConfig::default();
-//! // Where requests are taken:
+//! // Where requests are accepted:
 //! let server = server.dispatcher(Arc::new(RestateDispatcher::new(&restate)?)).build()?;
 //! // Where runs are driven, on the same store:
 //! let worker = Worker::bind(&restate, worker.runs()).await?;

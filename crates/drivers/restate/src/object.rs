@@ -1,7 +1,7 @@
-//! A session as a virtual object of Restate: its runs, each an invocation that is driven step by step.
+//! A session as a virtual object of Restate: each of its runs is an invocation that is driven step by step.
 //!
-//! What Restate repeats after a crash is a whole step. Nothing here decides what that means for the call that was in flight:
-//! the run is taken up from its log, whose machine does (its class, or that its outcome is unknown).
+//! After a crash, Restate repeats a whole step. Nothing here decides what that means for the call that was in flight:
+//! the run is resumed from its log, whose machine decides by the call's class, or treats its outcome as unknown.
 
 use std::error::Error;
 use std::pin::pin;
@@ -25,68 +25,69 @@ pub(crate) const OBJECT: &str = "NeuraxisSession";
 /// The signal that something was posted to a run.
 const POSTED: &str = "posted";
 
-/// The name of the step that takes a run up.
+/// The name of the step that resumes a run.
 const TAKE_UP: &str = "take up";
 
-/// The code with which Restate ends what is awaited in an invocation that somebody cancels.
+/// The error code with which Restate ends an awaited operation when its invocation is cancelled.
 const CANCELLED: u16 = 409;
 
-/// The code of a run that no worker can go on with.
+/// The error code for a run that no worker can continue.
 const REFUSED: u16 = 422;
 
-/// Which run is to be driven.
+/// The run to drive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ticket {
     pub(crate) run: RunId,
 }
 
-/// Which invocation is to look into its run's inbox.
+/// The invocation that must look into its run's inbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Posted {
     pub(crate) invocation: String,
-    /// Its run. Older builds do not say it.
+    /// Its run. Older builds leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<RunId>,
 }
 
-/// What a step led to, as the journal has it. Older builds replay what newer ones wrote and the other way round, so that
-/// variants are only ever added.
+/// The result of a step, as stored in the journal. Older builds replay what newer ones wrote and the other way round,
+/// so variants may only be added.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "run", rename_all = "snake_case")]
 enum Stepped {
     /// Something was answered; the next step begins what has these names.
     GoesOn { next: Vec<String> },
-    /// The run was given back, and needs no worker until something is posted to it.
+    /// The run was released, and needs no worker until something is posted to it.
     Waits,
     /// The store has the end of the run.
     Ended,
 }
 
-/// The sessions whose runs a worker drives.
+/// Drives the runs of sessions in a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionRuns {
     runs: Runs,
-    /// Cancelled once the worker is to take nothing more up, and to leave what it drives.
+    /// Cancelled when the worker must resume no more runs and leave those that it drives.
     stopping: CancellationToken,
     under_way: StepsUnderWay,
     refusals: Refusals,
 }
 
-/// A run while it is driven by one attempt of its invocation.
+/// A run while one attempt of its invocation drives it.
 type Held = Arc<Mutex<Option<SteppedRun>>>;
 
-/// What a step belongs to.
+/// The run and invocation that a step belongs to.
 #[derive(Debug, Clone)]
 struct Place {
     run: RunId,
     invocation: String,
-    /// How often the invocation was cancelled until now, and its run heard of it.
+    /// How often the invocation was cancelled so far with its run being notified.
     cancelled: u64,
 }
 
-// How long a step may last, and an invocation may wait, is said where the worker is bound. Restate forgets an invocation's id once
-// its run has ended, since the store knows. One that failed for days is killed: a server hands its run over anew, and it goes to
-// workers that live. A paused one would keep its session until somebody resumed it by hand.
+// The limits on the time of a step and on waiting are set where the worker is bound. Restate forgets an invocation's id
+// once its run has ended, since the store keeps it. An invocation that has failed for days is killed: a server then
+// hands its run over again, and it goes to workers that are alive. A paused one would keep its session until an
+// operator resumed it by hand.
 #[restate_sdk::object(
     name = "NeuraxisSession",
     idempotency_retention = "1s",
@@ -128,7 +129,7 @@ impl SessionRuns {
             name = TAKE_UP.to_owned();
             match waited {
                 Ok(()) => {}
-                // Whoever cancels an invocation means its run, which ends in its own way.
+                // Cancelling an invocation means cancelling its run, which ends in its own way.
                 Err(error) if error.code() == CANCELLED => {
                     place.cancelled += 1;
                     let worker = self.clone();
@@ -140,11 +141,11 @@ impl SessionRuns {
         }
     }
 
-    /// Has a run look into its inbox.
+    /// Makes a run look into its inbox.
     #[handler]
     async fn wake(&self, ctx: SharedObjectContext<'_>, posted: Json<Posted>) -> HandlerResult<()> {
         let posted = posted.into_inner();
-        // If the run is at work in this worker it need not wait for its next look.
+        // If this worker is driving the run, the run does not have to wait for its next look.
         if let Some(run) = posted.run {
             self.runs.hear(run);
         }
@@ -155,8 +156,8 @@ impl SessionRuns {
 }
 
 impl SessionRuns {
-    /// Drives runs until it is stopped. A run that is refused for longer than a time, because it works in another folder, is
-    /// ended.
+    /// Drives runs until `stopping` is cancelled. A run that is refused for longer than `refused_for`, because it works
+    /// in a different folder, is ended.
     pub(crate) fn new(runs: Runs, stopping: CancellationToken, refused_for: Duration) -> Self {
         Self {
             runs,
@@ -166,12 +167,12 @@ impl SessionRuns {
         }
     }
 
-    /// Returns the steps that it makes, as they begin and end.
+    /// Returns the steps in progress, updated as steps begin and end.
     pub(crate) fn under_way(&self) -> StepsUnderWay {
         self.under_way.clone()
     }
 
-    /// Makes one step of a run, which is taken up first if this attempt does not hold it yet.
+    /// Performs one step of a run. If this attempt does not hold the run yet, it is resumed first.
     async fn step(&self, held: &Held, place: &Place) -> HandlerResult<Stepped> {
         let run = place.run;
         let mut held = held.lock().await;
@@ -208,7 +209,8 @@ impl SessionRuns {
         }
     }
 
-    /// Goes on by one step; a run whose invocation is cancelled meanwhile hears of it, and ends what is under way.
+    /// Advances a run by one step. If its invocation is cancelled in the meantime, the run is notified and ends the
+    /// work in progress.
     async fn go_on(&self, stepped: &mut SteppedRun, place: &Place) -> RunProgress {
         let watched = self.under_way.begin(&place.invocation, place.cancelled);
         let mut step = pin!(stepped.step());
@@ -237,8 +239,8 @@ impl SessionRuns {
         }
     }
 
-    /// Says what it means for the invocation that its run was not taken up. What can go well another time, or at another
-    /// worker, is tried again.
+    /// Returns what it means for the invocation that its run could not be resumed. Errors that may pass, or that
+    /// another worker may not have, are retried.
     async fn not_taken_up(&self, run: RunId, error: ResumeError) -> HandlerResult<Stepped> {
         match error {
             ResumeError::Ended(_) | ResumeError::Closed { .. } => Ok(Stepped::Ended),
@@ -262,7 +264,7 @@ impl SessionRuns {
         }
     }
 
-    /// Ends a run that no worker takes up, so that who waits for it hears why.
+    /// Ends a run that no worker can resume, so that the client waiting for it learns why.
     async fn give_up(&self, run: RunId, why: &str) -> HandlerResult<Stepped> {
         let why = format!("no worker goes on with it: {why} (tools.root is another one there)");
         match self.runs.close(run, &why).await {

@@ -1,5 +1,5 @@
-//! The runs that a worker refuses because their tools work in another folder, and since when: another worker may have it, and if
-//! none has, somebody waits for them in vain.
+//! The runs that a worker refuses because their tools work in a different folder, and since when. Another worker may
+//! have that folder; if none has, a client would wait for the run in vain.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use std::time::Duration;
 use neuraxis_core::RunId;
 use tokio::time::Instant;
 
-/// How many runs are remembered before those are forgotten of which nothing was heard for long.
+/// The number of remembered runs above which those not seen for a long time are forgotten.
 const MANY: usize = 1_000;
 
 /// The runs that a worker refuses.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusals {
     refused: Arc<Mutex<HashMap<RunId, Refused>>>,
-    /// How long a run is refused before that is for good.
+    /// How long a run is refused before the refusal is final.
     patience: Duration,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Refusals {
 #[derive(Debug, Clone, Copy)]
 struct Refused {
     since: Instant,
-    /// How many records it had. Once there are more, another worker had it.
+    /// How many records the run had. If it has more later, another worker was driving it.
     records: u64,
 }
 
@@ -35,12 +35,12 @@ impl Refusals {
         }
     }
 
-    /// Notes that a run with so many records is refused, and tells whether it has been for so long that no other worker will
-    /// take it.
+    /// Registers the refusal of a run with `records` records. Returns `true` if it has been refused for so long that no
+    /// other worker will take it.
     pub(crate) fn is_over(&self, run: RunId, records: u64) -> bool {
         let mut refused = self.lock();
         if refused.len() >= MANY {
-            // Others have taken them up meanwhile, or ended them.
+            // Other workers have resumed or ended these in the meantime.
             let long = self.patience.saturating_mul(2);
             refused.retain(|_, it| it.since.elapsed() < long);
         }
@@ -55,7 +55,7 @@ impl Refusals {
         first.since.elapsed() >= self.patience
     }
 
-    /// Notes that a run is not refused any more.
+    /// Registers that a run is no longer refused.
     pub(crate) fn forget(&self, run: RunId) {
         self.lock().remove(&run);
     }

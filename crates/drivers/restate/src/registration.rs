@@ -1,9 +1,10 @@
 //! Where Restate sends new runs: to the youngest address of workers that answers.
 //!
-//! Restate itself sends them to the address that was registered last, whether anybody lives there, and takes one that it knows for
-//! registered without asking what it offers. So workers look after it: each registers its address when it starts, and again when
-//! runs go to an older address, or to one where nobody answers. A rollout is an address that is new, a rollback the end of the
-//! workers at the younger one. A worker that is started again while a younger address answers changes nothing.
+//! Restate itself sends them to the address that was registered last, even if no worker is alive there. It also treats
+//! a known address as registered without asking what it offers. So the workers manage this. Each registers its address
+//! when it starts, and again when runs go to an older address or to one where no worker answers. A rollout is a new
+//! address; a rollback is the end of the workers at the younger address. A worker that restarts while a younger address
+//! answers changes nothing.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -15,43 +16,45 @@ use crate::admin::{AdminError, Registered, Restate};
 use crate::config::without_secrets;
 use crate::deployment::Deployment;
 
-/// The pause before a worker that could not be registered tries again, doubled each time.
+/// The initial pause before a worker retries a failed registration; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 /// The longest such pause.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 
-/// How often a worker looks where new runs go.
+/// How often a worker checks where new runs go.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// How many looks in a row find nobody at the younger address before runs are taken from there: workers may be started anew.
+/// How many checks in a row must find no worker at the younger address before runs are taken from it: its workers may
+/// be restarting.
 const LOOKS_IN_VAIN: u32 = 2;
 
-/// A worker, as Restate is to know it.
+/// A worker's registration with Restate.
 #[derive(Debug, Clone)]
 pub(crate) struct Registration {
     pub(crate) restate: Restate,
-    /// Where Restate reaches workers of this build.
+    /// The address at which Restate reaches workers of this build.
     pub(crate) address: String,
-    /// Says what they offer: it differs as soon as that does.
+    /// Identifies what they offer: it differs whenever the offer does.
     pub(crate) build: String,
 }
 
-/// What a look at where new runs go leads to.
+/// The result of a check of where new runs go.
 #[derive(Debug, PartialEq, Eq)]
 enum Finding {
-    /// New runs come to this address, and Restate knows what this build offers.
+    /// New runs go to this address, and Restate knows what this build offers.
     Here,
-    /// They come here, and Restate knows what another build offers.
+    /// New runs go to this address, but Restate knows what a different build offers.
     OtherBuild,
-    /// They are to come here, and do not.
+    /// New runs should go to this address, but do not.
     Due,
-    /// They go to this younger address.
+    /// New runs go to this younger address.
     Younger(String),
 }
 
 impl Registration {
-    /// Registers the worker, as often as it takes, and sees to it for ever that new runs go to workers that live.
+    /// Registers the worker, retrying as often as necessary, then makes sure forever that new runs go to workers that
+    /// are alive.
     pub(crate) async fn keep(self) -> Infallible {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -79,7 +82,8 @@ impl Registration {
         }
     }
 
-    /// Registers a worker that starts. False if that has to be tried again: behind a balancer another build may have answered.
+    /// Registers a worker that is starting. Returns `false` if that must be retried: behind a load balancer, another
+    /// build may have answered.
     async fn begin(&self) -> Result<bool, AdminError> {
         let address = without_secrets(&self.address);
         match self.find().await? {
@@ -99,10 +103,11 @@ impl Registration {
         self.register().await
     }
 
-    /// Looks once where new runs go, and takes them if nobody does.
+    /// Checks once where new runs go, and takes them over if no worker receives them.
     async fn look(&self, in_vain: &mut u32) -> Result<(), AdminError> {
         let is_due = match self.find().await? {
-            // Who started last said what is offered here: builds that share an address would register in turn for ever.
+            // The worker that started last defines what is offered here. Otherwise builds that share an address would
+            // keep reregistering in turn.
             Finding::Here | Finding::OtherBuild => false,
             Finding::Due => true,
             Finding::Younger(by) => {
@@ -191,7 +196,7 @@ mod tests {
             address: "http://one:9080".to_owned(),
             build: "1".to_owned(),
         };
-        // Restate writes a slash behind it.
+        // Restate adds a slash at the end.
         let one = deployment("http://one:9080/", "2026-01-01T00:00:00Z", None);
         let two = deployment("http://two:9080/", "2026-01-02T00:00:00Z", None);
         let find = |latest: Option<Registered>, known: &[Deployment]| {
@@ -206,9 +211,9 @@ mod tests {
         let both = [one, two.clone()];
         let younger = Finding::Younger("http://two:9080/".to_owned());
         assert_eq!(find(at_two(), &both), younger);
-        // Nobody knows this address yet.
+        // This address is not registered yet.
         assert_eq!(find(at_two(), std::slice::from_ref(&two)), Finding::Due);
-        // An older one took the runs while nobody lived here, which makes it no younger.
+        // An older address took the runs while no worker was alive here, which makes it no younger.
         let first = Some("2025-01-01T00:00:00Z");
         let old = deployment("http://two:9080/", "2026-02-01T00:00:00Z", first);
         let one = deployment("http://one:9080/", "2026-01-01T00:00:00Z", None);

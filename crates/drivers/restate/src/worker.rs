@@ -1,4 +1,4 @@
-//! A worker: the process in which Restate has runs driven.
+//! A worker: a process in which Restate has runs driven.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,10 +18,11 @@ use crate::deployment::BUILD;
 use crate::object::SessionRuns;
 use crate::registration::Registration;
 
-/// Changes with what workers offer to Restate: their handlers, what these take and return, and how often they are tried.
+/// Increase this when the workers' offer to Restate changes: their handlers, the types of those, and how often they are
+/// retried.
 const OFFER: u32 = 3;
 
-/// How often a worker looks whether something was posted to the runs that it drives.
+/// How often a worker checks whether something was posted to the runs that it drives.
 const HEAR_EVERY: Duration = Duration::from_secs(1);
 
 /// A worker that listens for Restate.
@@ -34,11 +35,11 @@ pub struct Worker {
     runs: Runs,
 }
 
-/// Why there is no worker.
+/// Why a worker cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
-    /// An address in the configuration is none.
+    /// An address in the configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigFault),
     /// The address cannot be listened on.
@@ -46,21 +47,22 @@ pub enum WorkerError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the operating system says.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// The key of the Restate that may call is none.
+    /// The configured key of the Restate server that may call is invalid.
     #[error("driver.restate.identity_key: expected a key such as publickeyv1_…")]
     IdentityKey,
 }
 
 impl Worker {
-    /// Listens, for runs of the engine that these are of: one without a dispatcher, on the store of those that hand runs over.
+    /// Listens for Restate, to drive runs of the engine behind `runs`. That engine must have no dispatcher, and must
+    /// use the same store as the servers that hand runs over.
     ///
     /// # Errors
     ///
-    /// A [`WorkerError`] that names the key of the configuration that cannot be used.
+    /// A [`WorkerError`] that names the unusable configuration key.
     pub async fn bind(config: &RestateConfig, runs: Runs) -> Result<Self, WorkerError> {
         config.check()?;
         if let Some(key) = &config.identity_key
@@ -74,8 +76,8 @@ impl Worker {
         };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        // Connections have it from the socket that they came by. Without it each step takes the 40 milliseconds more that the
-        // other side waits before it acknowledges what it was sent.
+        // Accepted connections inherit this from the listening socket. Without it, each step takes 40 milliseconds
+        // longer, because the other side waits before it acknowledges data.
         let socket = SockRef::from(&listener);
         socket.set_tcp_nodelay(true).map_err(failed)?;
         Ok(Self {
@@ -87,13 +89,13 @@ impl Worker {
         })
     }
 
-    /// Returns the address that it listens on.
+    /// Returns the address that the worker listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Registers and drives runs until a future is over: then it leaves them, free for other workers.
+    /// Registers and drives runs until a future completes. Then it leaves the runs to other workers.
     pub async fn serve(self, until: impl Future<Output = ()>) {
         let stopping = CancellationToken::new();
         let refused_for = Duration::from_millis(self.config.refuse_ms);
@@ -101,7 +103,7 @@ impl Worker {
         let watching = sessions.under_way().watch(self.restate.clone());
         let mut endpoint = Endpoint::builder();
         if let Some(key) = &self.config.identity_key {
-            // It was tried before, so that it is one.
+            // The key was checked in `bind`, so it is valid.
             endpoint = match endpoint.identity_key(key) {
                 Ok(endpoint) => endpoint,
                 Err(_) => return,
@@ -155,10 +157,10 @@ mod tests {
 
     use super::*;
 
-    /// A Restate that is away.
+    /// The URL of a Restate server that is not running.
     const NOBODY: &str = "http://127.0.0.1:1";
 
-    /// Asks a worker without a signature, and returns the statuses of its answers.
+    /// Sends requests to a worker without a signature, and returns the statuses of its answers.
     async fn statuses<const N: usize>(identity_key: Option<&str>, paths: [&str; N]) -> [u16; N] {
         let config = RestateConfig {
             ingress: NOBODY.to_owned(),
@@ -175,7 +177,7 @@ mod tests {
         let worker = Worker::bind(&config, engine.runs()).await.unwrap();
         let address = worker.address();
         let working = tokio::spawn(worker.serve(std::future::pending()));
-        // It speaks HTTP/2 alone.
+        // The worker speaks only HTTP/2.
         let client = reqwest::Client::builder().no_proxy();
         let client = client.http2_prior_knowledge().build().unwrap();
         let mut statuses = [0; N];

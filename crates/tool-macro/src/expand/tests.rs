@@ -1,4 +1,4 @@
-//! What the attribute writes, and what it refuses.
+//! Tests of the code that the attribute generates, and of what it refuses.
 
 use super::*;
 
