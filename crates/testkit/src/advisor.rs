@@ -1,4 +1,4 @@
-//! An advisor that gives the advice it was told to give.
+//! An advisor that gives scripted advice.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use neuraxis_ports::{Advisor, TurnContext, async_trait};
 
 use crate::scripted::{Answers, lock};
 
-/// Gives advice in order and remembers the questions. Out of advice, it says to go on.
+/// Gives advice in order and records the questions. When no advice is left, it advises to continue.
 ///
 /// ```
 /// use neuraxis_core::Advice;
@@ -25,7 +25,7 @@ pub struct ScriptedAdvisor {
 }
 
 impl ScriptedAdvisor {
-    /// Makes one without advice.
+    /// Creates an advisor without advice.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

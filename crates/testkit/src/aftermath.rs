@@ -1,4 +1,4 @@
-//! What must hold after any fault, whatever it was: seven checks over what is left.
+//! What must hold after any fault: seven checks of the state that it left.
 #![expect(
     clippy::expect_used,
     clippy::panic,
@@ -16,13 +16,13 @@ use neuraxis_core::{
     EffectId, Message, Record, RecordBody, Seq, ToolCallId, ToolFailure, run_messages,
 };
 
-/// How long what a server started may take to be gone after it.
+/// How long processes that a server started may outlive it.
 const DYING: Duration = Duration::from_secs(2);
 
-/// The pause between two looks at whether it is.
+/// The pause between two checks for that.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a fault left behind.
+/// The state that a fault left behind.
 ///
 /// ```
 /// use neuraxis_testkit::{Aftermath, CountingIds, RunLog, reply};
@@ -44,7 +44,7 @@ pub struct Aftermath<'a> {
 }
 
 impl<'a> Aftermath<'a> {
-    /// The log of a run, as it was read back.
+    /// Creates checks of a run's log, as it was read back.
     pub const fn of(records: &'a [Arc<Record>]) -> Self {
         Self {
             records,
@@ -55,47 +55,47 @@ impl<'a> Aftermath<'a> {
         }
     }
 
-    /// The records that a client was told, as JSON.
+    /// Adds the records that a client received, as JSON.
     pub const fn told(mut self, told: &'a [String]) -> Self {
         self.told = told;
         self
     }
 
-    /// What tools did that cannot be undone: the effect of each time that one began, in this run or in others. Not what only reads,
-    /// which may begin before its record is on disk.
+    /// Adds the irreversible effects of tools: the effect id of each start, in this run or in others. Leave out
+    /// read-only calls, which may start before their record is on disk.
     pub const fn effects(mut self, effects: &'a [EffectId]) -> Self {
         self.effects = effects;
         self
     }
 
-    /// The folder that every process of the test was started with, and that holds all its files.
+    /// Sets the folder with which every process of the test was started, and which contains all its files.
     pub const fn folder(mut self, folder: &'a Path) -> Self {
         self.folder = Some(folder);
         self
     }
 
-    /// A secret that must stand in no record and in no file of the folder.
+    /// Sets a secret that must not be in any record or in any file of the folder.
     pub const fn canary(mut self, canary: &'a str) -> Self {
         self.canary = Some(canary);
         self
     }
 
-    /// Checks all that holds of a run that has ended.
+    /// Checks everything that must hold for a run that has ended.
     ///
     /// # Panics
     ///
-    /// Saying which check failed, and how.
+    /// Panics with the failed check and the reason.
     pub fn assert_ended(&self) {
         self.each_call_has_one_result();
         self.there_is_one_end();
         self.assert_whole();
     }
 
-    /// Checks all that holds of a run wherever it stands.
+    /// Checks everything that must hold for a run in any state.
     ///
     /// # Panics
     ///
-    /// Saying which check failed, and how.
+    /// Panics with the failed check and the reason.
     pub fn assert_whole(&self) {
         self.what_was_told_is_there();
         self.what_cannot_be_undone_was_done_once();
@@ -104,7 +104,7 @@ impl<'a> Aftermath<'a> {
         self.no_secret_is_told();
     }
 
-    /// I1: what a client was told is in the log, to the byte.
+    /// I1: what a client received is in the log, byte for byte.
     fn what_was_told_is_there(&self) {
         let kept: Vec<_> = self.records.iter().map(|record| record.to_json()).collect();
         for told in self.told {
@@ -112,7 +112,7 @@ impl<'a> Aftermath<'a> {
         }
     }
 
-    /// I2: each call that began has exactly one result, and the history of the run pairs them.
+    /// I2: each call that started has exactly one result, and the run's history pairs them.
     fn each_call_has_one_result(&self) {
         let mut results: BTreeMap<&ToolCallId, usize> = BTreeMap::new();
         for record in self.records {
@@ -129,8 +129,8 @@ impl<'a> Aftermath<'a> {
         assert_paired(&run_messages(self.records));
     }
 
-    /// I3: what cannot be undone was begun once at the most, and only if it is in the journal. A call whose result was lost is told
-    /// as unknown.
+    /// I3: an irreversible effect was started at most once, and only if it is in the journal. A call whose result was
+    /// lost is reported as unknown.
     fn what_cannot_be_undone_was_done_once(&self) {
         let mut begun: BTreeMap<EffectId, usize> = BTreeMap::new();
         for effect in self.effects {
@@ -157,7 +157,7 @@ impl<'a> Aftermath<'a> {
             }
         }
         let run = self.records.first().map(|record| record.run_id);
-        // What others did is in journals of their own.
+        // Effects of other runs are in their own journals.
         begun.retain(|effect, _| Some(effect.run) == run);
         for (effect, times) in begun {
             assert!(
@@ -168,7 +168,7 @@ impl<'a> Aftermath<'a> {
         }
     }
 
-    /// I4: the numbers of a run's records have no gap.
+    /// I4: the numbers of a run's records have no gaps.
     fn numbers_have_no_gap(&self) {
         for (record, seq) in self.records.iter().zip(1..) {
             assert_eq!(record.seq, Seq(seq), "I4: a gap");
@@ -187,8 +187,8 @@ impl<'a> Aftermath<'a> {
         );
     }
 
-    /// I6: no process is left that has the folder in its command, its environment or as its own folder. What a server
-    /// started inherits at least one of them; it may take a moment to be gone after the server.
+    /// I6: no process remains that has the folder in its command line, in its environment or as its working directory.
+    /// A process that a server started inherits at least one of them, and may take a moment to end after the server.
     fn no_process_is_left(&self) {
         let Some(folder) = self.folder else { return };
         let given_up = Instant::now() + DYING;
@@ -201,7 +201,7 @@ impl<'a> Aftermath<'a> {
         }
     }
 
-    /// I7: the secret stands nowhere.
+    /// I7: the secret appears nowhere.
     fn no_secret_is_told(&self) {
         let Some(canary) = self.canary else { return };
         let texts = self.records.iter().map(|record| record.to_json());
@@ -214,7 +214,7 @@ impl<'a> Aftermath<'a> {
     }
 }
 
-/// Returns the number and the command of a process, other than this one, that belongs to a folder.
+/// Returns the id and command line of a process, other than this one, that belongs to a folder.
 fn process_of(folder: &Path) -> Option<String> {
     let name = folder.as_os_str().as_encoded_bytes();
     let own = std::process::id().to_string();
@@ -224,7 +224,7 @@ fn process_of(folder: &Path) -> Option<String> {
         let is_process = number.as_encoded_bytes().iter().all(u8::is_ascii_digit);
         is_process && number != own.as_str()
     });
-    // Of one that has died, or is another user's, nothing can be read.
+    // Nothing can be read about a process that has died or belongs to another user.
     let read = |process: &Path, what: &str| fs::read(process.join(what)).unwrap_or_default();
     let mut paths = processes.map(|process| process.path());
     let found = paths.find(|process| {
@@ -243,11 +243,11 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|it| it == part)
 }
 
-/// Checks that a text stands in no file of a folder, whatever the files are.
+/// Checks that a string is in no file of a folder, whatever the type of the file.
 ///
 /// # Panics
 ///
-/// Naming the file that holds it.
+/// Panics with the name of the file that contains it.
 pub fn assert_nowhere(folder: &Path, canary: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, kind) = (entry.path(), entry.file_type());
@@ -265,7 +265,7 @@ pub fn assert_nowhere(folder: &Path, canary: &str) {
 ///
 /// # Panics
 ///
-/// Naming what is out of place.
+/// Panics with the ids that are out of place.
 pub fn assert_paired(messages: &[Arc<Message>]) {
     let mut open: Vec<ToolCallId> = Vec::new();
     for message in messages {

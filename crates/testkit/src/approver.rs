@@ -1,4 +1,4 @@
-//! An approver that gives the answers it was told to give.
+//! An approver that gives scripted answers.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use neuraxis_ports::{Approver, ApproverReply, Question, QuestionReply, TurnConte
 
 use crate::scripted::{Answers, lock};
 
-/// Gives answers in order and remembers the questions. Out of answers, it says that nobody can answer.
+/// Gives answers in order and records the questions. When no answers are left, it replies that nobody can answer.
 ///
 /// ```
 /// use neuraxis_testkit::ScriptedApprover;
@@ -24,32 +24,32 @@ pub struct ScriptedApprover {
 }
 
 impl ScriptedApprover {
-    /// Makes one without answers.
+    /// Creates an approver without answers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Answers the next question with yes.
+    /// Approves the next question.
     #[must_use]
     pub fn approve(self) -> Self {
         self.decide(ApprovalDecision::APPROVE)
     }
 
-    /// Answers the next question with yes, for these calls and the rest of the session.
+    /// Approves the next question, and such calls for the rest of the session.
     #[must_use]
     pub fn approve_for_session(self, calls: GrantScope) -> Self {
         self.decide(ApprovalDecision::approve_for_session(calls))
     }
 
-    /// Answers the next question with yes, but with these arguments, a JSON text.
+    /// Approves the next question, but with these arguments, given as JSON.
     #[must_use]
     pub fn approve_with(self, arguments: &str) -> Self {
         let arguments = JsonText::from_text(arguments);
         self.decide(ApprovalDecision::approve_with(arguments))
     }
 
-    /// Answers the next question with no.
+    /// Denies the next question.
     #[must_use]
     pub fn deny(self, reason: &str) -> Self {
         self.decide(ApprovalDecision::Deny {
@@ -71,26 +71,26 @@ impl ScriptedApprover {
         self
     }
 
-    /// Answers every question of a tool with this; declines them otherwise.
+    /// Answers every question of a tool with this reply. Without it, such questions are declined.
     #[must_use]
     pub fn answering(mut self, reply: QuestionReply) -> Self {
         self.answer = Some(reply);
         self
     }
 
-    /// Returns what tools asked so far.
+    /// Returns the questions that tools have asked so far.
     #[must_use]
     pub fn questions(&self) -> Vec<Question> {
         lock(&self.questions).clone()
     }
 
-    /// Returns the calls that were asked about so far.
+    /// Returns the calls for which approval was requested so far.
     #[must_use]
     pub fn asks(&self) -> Vec<AskApproval> {
         lock(&self.asks).clone()
     }
 
-    /// Returns the turns that the questions came from.
+    /// Returns the turns from which the questions came.
     #[must_use]
     pub fn turns(&self) -> Vec<TurnContext> {
         lock(&self.turns).clone()

@@ -1,4 +1,5 @@
-//! How the tests of a provider ask its client: no call may hang, and no error may tell the key, in which `canary` stands.
+//! How the tests of a provider call its client: no call may hang, and no error may contain the key, which contains
+//! `canary`.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,21 +19,21 @@ use serde_json::Value;
 use crate::call_context;
 use crate::loopback::Seen;
 
-/// Asks for a whole reply.
+/// Requests a whole reply.
 ///
 /// # Errors
 ///
-/// The client's.
+/// The client's error.
 pub async fn respond(client: &impl LlmClient, request: &ModelRequest) -> Result<Reply, LlmError> {
     let ctx = call_context();
     promptly(client.respond(request, &ctx)).await
 }
 
-/// Asks for a streamed reply, and puts it together.
+/// Requests a streamed reply, and assembles it.
 ///
 /// # Errors
 ///
-/// The client's, and that of what cannot be put together.
+/// The client's error, or that of assembling the reply.
 pub async fn stream(client: &impl LlmClient, request: &ModelRequest) -> Result<Reply, LlmError> {
     promptly(async {
         let ctx = call_context();
@@ -46,11 +47,11 @@ pub async fn stream(client: &impl LlmClient, request: &ModelRequest) -> Result<R
     .await
 }
 
-/// Waits for what must not hang, for 20 seconds at the most, and lets no error pass that tells the key.
+/// Waits at most 20 seconds for a call that must not hang, and panics if its error contains the key.
 ///
 /// # Errors
 ///
-/// That of the call.
+/// The call's error.
 pub async fn promptly<T>(call: impl Future<Output = Result<T, LlmError>>) -> Result<T, LlmError> {
     let result = tokio::time::timeout(Duration::from_secs(20), call).await;
     let result = result.expect("the call hangs");
@@ -60,7 +61,7 @@ pub async fn promptly<T>(call: impl Future<Output = Result<T, LlmError>>) -> Res
     result
 }
 
-/// Returns the body of a request.
+/// Returns the body of a request as JSON.
 #[must_use]
 pub fn json(seen: &Seen) -> Value {
     serde_json::from_str(&seen.body).unwrap()

@@ -1,4 +1,4 @@
-//! A tool that asks the person in the middle of its call.
+//! A tool that asks the user a question during its call.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use neuraxis_ports::{Question, QuestionReply, Tool, ToolContext, ToolError, asyn
 
 use crate::scripted::lock;
 
-/// Asks one question a call, and returns the answer; fails where there is none. Remembers what it heard.
+/// Asks one question per call, and returns the answer; fails if there is none. Records the replies.
 #[derive(Debug)]
 pub struct AskingTool {
     spec: ToolSpec,
@@ -16,7 +16,7 @@ pub struct AskingTool {
 }
 
 impl AskingTool {
-    /// Makes a tool that asks this.
+    /// Creates a tool that asks this question.
     pub fn new(spec: impl Into<ToolSpec>, question: Question) -> Self {
         Self {
             spec: spec.into(),
@@ -25,7 +25,7 @@ impl AskingTool {
         }
     }
 
-    /// Returns what came back so far.
+    /// Returns the replies so far.
     #[must_use]
     pub fn heard(&self) -> Vec<QuestionReply> {
         lock(&self.heard).clone()

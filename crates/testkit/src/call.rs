@@ -1,4 +1,4 @@
-//! Calls of models and tools: circumstances that no test cares about, and how many are open at the same time.
+//! Contexts of model calls and tool calls with values that do not matter to tests, and a count of open calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use neuraxis_ports::{CallContext, ToolContext, TraceContext, TurnContext};
 
 use crate::clock::CountingIds;
 
-/// Makes the context of a model call: first attempt, nobody cancels it yet.
+/// Creates the context of a model call: first attempt, not cancelled.
 #[must_use]
 pub fn call_context() -> CallContext {
     let trace = TraceContext {
@@ -26,13 +26,14 @@ pub fn call_context() -> CallContext {
     )
 }
 
-/// Names the first turn of a stateless run, about whose request nothing is known.
+/// Creates the context of the first turn of a stateless run, with nothing known about its request.
 #[must_use]
 pub fn turn_context() -> TurnContext {
     TurnContext::new(run(), None, AgentId::ROOT, Turn(1))
 }
 
-/// Makes the context of a tool call: first attempt in turn 1 of a stateless run, nobody cancels or watches it yet.
+/// Creates the context of a tool call: first attempt in turn 1 of a stateless run, not cancelled, and without
+/// observers.
 #[must_use]
 pub fn tool_context() -> ToolContext {
     let turn = turn_context();
@@ -61,24 +62,24 @@ struct Counts {
     most: AtomicUsize,
 }
 
-/// An open call. It ends when this is dropped.
+/// An open call, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Open(Arc<Counts>);
 
 impl Gauge {
-    /// Begins a call.
+    /// Starts a call.
     pub(crate) fn open(&self) -> Open {
         let open = self.0.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.most.fetch_max(open, Ordering::SeqCst);
         Open(Arc::clone(&self.0))
     }
 
-    /// Returns how many calls are open now.
+    /// Returns how many calls are open.
     pub(crate) fn now(&self) -> usize {
         self.0.open.load(Ordering::SeqCst)
     }
 
-    /// Returns how many were open at the same time, at the most.
+    /// Returns the maximum number of calls that were open at the same time.
     pub(crate) fn most(&self) -> usize {
         self.0.most.load(Ordering::SeqCst)
     }

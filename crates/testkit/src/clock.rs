@@ -1,4 +1,4 @@
-//! Time and ids that are the same in every run of a test: a clock that stands still, and ids that count.
+//! Time and ids that are the same in every run of a test: a clock that a test sets, and ids that count up.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use neuraxis_ports::{Clock, Ids};
 
 use crate::scripted::lock;
 
-/// The time at which tests begin: the first moment of 2026.
+/// The time at which tests begin: the start of 2026.
 pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// A clock that a test sets. It has nothing to do with tokio's time, which a test pauses and advances on its own.
+/// A clock that a test sets. It is independent of tokio's time, which a test pauses and advances separately.
 #[derive(Debug)]
 pub struct VirtualClock(Mutex<Hand>);
 
@@ -25,13 +25,13 @@ struct Hand {
 }
 
 impl VirtualClock {
-    /// Makes a clock that stands at [`START`].
+    /// Creates a clock that shows [`START`].
     #[must_use]
     pub fn new() -> Self {
         Self::at(START)
     }
 
-    /// Makes a clock that stands at the given time.
+    /// Creates a clock that shows the given time.
     #[must_use]
     pub const fn at(now: Timestamp) -> Self {
         Self(Mutex::new(Hand {
@@ -40,18 +40,18 @@ impl VirtualClock {
         }))
     }
 
-    /// Makes a clock that begins at [`START`] and moves on by `step` each time it is read.
+    /// Creates a clock that starts at [`START`] and advances by `step` each time it is read.
     #[must_use]
     pub const fn ticking(step: Duration) -> Self {
         Self(Mutex::new(Hand { now: START, step }))
     }
 
-    /// Sets the time, also back.
+    /// Sets the time, which may be earlier than the current one.
     pub fn set(&self, now: Timestamp) {
         self.hand(|hand| hand.now = now);
     }
 
-    /// Moves the time on.
+    /// Advances the time.
     pub fn advance(&self, by: Duration) {
         self.hand(|hand| hand.now = later(hand.now, by));
     }
@@ -81,21 +81,22 @@ fn later(now: Timestamp, by: Duration) -> Timestamp {
     now.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// Makes UUIDs of version 7 that count up from 1: their time is always [`START`], their random part the number.
+/// Creates UUIDs of version 7 that count up from 1: their time is always [`START`], and their random part is the
+/// number.
 ///
-/// Engines on one store are given the same one, also one after the other, as in a test of a restart: a new one counts from 1
-/// again, so that its runs have the ids of those that are there, and the store refuses them.
+/// Engines on one store must share one value, even if they run one after the other, as in a test of a restart. A new
+/// value counts from 1 again, so its runs would have the ids of existing ones, and the store would refuse them.
 #[derive(Debug, Default)]
 pub struct CountingIds(AtomicU64);
 
 impl CountingIds {
-    /// Begins to count.
+    /// Starts counting at 1.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Returns the id that is made as the given number, from 1.
+    /// Returns the id that is created as the given number, counting from 1.
     #[must_use]
     pub fn nth(number: u64) -> Uuid {
         let mut random = [0; 10];
@@ -106,7 +107,7 @@ impl CountingIds {
         Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
     }
 
-    /// Returns the id that is made as the given number as that of a run.
+    /// Returns the run id that is created as the given number.
     #[must_use]
     pub fn nth_run(number: u64) -> RunId {
         RunId(Self::nth(number))

@@ -1,8 +1,8 @@
-//! What every implementation of a port must keep to, as one suite a port.
+//! What every implementation of a port must guarantee, with one test suite per port.
 //!
-//! A suite is a module of rules, async functions named after what they demand, which panic where it is not so. A macro
-//! of the crate mounts a whole suite, one test a rule, in an adapter's `tests` folder; the adapter needs `tokio` among
-//! its dev-dependencies:
+//! A suite is a module of rules: async functions named after the rule, which panic if it is broken. A macro of this
+//! crate mounts a whole suite in an adapter's `tests` folder, with one test per rule. The adapter needs `tokio` as a
+//! dev-dependency:
 //!
 //! ```
 //! # use neuraxis_testkit::VirtualClock;
@@ -13,8 +13,8 @@
 //! }
 //! ```
 //!
-//! The expression is evaluated once a test, inside an async function, so that setting up may await.
-//! Not for what only one adapter promises, such as a wire format: that is tested beside it.
+//! The expression is evaluated once per test, inside an async function, so setup code may use `await`. Not for what
+//! only one adapter guarantees, such as a wire format: that is tested in the adapter.
 
 pub mod approver;
 pub mod clock;
@@ -28,10 +28,10 @@ pub mod web_search;
 
 use std::time::Duration;
 
-/// How long the suites wait before they call something hung.
+/// How long the suites wait before an operation is considered hung.
 const PROMPTLY: Duration = Duration::from_secs(10);
 
-/// Waits for what must not hang.
+/// Waits for an operation that must not hang.
 #[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 async fn promptly<T>(complaint: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PROMPTLY, future)
@@ -39,7 +39,7 @@ async fn promptly<T>(complaint: &str, future: impl Future<Output = T>) -> T {
         .expect(complaint)
 }
 
-/// Mounts rules as tests. Used by the macro of each suite.
+/// Mounts rules as tests. The macro of each suite uses it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! mount_rules {

@@ -1,46 +1,46 @@
-//! The blocks of code that documents show, for tests that use them as they stand: commands are run in one shell after the
-//! other, as somebody types them who follows a page, and each has to end with the code that is expected of it.
+//! The code blocks of the documents, for tests that run them as they are. Commands run in one shell, one after the
+//! other, as a reader of the page would type them, and each must end with the expected exit code.
 //!
-//! What becomes of a block that nothing here knows, such as one in another language, is for the tests to say.
+//! How to treat blocks that this module does not know, such as those in other languages, is up to the tests.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A block of code in a document.
+/// A code block in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Block {
     /// The document, relative to the root of the repository: `docs/policy.md`.
     pub document: String,
-    /// What stands after the fence: `sh`, `toml`, nothing.
+    /// The text after the opening fence: `sh`, `toml` or nothing.
     pub language: String,
-    /// The line of its fence, from 1.
+    /// The line of its opening fence, starting at 1.
     pub line: usize,
     /// Its text.
     pub text: String,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Ran {
     /// The command, on one line.
     pub command: String,
-    /// Its exit code; that of the last program that failed, where several are joined by a pipe.
+    /// Its exit code; for a pipe, that of the last program that failed.
     pub code: i32,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
-/// Reads the blocks of `README.md` and of all documents below `docs`, in alphabetical order.
+/// Reads the code blocks of `README.md` and of all documents below `docs`, in alphabetical order.
 ///
 /// # Errors
 ///
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub fn blocks(root: &Path) -> io::Result<Vec<Block>> {
     let mut files = Vec::new();
     markdown_below(&root.join("docs"), &mut files)?;
@@ -90,8 +90,8 @@ fn blocks_of(document: &str, text: &str) -> Vec<Block> {
 }
 
 impl Block {
-    /// Returns the commands of a block for a shell, those that go on in the next line as one; none of another block. In a
-    /// `console` what is typed stands after `$`, and the rest is what it prints.
+    /// Returns the commands of a shell block, with continued lines joined; none for other blocks. In a `console` block,
+    /// commands follow `$`, and the rest is output.
     #[must_use]
     pub fn commands(&self) -> Vec<String> {
         let typed: Vec<&str> = match self.language.as_str() {
@@ -118,12 +118,12 @@ impl Block {
     }
 }
 
-/// Runs commands in one `bash`, so that a variable that one sets is there for the next. `shell` has the surroundings, and no
-/// arguments yet; `prelude` is run first; files of this function go into `folder`, which has to be there.
+/// Runs commands in one `bash`, so variables set by one are available to the next. `shell` supplies the environment and
+/// must have no arguments yet; `prelude` runs first; temporary files go into `folder`, which must exist.
 ///
 /// # Errors
 ///
-/// When the shell cannot be started, or ends in the middle.
+/// If the shell cannot be started, or ends before the last command.
 pub fn run_all(
     shell: &mut Command,
     prelude: &str,

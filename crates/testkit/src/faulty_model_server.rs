@@ -1,4 +1,4 @@
-//! A model server that is broken in one of the ways in which they are, until a test repairs it.
+//! A model server with one of the usual faults, until a test repairs it.
 #![expect(
     clippy::expect_used,
     reason = "a test whose server does not start has failed"
@@ -17,34 +17,35 @@ use tokio::runtime;
 
 use crate::scripted::lock;
 
-/// What is wrong with a model server.
+/// A fault of a model server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelFault {
-    /// Nobody listens on its port.
+    /// Its port does not accept connections.
     Unreachable,
-    /// It still loads its model, and says so as llama-server does.
+    /// It is still loading its model, and says so like llama-server.
     Loading,
-    /// It fails with status 500 and an error in JSON, whose message is [`FaultyModelServer::WORDS`].
+    /// It fails with status 500 and a JSON error whose message is [`FaultyModelServer::WORDS`].
     Failing,
-    /// It fails with status 500 and a plain text, which is [`FaultyModelServer::WORDS`].
+    /// It fails with status 500 and a plain text, [`FaultyModelServer::WORDS`].
     FailingInPlainText,
-    /// It answers with a web page that holds [`FaultyModelServer::WORDS`].
+    /// It answers with a web page that contains [`FaultyModelServer::WORDS`].
     WebPage,
     /// It redirects to another host, [`FaultyModelServer::ELSEWHERE`].
     Redirect,
-    /// It closes the connection in the middle of a reply, after [`FaultyModelServer::HALF`] and, in a stream, a call.
+    /// It closes the connection in the middle of a reply, after [`FaultyModelServer::HALF`] and, in a stream, a tool
+    /// call.
     CutOff,
-    /// It says as much and then nothing more, for as long as the client waits.
+    /// It sends the same, and then nothing more for as long as the client waits.
     Stalling,
     /// It resets the connection without reading a request.
     Reset,
 }
 
-/// A model server on loopback that does the same wrong thing to every request, until it is repaired. From then on it
-/// answers each message with a call of the tool `current_time`, and its result with [`FaultyModelServer::ANSWER`].
+/// A model server on loopback with the same fault in every request, until it is repaired. Then it answers each message
+/// with a call of the tool `current_time`, and that call's result with [`FaultyModelServer::ANSWER`].
 ///
-/// It speaks Chat Completions, streamed and whole, as llama-server does. It serves until the test's process ends.
+/// It speaks Chat Completions, streamed and whole, like llama-server. It serves until the test's process ends.
 ///
 /// ```
 /// use neuraxis_testkit::{FaultyModelServer, ModelFault};
@@ -58,24 +59,24 @@ pub enum ModelFault {
 pub struct FaultyModelServer {
     address: SocketAddr,
     fault: Arc<Mutex<Option<ModelFault>>>,
-    /// Its port, as long as nobody listens there: nobody else can take it.
+    /// Its bound port while it does not listen, so that no other process can take the port.
     closed: Mutex<Option<TcpSocket>>,
 }
 
 impl FaultyModelServer {
-    /// What it says once it is repaired.
+    /// Its answer once it is repaired.
     pub const ANSWER: &str = "All is well again.";
 
-    /// How it puts its failure, where it has words for it.
+    /// The text of its error, if the fault includes one.
     pub const WORDS: &str = "out of luck";
 
-    /// What it says of a reply before it breaks off.
+    /// The part of a reply that it sends before it breaks off.
     pub const HALF: &str = "Half a th";
 
     /// The host to which it redirects.
     pub const ELSEWHERE: &str = "elsewhere.example";
 
-    /// Starts it on a port of its own.
+    /// Starts the server on its own port.
     #[must_use]
     pub fn start(fault: ModelFault) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket can be made");
@@ -92,7 +93,7 @@ impl FaultyModelServer {
         server
     }
 
-    /// Returns where it listens, or will once it is repaired.
+    /// Returns the address where it listens, or will listen once it is repaired.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -104,18 +105,18 @@ impl FaultyModelServer {
         format!("http://{}", self.address)
     }
 
-    /// Makes it answer well from the next connection on.
+    /// Repairs the server, from the next connection on.
     pub fn repair(&self) {
         *lock(&self.fault) = None;
         self.open();
     }
 
-    /// Listens from now on, if it does not already.
+    /// Starts listening, if it does not listen already.
     fn open(&self) {
         let mut closed = lock(&self.closed);
         let Some(socket) = closed.take() else { return };
         drop(closed);
-        // A runtime of tokio may be neither started nor dropped inside another, where the test may be.
+        // A tokio runtime must not be started or dropped inside another one, and the test may run in one.
         let listening = thread::spawn(move || listen(socket)).join();
         let listener = listening.ok().and_then(Result::ok);
         let listener = listener.expect("a bound port can be listened on");
@@ -123,7 +124,7 @@ impl FaultyModelServer {
         thread::spawn(move || {
             for connection in listener.incoming().flatten() {
                 let fault = *lock(&fault);
-                // Whether the client is still there to hear it does not matter.
+                // If the client has disconnected, that does not matter.
                 thread::spawn(move || serve(&connection, fault).unwrap_or_default());
             }
         });
@@ -140,7 +141,7 @@ fn listen(socket: TcpSocket) -> io::Result<TcpListener> {
 
 fn serve(mut connection: &TcpStream, fault: Option<ModelFault>) -> io::Result<()> {
     if fault == Some(ModelFault::Reset) {
-        // A connection that is closed with something unread is reset.
+        // Closing a connection with unread data resets it.
         connection.peek(&mut [0])?;
         return Ok(());
     }
@@ -151,17 +152,17 @@ fn serve(mut connection: &TcpStream, fault: Option<ModelFault>) -> io::Result<()
     };
     connection.write_all(text.as_bytes())?;
     if fault == Some(ModelFault::Stalling) {
-        // Until the client goes away.
+        // Until the client disconnects.
         io::copy(&mut connection, &mut io::sink())?;
     }
     Ok(())
 }
 
-/// What a server is asked.
+/// A request to the server.
 struct Asked {
     /// Method, path and version.
     line: String,
-    /// Nothing, of a request without a body.
+    /// Null for a request without a body.
     body: Value,
 }
 

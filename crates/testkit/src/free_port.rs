@@ -1,4 +1,4 @@
-//! A port for an address that has to be known before anybody listens there.
+//! A port for an address that must be known before a server listens on it.
 #![expect(
     clippy::expect_used,
     reason = "a test for which no port is free has failed"
@@ -8,12 +8,13 @@ use std::fmt;
 
 use tokio::net::TcpSocket;
 
-/// A port of loopback that the kernel gives to nobody else while this is kept, however often whoever listens there is killed and
-/// started again.
+/// A loopback port that the kernel gives to no other process while this is kept, however often the server that listens
+/// on it is killed and restarted.
 ///
-/// A port that is only looked up and let go may be somebody else's by the time it is listened on: tests run side by side, and
-/// each of their connections takes one. This one stays bound without listening. Whoever asks for its number gets it all the
-/// same if he binds with `SO_REUSEADDR`, as servers do (Linux, `socket(7)`: as long as no other socket *listens* there).
+/// A port that is only looked up and released may be taken by the time a server listens on it: tests run in parallel,
+/// and each of their connections takes a port. This one stays bound without listening. A server that asks for its
+/// number still gets it if it binds with `SO_REUSEADDR`, as servers do (Linux, `socket(7)`: as long as no other socket
+/// *listens* there).
 #[derive(Debug)]
 pub struct FreePort {
     _bound: TcpSocket,
@@ -21,11 +22,11 @@ pub struct FreePort {
 }
 
 impl FreePort {
-    /// Takes one.
+    /// Reserves a port.
     ///
     /// # Panics
     ///
-    /// If none is free.
+    /// Panics if no port is free.
     #[must_use]
     pub fn take() -> Self {
         let bound = TcpSocket::new_v4().expect("a socket can be made");
@@ -69,7 +70,7 @@ mod tests {
             TcpStream::connect(address).unwrap();
             drop(listener);
         }
-        // As many as there are about: without `port` one of them would be its.
+        // Enough ports that one of them would be this one if it were not reserved.
         let others: Vec<_> = std::iter::from_fn(|| {
             let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
             Some((other.local_addr().ok()?.port(), other))

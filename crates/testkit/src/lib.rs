@@ -2,27 +2,27 @@
 //!
 //! **For** tests, as a dev-dependency:
 //!
-//! - fakes of most ports that behave as told and remember what they saw: [`ScriptedModel`], [`ScriptedTool`], [`AskingTool`],
-//!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`ScriptedAdvisor`],
-//!   [`ScriptedRunner`], [`ScriptedToolHook`], [`ScriptedModelHook`], [`ScriptedSearch`], [`VirtualClock`],
-//!   [`CountingIds`];
-//! - mocks of the same ports, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
-//! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
+//! - fakes of most ports that behave as scripted and record what they were given: [`ScriptedModel`], [`ScriptedTool`],
+//!   [`AskingTool`], [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`],
+//!   [`ScriptedAdvisor`], [`ScriptedRunner`], [`ScriptedToolHook`], [`ScriptedModelHook`], [`ScriptedSearch`],
+//!   [`VirtualClock`], [`CountingIds`];
+//! - mocks of the same ports, made with `mockall`, in [`mock`], for tests that check which calls are made;
+//! - builders for what tests need most often: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
-//! - a web site on loopback that answers as a test says, [`WebSite`];
-//! - an MCP server that is a script, [`mcp_script`];
-//! - a server on loopback for tests of adapters, which answers byte by byte as told, [`loopback`], with how their clients are
-//!   asked, [`asking`], and what holds of a corpus of streams, [`streams`];
-//! - a model server on loopback that is broken until it is repaired, [`FaultyModelServer`];
+//! - a scripted web site on loopback, [`WebSite`];
+//! - a scripted MCP server, [`mcp_script`];
+//! - a scripted server on loopback for tests of adapters, which answers byte by byte, [`loopback`]; functions that call
+//!   the adapters' clients, [`asking`]; and checks on a corpus of streams, [`streams`];
+//! - a model server on loopback that is faulty until it is repaired, [`FaultyModelServer`];
 //! - a real model server, [`LlamaServer`], a real database server, [`Postgres`], and a real durable-execution engine,
-//!   [`Restate`], for tests that drive real parts;
-//! - a port that stays free for a server that is killed and started again, [`FreePort`];
-//! - the checks of what a fault leaves behind, [`Aftermath`];
-//! - the blocks of code that documents show, to be run as they stand, [`documents`];
+//!   [`Restate`], for tests with real components;
+//! - a port that stays reserved for a server that is killed and restarted, [`FreePort`];
+//! - checks of the state that a fault leaves behind, [`Aftermath`];
+//! - the code blocks of the documents, to be run as they are, [`documents`];
 //! - the suites that implementations of ports must pass, in [`conformance`].
 //!
-//! **Not for** production: what is wrong with a test is told by a panic. The crate also turns on tokio's `test-util`,
-//! so that tests can pause time instead of sleeping.
+//! **Not for** production: errors in a test are reported by panics. The crate also turns on tokio's `test-util`, so
+//! tests can pause time instead of sleeping.
 //!
 //! ```
 //! use neuraxis_ports::LlmClient;

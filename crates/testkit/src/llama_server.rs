@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 /// How long the server may take to start; it takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The pause between two looks at whether it is ready.
+/// The pause between two checks whether it is ready.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A running llama-server. It ends when it is dropped.
+/// A running llama-server. It ends when this is dropped.
 ///
-/// Tests that use it are `#[ignore]`d, because it is not everywhere: `cargo xtask test` provides it, sets the variables
-/// and runs them.
+/// Tests that use it are `#[ignore]`d, because it is not installed everywhere: `cargo xtask test` provides it, sets the
+/// variables and runs them.
 #[derive(Debug)]
 pub struct LlamaServer {
     process: Child,
@@ -32,10 +32,10 @@ impl LlamaServer {
         Self::start_with(&[])
     }
 
-    /// Starts a server with more arguments.
+    /// Starts a server with additional arguments.
     #[must_use]
     pub fn start_with(arguments: &[&str]) -> Self {
-        // Somebody else may take the free port first.
+        // Another process may take the free port first.
         let started = (0..3).find_map(|_| Self::spawn(arguments).ready());
         started.expect("llama-server starts")
     }
@@ -54,7 +54,7 @@ impl LlamaServer {
         let process = Command::new(variable("TEST_NEURAXIS_LLAMA_SERVER"))
             .env("LD_LIBRARY_PATH", variable("TEST_NEURAXIS_LLAMA_LIBS"))
             .args(["-m", &variable("TEST_NEURAXIS_GGUF"), "--jinja"])
-            // Or it is called by the place of its file, which is another on each machine.
+            // Otherwise its name would be the path of its file, which differs from machine to machine.
             .args(["--alias", "scripted.gguf"])
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])
             .args(["--device", "none", "-c", "65536", "-np", "2", "-t", "1"])
@@ -90,7 +90,7 @@ impl LlamaServer {
 
 impl Drop for LlamaServer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may already have ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

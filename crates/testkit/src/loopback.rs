@@ -1,5 +1,5 @@
-//! A server on loopback that answers as told, faults included, and remembers what it was asked: what the adapters of model
-//! servers are tested against.
+//! A scripted server on loopback, with scripted faults, that records its requests. The adapters of model servers are
+//! tested against it.
 //!
 //! ```
 //! use neuraxis_testkit::loopback::{Act, Answer, Loopback};
@@ -32,7 +32,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// A server on loopback. It ends when it is dropped.
+/// A server on loopback. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Loopback {
     address: SocketAddr,
@@ -47,38 +47,39 @@ struct Log {
     hang_ups: watch::Sender<usize>,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Method and path.
     pub line: String,
-    /// The headers as they came, in lower case.
+    /// The headers as received, in lower case.
     pub headers: String,
     /// The body.
     pub body: String,
 }
 
-/// What the server does with a request, in order.
+/// What the server does with a request: acts, in order.
 #[derive(Debug, Clone)]
 pub struct Answer(Vec<Act>);
 
-/// One thing that the server does with a connection.
+/// One act of the server on a connection.
 #[derive(Debug, Clone)]
 pub enum Act {
-    /// Sends this.
+    /// Sends these bytes.
     Send(Vec<u8>),
-    /// Sends this again and again, until the client hangs up.
+    /// Sends these bytes repeatedly, until the client disconnects.
     Forever(&'static [u8]),
-    /// Sends nothing more, until the client hangs up.
+    /// Sends nothing more, until the client disconnects.
     Stall,
-    /// Breaks the connection off.
+    /// Resets the connection.
     Reset,
-    /// Ends the connection.
+    /// Closes the connection.
     Close,
 }
 
 impl Answer {
-    /// A whole body under a status. `headers` is one or more lines without the last line break; the length is added.
+    /// A whole body with a status. `headers` is one or more lines without the last line break; the content length is
+    /// added.
     pub fn whole(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         let text =
@@ -86,7 +87,7 @@ impl Answer {
         Self(vec![Act::Send(text.into_bytes())])
     }
 
-    /// Nothing yet.
+    /// No acts yet.
     #[must_use]
     pub fn nothing() -> Self {
         Self(Vec::new())
@@ -97,7 +98,7 @@ impl Answer {
         Self::whole(200, "content-type: application/json", body)
     }
 
-    /// A stream of events in pieces, which ends as it should.
+    /// A stream of events in pieces, which ends properly.
     pub fn events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         Self::open_events(pieces).then(Act::Send(b"0\r\n\r\n".to_vec()))
     }
@@ -119,7 +120,7 @@ impl Answer {
         )
     }
 
-    /// Adds what comes next.
+    /// Adds the next act.
     #[must_use]
     pub fn then(mut self, act: Act) -> Self {
         self.0.push(act);
@@ -128,7 +129,7 @@ impl Answer {
 }
 
 impl Loopback {
-    /// Starts a server on a port of its own that answers every request so.
+    /// Starts a server on its own port that answers every request with the result of `answer`.
     pub async fn start(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -142,25 +143,25 @@ impl Loopback {
         Self { address, log, task }
     }
 
-    /// Returns its address, without a slash at the end.
+    /// Returns its URL, without a slash at the end.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Returns the requests that came so far and were read whole.
+    /// Returns the requests that were read completely so far.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.log.seen.lock().unwrap().clone()
     }
 
-    /// Returns how many connections were made so far.
+    /// Returns how many connections were opened so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.log.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until a client hung up in the middle of an answer, for ten seconds at the most.
+    /// Waits until a client disconnects in the middle of an answer, for at most ten seconds.
     pub async fn hung_up(&self) {
         let mut hang_ups = self.log.hang_ups.subscribe();
         let waiting = hang_ups.wait_for(|count| *count > 0);
@@ -205,7 +206,7 @@ async fn serve(
     }
 }
 
-/// Does one act; false if the connection is over.
+/// Performs one act; returns `false` if the connection has ended.
 async fn perform(stream: &mut TcpStream, act: Act, log: &Log) -> bool {
     match act {
         Act::Send(bytes) => stream.write_all(&bytes).await.is_ok(),
@@ -230,14 +231,14 @@ async fn perform(stream: &mut TcpStream, act: Act, log: &Log) -> bool {
     }
 }
 
-/// Reads a request; nothing if the client is done, or does not speak HTTP.
+/// Reads a request; `None` if the client is done or does not speak HTTP.
 async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
             break end;
         }
-        // What TLS begins with.
+        // 0x16 is the first byte of TLS.
         if bytes.first() == Some(&0x16) || stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }

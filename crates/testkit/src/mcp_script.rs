@@ -1,6 +1,6 @@
-//! An MCP server in the language of the shell, which behaves but for what a test says.
+//! An MCP server as a shell script, which behaves correctly except where a test changes it.
 
-/// What the server does of itself: it begins as those of 2025-11-25 do, and has one tool.
+/// The default behavior: the handshake of protocol version 2025-11-25, and one tool.
 const ACTS: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 refuse() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":%s,"message":"%s"}}\n' "$id" "$1" "$2"; }
@@ -27,9 +27,9 @@ done
 
 /// Returns a script for `sh` that is an MCP server over standard input and output, with one tool, `look`.
 ///
-/// `acts` is run first, and may put functions in place of its own: `begin`, `list`, `call` and `other` (anything else) are
-/// called for each message, which is in `$line`, its id in `$id`. They may use `answer RESULT`, `refuse CODE MESSAGE`,
-/// `text TEXT` (the result of a call) and `changed` (says that the list of tools is another one).
+/// `acts` runs first, and may redefine functions: `begin`, `list`, `call` and `other` (everything else) are called for
+/// each message, which is in `$line`, with its id in `$id`. They may use `answer RESULT`, `refuse CODE MESSAGE`, `text
+/// TEXT` (the result of a call) and `changed` (the notification that the list of tools has changed).
 ///
 /// ```
 /// let server = neuraxis_testkit::mcp_script(
@@ -38,7 +38,7 @@ done
 ///     call() { text "seen $WORD"; }
 ///     "#,
 /// );
-/// // To be started as `sh -c SERVER`, with the variable WORD.
+/// // Start it with `sh -c SERVER`, with the variable WORD.
 /// assert!(server.contains("tools/list"));
 /// ```
 #[must_use]

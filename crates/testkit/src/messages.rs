@@ -1,4 +1,4 @@
-//! Messages about tool calls, and requests that hold messages. Messages of plain text are made by [`Message`] itself.
+//! Messages about tool calls, and requests that contain messages. For messages of plain text, use [`Message`] itself.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use neuraxis_core::{
     ToolChoice,
 };
 
-/// Makes an assistant message of tool calls, each with id, name and arguments as JSON text.
+/// Creates an assistant message of tool calls, each with id, name and arguments as JSON.
 pub fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Message {
     let call = |(id, name, arguments): (&str, &str, &str)| {
         Part::ToolCall(ToolCall {
@@ -24,18 +24,18 @@ pub fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -
     })
 }
 
-/// Makes the message with the result of a call: its id, the tool's name and the value as JSON text.
+/// Creates the message with the result of a call: its id, the tool's name and the value as JSON.
 #[must_use]
 pub fn result(id: &str, name: &str, value: &str) -> Message {
     Message::tool_result(ToolCallId::from_text(id), name, JsonText::from_text(value))
 }
 
-/// Makes a request of one user message, without tools. Its fields are public: change them as the test needs.
+/// Creates a request of one user message, without tools. Its fields are public: change them as the test needs.
 pub fn request(message: impl Into<String>) -> ModelRequest {
     request_of([Message::user(message)])
 }
 
-/// Makes a request of the given messages, without tools.
+/// Creates a request of the given messages, without tools.
 pub fn request_of(messages: impl IntoIterator<Item = Message>) -> ModelRequest {
     ModelRequest {
         messages: messages.into_iter().collect(),

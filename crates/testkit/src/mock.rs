@@ -1,6 +1,6 @@
-//! A `mockall` mock of each port that has a fake, for tests whose claim is which calls are made and in which order.
+//! A `mockall` mock of each port that has a fake, for tests that check which calls are made and in which order.
 //!
-//! Not for the rest: where only the result matters, the fakes of this crate read better.
+//! If only the result matters, the fakes of this crate are easier to read.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -19,7 +19,8 @@ pub use self::script::Script;
 use crate::call::Gauge;
 use crate::scripted::lock;
 
-/// Plays one [`Script`] a call and remembers the requests. Out of scripts, it fails with an error that no retry helps.
+/// Plays one [`Script`] per call and records the requests. When no scripts are left, it fails with an error that is not
+/// retryable.
 ///
 /// ```
 /// use neuraxis_core::{LlmError, LlmErrorKind};
@@ -38,35 +39,36 @@ pub struct ScriptedModel {
     otherwise: Option<Box<Improvise>>,
     calls: Mutex<Vec<SeenModelCall>>,
     gauge: Gauge,
-    /// The context size that it tells once it is asked.
+    /// The context size that it reports only once it is asked.
     asked_context: Option<u64>,
     was_asked: AtomicBool,
 }
 
 type Improvise = dyn Fn(&ModelRequest) -> Script + Send + Sync;
 
-/// A call that a [`ScriptedModel`] got.
+/// A call that a [`ScriptedModel`] received.
 #[derive(Debug, Clone)]
 pub struct SeenModelCall {
-    /// The request as the model got it.
+    /// The request as the model received it.
     pub request: ModelRequest,
-    /// Under which circumstances. What the program gave with the request is left out: it is to be gone with its run.
+    /// The context of the call. Values that the program attached to the request are left out, since they must be
+    /// dropped with the run.
     pub context: CallContext,
-    /// How the reply was wanted.
+    /// How the reply was requested.
     pub mode: CallMode,
 }
 
-/// How a reply was wanted.
+/// How a reply was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallMode {
-    /// Whole, by `respond`.
+    /// As a whole, through `respond`.
     Whole,
-    /// Piece by piece, by `stream_respond`.
+    /// Piece by piece, through `stream_respond`.
     Streamed,
 }
 
 impl ScriptedModel {
-    /// Makes a model without scripts.
+    /// Creates a model without scripts.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -80,13 +82,13 @@ impl ScriptedModel {
         }
     }
 
-    /// Makes a model that plays the same script again and again.
+    /// Creates a model that plays the same script for every call.
     pub fn always(script: impl Into<Script>) -> Self {
         let script = script.into();
         Self::answering(move |_| script.clone())
     }
 
-    /// Makes a model that chooses its script by the request.
+    /// Creates a model that chooses its script by the request.
     pub fn answering<S: Into<Script>>(
         choose: impl Fn(&ModelRequest) -> S + Send + Sync + 'static,
     ) -> Self {
@@ -96,28 +98,28 @@ impl ScriptedModel {
         }
     }
 
-    /// Gives the model another name. The replies keep the one they were made with.
+    /// Sets the model's name. Replies keep the name with which they were created.
     #[must_use]
     pub fn named(mut self, model: ModelRef) -> Self {
         self.info = ModelInfo::new(model);
         self
     }
 
-    /// Tells the context size of the model, in tokens.
+    /// Sets the model's context size, in tokens.
     #[must_use]
     pub const fn with_context(mut self, tokens: u64) -> Self {
         self.info.context_tokens = Some(tokens);
         self
     }
 
-    /// Tells which media the model takes.
+    /// Sets the media types that the model accepts.
     #[must_use]
     pub const fn with_media(mut self, media: MediaTypes) -> Self {
         self.info.media = media;
         self
     }
 
-    /// Tells the context size of the model, in tokens, only once it was asked for it.
+    /// Sets the model's context size, in tokens, which it reports only once it is asked.
     #[must_use]
     pub const fn with_context_when_asked(mut self, tokens: u64) -> Self {
         self.asked_context = Some(tokens);
@@ -131,12 +133,12 @@ impl ScriptedModel {
         self
     }
 
-    /// Adds the script of the next call to a model in use.
+    /// Adds the script of the next call while the model is in use.
     pub fn push(&self, script: impl Into<Script>) {
         lock(&self.scripts).push_back(script.into());
     }
 
-    /// Returns how many scripts were not played.
+    /// Returns how many scripts have not been played.
     #[must_use]
     pub fn remaining(&self) -> usize {
         lock(&self.scripts).len()
@@ -157,13 +159,13 @@ impl ScriptedModel {
             .collect()
     }
 
-    /// Returns how many calls are open: neither finished nor given up.
+    /// Returns how many calls are open, that is, neither finished nor abandoned.
     #[must_use]
     pub fn open_calls(&self) -> usize {
         self.gauge.now()
     }
 
-    /// Returns how many calls were open at the same time, at the most.
+    /// Returns the maximum number of calls that were open at the same time.
     #[must_use]
     pub fn most_open_calls(&self) -> usize {
         self.gauge.most()

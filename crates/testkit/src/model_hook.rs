@@ -1,4 +1,4 @@
-//! A hook around model calls that says what it was told to say.
+//! A hook around model calls that gives scripted answers.
 
 use std::sync::Mutex;
 
@@ -8,8 +8,8 @@ use neuraxis_ports::{
 
 use crate::scripted::{Answers, lock};
 
-/// Gives answers in order, those about requests and those about replies apart, and remembers what it was asked about. Out of
-/// answers, it lets requests and replies be as they are.
+/// Gives answers in order, separately for requests and replies, and records what it was asked about. When no answers
+/// are left, it changes nothing.
 ///
 /// ```
 /// use neuraxis_ports::{AfterModel, BeforeModel};
@@ -29,13 +29,13 @@ pub struct ScriptedModelHook {
 }
 
 impl ScriptedModelHook {
-    /// Makes one that has nothing to say.
+    /// Creates a hook without answers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says this about the next request.
+    /// Gives this answer about the next request.
     #[must_use]
     pub fn before(self, answer: BeforeModel) -> Self {
         self.before.says(answer);
@@ -56,7 +56,7 @@ impl ScriptedModelHook {
         self
     }
 
-    /// Says this about the next reply.
+    /// Gives this answer about the next reply.
     #[must_use]
     pub fn after(self, answer: AfterModel) -> Self {
         self.after.says(answer);
@@ -77,27 +77,27 @@ impl ScriptedModelHook {
         self
     }
 
-    /// Looks at the first request while the model works on it already.
+    /// Inspects the first request while the model is already working on it.
     #[must_use]
     pub const fn alongside(mut self) -> Self {
         self.timing = HookTiming::Alongside;
         self
     }
 
-    /// Lets nobody read text before it was asked about it.
+    /// Holds text back until the hook has answered about it.
     #[must_use]
     pub const fn holding_text(mut self) -> Self {
         self.holds_text = true;
         self
     }
 
-    /// Returns the requests it was asked about.
+    /// Returns the requests that the hook was asked about.
     #[must_use]
     pub fn requests(&self) -> Vec<HookedRequest> {
         lock(&self.requests).clone()
     }
 
-    /// Returns the replies it was asked about.
+    /// Returns the replies that the hook was asked about.
     #[must_use]
     pub fn replies(&self) -> Vec<HookedReply> {
         lock(&self.replies).clone()

@@ -1,4 +1,4 @@
-//! A real Postgres server with an empty cluster of its own.
+//! A real Postgres server with its own empty cluster.
 #![expect(
     clippy::expect_used,
     reason = "a test whose server does not start has failed"
@@ -16,13 +16,13 @@ use crate::FreePort;
 /// How long the server may take to start; it takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The pause between two looks at whether it is ready.
+/// The pause between two checks whether it is ready.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A running Postgres server. It ends, and its data are deleted, when it is dropped.
+/// A running Postgres server. When this is dropped, it ends and its data is deleted.
 ///
-/// Tests that use it are `#[ignore]`d, because it is not everywhere: `cargo xtask test` provides it, sets the variables
-/// and runs them. The cluster is a copy of one that was made once. Commits wait for the disk, as they do by default.
+/// Tests that use it are `#[ignore]`d, because it is not installed everywhere: `cargo xtask test` provides it, sets the
+/// variables and runs them. The cluster is a copy of a prepared one. Commits wait for the disk, which is the default.
 #[derive(Debug)]
 pub struct Postgres {
     process: Option<Child>,
@@ -37,7 +37,7 @@ impl Postgres {
         let port = FreePort::take();
         let name = format!("neuraxis-postgres-{}-{port}", std::process::id());
         let data = std::env::temp_dir().join(name);
-        // Its owner is kept: the server refuses to run as root, and on data of others.
+        // Keeps the owner: the server refuses to run as root, and on data of another user.
         let copied = Command::new("cp")
             .args(["--archive", "--no-target-directory"])
             .arg(&template)
@@ -57,18 +57,18 @@ impl Postgres {
         server
     }
 
-    /// Returns the URL of its one database, for a user who may do everything.
+    /// Returns the URL of its only database, for a user with all rights.
     #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Kills the server as a power cut would, but for what the disk keeps.
+    /// Kills the server like a power failure, except that everything the disk has is kept.
     pub fn crash(&mut self) {
-        // A process that is stopped would not hear of it.
+        // A stopped process would not receive the signal.
         self.go_on();
         if let Some(mut process) = self.process.take() {
-            // SIGQUIT is the immediate shutdown: no checkpoint, and the next start has to recover.
+            // SIGQUIT is the immediate shutdown: without a checkpoint, so the next start must recover.
             let id = process.id().to_string();
             let sent = Command::new("kill").args(["-QUIT", &id]).status();
             assert!(sent.expect("kill can be started").success());
@@ -76,12 +76,12 @@ impl Postgres {
         }
     }
 
-    /// Stops all of its processes in the middle of whatever they do: connections stay, and nobody answers.
+    /// Stops all of its processes at any point of their work: connections stay open, but nothing answers.
     pub fn stall(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets them go on after [`stall`](Self::stall).
+    /// Continues them after [`stall`](Self::stall).
     pub fn go_on(&self) {
         self.signal("-CONT");
     }
@@ -96,11 +96,11 @@ impl Postgres {
             .arg(id.to_string())
             .args(children.split_whitespace())
             .status();
-        // One of them may just have ended.
+        // A child process may have ended in the meantime.
         let _ = sent.expect("kill can be started");
     }
 
-    /// Starts it again on the same port.
+    /// Restarts the server on the same port.
     pub fn restart(&mut self) {
         self.run();
         assert!(self.is_ready_in_time(), "postgres does not start again");
@@ -134,7 +134,7 @@ impl Postgres {
         false
     }
 
-    /// The server writes `ready` into this file once it takes connections.
+    /// Returns `true` once the server has written `ready` into this file, which it does when it accepts connections.
     fn answers(&self) -> bool {
         let state = std::fs::read_to_string(self.data.join("postmaster.pid"));
         let is_ready = state.is_ok_and(|state| {
@@ -152,7 +152,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Prepares a program to run as the owner of a folder, and to end with this thread, whatever becomes of it.
+/// Prepares a program to run as the owner of a folder, and to end with this thread in any case.
 fn as_owner_of(folder: &Path, program: &Path) -> Command {
     let metadata = std::fs::metadata(folder).expect("the data are there");
     let (user, group) = (metadata.uid().to_string(), metadata.gid().to_string());

@@ -1,21 +1,21 @@
-//! Replies of a model.
+//! Model replies.
 
 use neuraxis_core::{
     BlockIndex, JsonText, ModelRef, ReasoningPart, Reply, ReplyFinish, ReplyPart, RequestedCall,
     TokenCount, Usage,
 };
 
-/// Makes a reply of one text.
+/// Creates a reply of one text.
 pub fn text(text: impl Into<String>) -> Reply {
     of([ReplyPart::text(text)], ReplyFinish::Stop)
 }
 
-/// Makes a reply whose text was cut at the output limit.
+/// Creates a reply whose text was cut at the output limit.
 pub fn cut(text: impl Into<String>) -> Reply {
     of([ReplyPart::text(text)], ReplyFinish::Length)
 }
 
-/// Makes a reply with reasoning before its text.
+/// Creates a reply with reasoning before its text.
 pub fn reasoned(reasoning: impl Into<String>, text: impl Into<String>) -> Reply {
     let reasoning = ReasoningPart {
         index: BlockIndex(0),
@@ -28,12 +28,12 @@ pub fn reasoned(reasoning: impl Into<String>, text: impl Into<String>) -> Reply 
     )
 }
 
-/// Makes a reply of tool calls, each with name and arguments as JSON text.
+/// Creates a reply of tool calls, each with name and arguments as JSON.
 pub fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str)>) -> Reply {
     of(calls.into_iter().map(call_part), ReplyFinish::ToolCalls)
 }
 
-/// Makes a reply of a text and tool calls after it.
+/// Creates a reply of a text followed by tool calls.
 pub fn text_and_calls<'a>(
     text: impl Into<String>,
     calls: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -44,7 +44,7 @@ pub fn text_and_calls<'a>(
     )
 }
 
-/// Lets a reply tell what it used, as measured by the provider.
+/// Adds usage to a reply, as measured by the provider.
 #[must_use]
 pub fn using(reply: Reply, prompt: u64, completion: u64) -> Reply {
     let usage = Usage {
@@ -56,13 +56,13 @@ pub fn using(reply: Reply, prompt: u64, completion: u64) -> Reply {
     Reply { usage, ..reply }
 }
 
-/// Makes a reply of nothing at all.
+/// Creates an empty reply.
 #[must_use]
 pub fn empty() -> Reply {
     of([], ReplyFinish::Stop)
 }
 
-/// Makes a reply of the given parts, by a test's model and without usage.
+/// Creates a reply of the given parts, from a test model and without usage.
 pub fn of(parts: impl IntoIterator<Item = ReplyPart>, finish: ReplyFinish) -> Reply {
     let model = ModelRef::new("testkit", "scripted");
     Reply {

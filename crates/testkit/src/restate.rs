@@ -1,4 +1,4 @@
-//! A real server of Restate with a folder of its own.
+//! A real Restate server with its own folder.
 #![expect(
     clippy::expect_used,
     reason = "a test whose server does not start has failed"
@@ -16,13 +16,13 @@ use crate::FreePort;
 /// How long the server may take to start; it takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The pause between two looks at whether it is ready.
+/// The pause between two checks whether it is ready.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A running server of Restate. It ends, and its data are deleted, when it is dropped.
+/// A running Restate server. When this is dropped, it ends and its data is deleted.
 ///
-/// Tests that use it are `#[ignore]`d, because it is not everywhere: `cargo xtask test` provides it, sets the variable and runs
-/// them. It sends no telemetry.
+/// Tests that use it are `#[ignore]`d, because it is not installed everywhere: `cargo xtask test` provides it, sets the
+/// variable and runs them. It sends no telemetry.
 #[derive(Debug)]
 pub struct Restate {
     process: Option<Child>,
@@ -50,13 +50,13 @@ impl Restate {
         server
     }
 
-    /// Returns where calls are sent.
+    /// Returns the URL for calls.
     #[must_use]
     pub fn ingress(&self) -> String {
         format!("http://127.0.0.1:{}", self.ingress)
     }
 
-    /// Returns where workers register.
+    /// Returns the URL at which workers register.
     #[must_use]
     pub fn admin(&self) -> String {
         format!("http://127.0.0.1:{}", self.admin)
@@ -70,33 +70,33 @@ impl Restate {
         }
     }
 
-    /// Lets it do nothing at all, with SIGSTOP.
+    /// Stops the process with SIGSTOP, so it does nothing at all.
     ///
     /// # Panics
     ///
-    /// If it is not there.
+    /// Panics if the process is not running.
     pub fn stall(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on that was stalled.
+    /// Continues the stopped process.
     ///
     /// # Panics
     ///
-    /// If it is not there.
+    /// Panics if the process is not running.
     pub fn go_on(&self) {
         self.signal("-CONT");
     }
 
     fn signal(&self, signal: &str) {
         let process = self.process.as_ref().expect("it is alive");
-        // What gives up the program to be run is that program from then on.
+        // The wrapper replaces itself with the server's program, so this is the server's process id.
         let id = process.id().to_string();
         let sent = Command::new("kill").args([signal, &id]).status();
         assert!(sent.expect("kill can be started").success());
     }
 
-    /// Starts it again, on the same ports and what it kept.
+    /// Restarts the server on the same ports and with the same data.
     pub fn restart(&mut self) {
         self.run();
     }
@@ -143,7 +143,7 @@ impl Drop for Restate {
     }
 }
 
-/// Tells whether a server answers well at a path.
+/// Returns `true` if a server answers successfully at a path.
 fn is_well(port: &FreePort, path: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())) else {
         return false;

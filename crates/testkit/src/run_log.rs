@@ -1,4 +1,4 @@
-//! Records of a run that no machine made, and a sink that keeps the records it gets.
+//! Records of a run that were not created by the loop, and a sink that keeps the records it receives.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use neuraxis_ports::TraceSink;
 use crate::clock::START;
 use crate::scripted::lock;
 
-/// Writes records with rising numbers, a second apart, for tests of what keeps and shows them.
+/// Creates records with rising numbers, one second apart, for tests of storing and showing them.
 ///
-/// Not for tests of the loop: it does not check that records follow from each other.
+/// Not for tests of the loop: nothing checks that the records follow from each other.
 ///
 /// ```
 /// use neuraxis_testkit::{CountingIds, RunLog, reply};
@@ -36,7 +36,7 @@ pub struct RunLog {
 }
 
 impl RunLog {
-    /// Begins the log of a run.
+    /// Starts the log of a run.
     #[must_use]
     pub const fn new(run: RunId, session: SessionId) -> Self {
         Self {
@@ -48,20 +48,20 @@ impl RunLog {
         }
     }
 
-    /// Lets it begin at a time; at [`START`] otherwise.
+    /// Sets the time at which the log begins; [`START`] by default.
     #[must_use]
     pub const fn at(mut self, at: Timestamp) -> Self {
         self.at = at;
         self
     }
 
-    /// Returns the run.
+    /// Returns the run's id.
     #[must_use]
     pub const fn run(&self) -> RunId {
         self.run
     }
 
-    /// The run began with a user message.
+    /// Returns the record that the run began with a user message.
     pub fn started(&mut self, message: &str) -> Arc<Record> {
         let agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
         let mut spec = RunSpec::new(self.run, [Message::user(message)], agent);
@@ -76,7 +76,7 @@ impl RunLog {
         })))
     }
 
-    /// The model replied.
+    /// Returns the record that the model replied.
     pub fn replied(&mut self, reply: Reply) -> Arc<Record> {
         let messages = std::mem::take(&mut self.asked);
         self.record(RecordBody::LlmCall(Box::new(LlmCall {
@@ -100,7 +100,7 @@ impl RunLog {
         })))
     }
 
-    /// Something went wrong that the run survives.
+    /// Returns the record of a problem that does not end the run.
     pub fn warned(&mut self, message: &str) -> Arc<Record> {
         self.record(RecordBody::Warning(Box::new(Warning {
             code: "test".to_owned(),
@@ -108,7 +108,7 @@ impl RunLog {
         })))
     }
 
-    /// The run ended with an answer.
+    /// Returns the record that the run ended with an answer.
     pub fn finished(&mut self, content: &str) -> Arc<Record> {
         self.record(RecordBody::Final(Box::new(outcome(
             content,
@@ -116,7 +116,7 @@ impl RunLog {
         ))))
     }
 
-    /// The run ended without one.
+    /// Returns the record that the run ended without an answer.
     pub fn failed(&mut self, why: &str) -> Arc<Record> {
         self.record(RecordBody::RunFailed(Box::new(outcome(
             "",
@@ -124,19 +124,20 @@ impl RunLog {
         ))))
     }
 
-    /// Anything else happened to the root agent.
+    /// Returns a record of any other event of the root agent.
     pub fn record(&mut self, body: RecordBody) -> Arc<Record> {
         self.record_of(AgentId::ROOT, body)
     }
 
-    /// A step began with this, when the run had been active for so long; what else happens does not say.
+    /// Returns a record that begins a step, after the run was active for the given time. Other records do not contain
+    /// this time.
     pub fn step(&mut self, active: Duration, body: RecordBody) -> Arc<Record> {
         let mut record = Arc::unwrap_or_clone(self.record(body));
         record.active_ms = u64::try_from(active.as_millis()).ok();
         Arc::new(record)
     }
 
-    /// Something happened to an agent.
+    /// Returns a record of an event of the given agent.
     pub fn record_of(&mut self, agent: AgentId, body: RecordBody) -> Arc<Record> {
         let (seq, at) = (self.next, self.at);
         self.next = seq.next();
@@ -166,7 +167,7 @@ fn outcome(content: &str, finish_reason: FinishReason) -> RunOutcome {
     }
 }
 
-/// Keeps every record, in the order in which they came.
+/// Keeps every record, in the order received.
 #[derive(Debug, Default)]
 pub struct RecordingSink(Mutex<Vec<Arc<Record>>>);
 

@@ -1,10 +1,10 @@
-//! What the fakes have in common: answers that a test gave them beforehand, and a lock that a panic leaves usable.
+//! What the fakes share: scripted answers, and a lock that remains usable after a panic.
 
 use std::collections::VecDeque;
 use std::future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a fake has to say, in order.
+/// The scripted answers of a fake, in order.
 #[derive(Debug)]
 pub(crate) struct Answers<T>(Mutex<VecDeque<Answer<T>>>);
 

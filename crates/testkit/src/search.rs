@@ -1,4 +1,4 @@
-//! A search service that finds what it was given.
+//! A search service with scripted results.
 
 use std::num::NonZeroU32;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
 
 use crate::scripted::lock;
 
-/// Finds what it was given to find, whatever it is asked, and remembers the questions.
+/// Returns the given results for every query, and records the queries.
 ///
 /// ```
 /// use neuraxis_ports::{SearchHit, WebSearch};
@@ -29,7 +29,7 @@ pub struct ScriptedSearch {
 }
 
 impl ScriptedSearch {
-    /// Knows these pages.
+    /// Creates a service that finds these pages.
     pub fn new(hits: impl IntoIterator<Item = SearchHit>) -> Self {
         Self {
             hits: hits.into_iter().collect(),
@@ -37,7 +37,7 @@ impl ScriptedSearch {
         }
     }
 
-    /// Fails each time.
+    /// Creates a service that fails every time.
     #[must_use]
     pub fn failing(error: WebSearchError) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl ScriptedSearch {
         }
     }
 
-    /// Returns what it was asked so far.
+    /// Returns the queries so far.
     #[must_use]
     pub fn queries(&self) -> Vec<String> {
         lock(&self.queries).clone()

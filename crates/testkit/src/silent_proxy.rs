@@ -1,4 +1,4 @@
-//! A proxy in front of a database server that can fall silent.
+//! A proxy in front of a database server that can stop forwarding.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Passes bytes on in both directions, or swallows them without a word. It ends with the runtime that it was started in.
+/// Forwards bytes in both directions, or discards them without an error. It ends with the runtime in which it was
+/// started.
 #[derive(Debug)]
 pub struct SilentProxy {
     url: String,
@@ -14,11 +15,11 @@ pub struct SilentProxy {
 }
 
 impl SilentProxy {
-    /// Starts on a free port, in front of a server whose URL names its user and port.
+    /// Starts a proxy on a free port, in front of a server whose URL contains its user and port.
     ///
     /// # Panics
     ///
-    /// If the URL does not, or no port is free.
+    /// Panics if the URL does not contain them, or if no port is free.
     #[expect(clippy::expect_used, reason = "a test without its proxy has failed")]
     pub async fn start(url: &str) -> Self {
         let (before, target) = url.split_once('@').expect("the URL names a user");
@@ -45,18 +46,18 @@ impl SilentProxy {
         }
     }
 
-    /// Returns the server's URL as it is reached through the proxy.
+    /// Returns the server's URL through the proxy.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Passes nothing on any more.
+    /// Stops forwarding.
     pub fn fall_silent(&self) {
         self.is_silent.store(true, Ordering::SeqCst);
     }
 
-    /// Passes on what comes from now on. What was swallowed is lost.
+    /// Forwards again from now on. Discarded bytes are lost.
     pub fn speak(&self) {
         self.is_silent.store(false, Ordering::SeqCst);
     }

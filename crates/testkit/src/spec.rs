@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use neuraxis_core::{JsonText, ToolClass, ToolKind, ToolSpec};
 
-/// Begins the spec of a tool: irreversible, run by us, taking any object.
+/// Starts the spec of a tool: irreversible, run by the engine, and accepting any object.
 ///
 /// ```
 /// use neuraxis_core::ToolClass;
@@ -22,67 +22,67 @@ pub fn spec(name: &str) -> SpecBuilder {
     SpecBuilder(ToolSpec::new(id, format!("The tool {name} of a test.")))
 }
 
-/// Builds a [`ToolSpec`]; whatever takes one from a test also takes this.
+/// Builds a [`ToolSpec`]. Functions of this crate that take a spec also accept this builder.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct SpecBuilder(ToolSpec);
 
 impl SpecBuilder {
-    /// Makes it a tool that changes nothing, which may run beside others.
+    /// Makes the tool read-only, so that it may run in parallel with others.
     pub fn read_only(mut self) -> Self {
         self.0.class = ToolClass::ReadOnly;
         self
     }
 
-    /// It may run twice.
+    /// Marks the tool as idempotent: it may run twice.
     pub fn idempotent(mut self) -> Self {
         self.0.class = ToolClass::Idempotent;
         self
     }
 
-    /// It reaches outside this machine.
+    /// Marks the tool as reaching outside this machine.
     pub fn open_world(mut self) -> Self {
         self.0.annotations = self.0.annotations.open_world();
         self
     }
 
-    /// It may destroy something.
+    /// Marks the tool as possibly destructive.
     pub fn destructive(mut self) -> Self {
         self.0.annotations = self.0.annotations.destructive();
         self
     }
 
-    /// It starts a sub-agent.
+    /// Marks the tool as one that starts a sub-agent.
     pub fn agent(mut self) -> Self {
         self.0.kind = ToolKind::Agent;
         self
     }
 
-    /// The caller runs it.
+    /// Marks the tool as one that the caller runs.
     pub fn client(mut self) -> Self {
         self.0.kind = ToolKind::Client;
         self
     }
 
-    /// A turn of it alone does not use up the turn limit.
+    /// Exempts turns that call only this tool from the turn limit.
     pub fn non_iterative(mut self) -> Self {
         self.0.non_iterative = true;
         self
     }
 
-    /// A call may take this long.
+    /// Sets the time limit of a call.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.0.timeout = Some(timeout);
         self
     }
 
-    /// What the model is told about it.
+    /// Sets the description that the model reads.
     pub fn describe(mut self, description: &str) -> Self {
         self.0.description = description.into();
         self
     }
 
-    /// The JSON Schema of its arguments.
+    /// Sets the JSON Schema of the arguments.
     pub fn schema(mut self, schema: &str) -> Self {
         self.0.parameters = JsonText::from_text(schema);
         self

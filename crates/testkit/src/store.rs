@@ -1,4 +1,4 @@
-//! A session store with faults in front of a real one.
+//! A session store that adds faults to a real one.
 
 use std::collections::VecDeque;
 use std::future;
@@ -19,7 +19,7 @@ use neuraxis_ports::{
 
 use crate::scripted::lock;
 
-/// Passes everything on to another store, but for the faults that a test orders.
+/// Passes everything on to another store, except for the faults that a test orders.
 #[derive(Debug)]
 pub struct FailingStore<S> {
     inner: S,
@@ -33,7 +33,7 @@ struct State {
     calls: Vec<StoreOperation>,
 }
 
-/// Something a store does.
+/// An operation of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is named after a method of the port")]
 pub enum StoreOperation {
@@ -68,21 +68,21 @@ pub enum StoreOperation {
     Probe,
 }
 
-/// How an operation goes wrong.
+/// How an operation fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not happen, and says so.
+    /// The operation does not happen, and returns this error.
     Refuse(StoreError),
-    /// It happens, but its caller gets an error.
+    /// The operation happens, but the caller gets this error.
     LoseAnswer(StoreError),
-    /// It does not happen and never answers.
+    /// The operation does not happen, and never returns.
     Hang,
-    /// It happens at once, and its caller hears of it after a while.
+    /// The operation happens immediately, but returns only after this time.
     AnswerLate(Duration),
 }
 
 impl<S> FailingStore<S> {
-    /// Puts itself in front of a store.
+    /// Wraps a store.
     pub fn new(inner: S) -> Self {
         Self {
             inner,
@@ -90,30 +90,30 @@ impl<S> FailingStore<S> {
         }
     }
 
-    /// Orders a fault for the next operation of that kind; several are used up in order.
+    /// Orders a fault for the next operation of this kind. Several faults are used up in order.
     pub fn fail_next(&self, operation: StoreOperation, fault: Fault) {
         self.state().faults.push_back((operation, fault));
     }
 
-    /// Refuses everything from now on.
+    /// Makes every operation fail from now on.
     pub fn break_down(&self, error: StoreError) {
         self.state().broken = Some(error);
     }
 
-    /// Ends a break-down and forgets the faults not used up.
+    /// Ends a breakdown and discards unused faults.
     pub fn repair(&self) {
         let mut state = self.state();
         state.broken = None;
         state.faults.clear();
     }
 
-    /// Returns what the store was asked to do, in order.
+    /// Returns the operations that were requested, in order.
     #[must_use]
     pub fn calls(&self) -> Vec<StoreOperation> {
         self.state().calls.clone()
     }
 
-    /// Returns the store behind it.
+    /// Returns the wrapped store.
     pub const fn inner(&self) -> &S {
         &self.inner
     }
@@ -296,7 +296,7 @@ impl<S: SessionStore> SessionIndex for FailingStore<S> {
     async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         let found = self.pass(StoreOperation::FindRuns, self.inner.find_runs(filter));
         match found.await {
-            // Whoever asks about a session that is not there finds nothing: so it is for a look that comes too early.
+            // A query for a session that does not exist finds nothing, since it may come too early.
             Err(StoreError::NoSuchSession(_)) => Ok(Vec::new()),
             found => found,
         }

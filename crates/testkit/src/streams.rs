@@ -1,5 +1,6 @@
-//! What the tests of every protocol promise of a corpus of good and hostile streams: none makes a client panic or hang, and
-//! each is the same whole and byte by byte. Those whose names begin with `good` are replies, all others errors.
+//! What the tests of every protocol check for a corpus of valid and hostile streams: none makes a client panic or hang,
+//! and each gives the same result whole and byte by byte. Files whose names begin with `good` are replies, all others
+//! errors.
 #![expect(
     clippy::unwrap_used,
     reason = "a corpus that cannot be read is a test that failed"
@@ -12,7 +13,8 @@ use neuraxis_core::{LlmError, Reply};
 
 use crate::loopback::{Answer, Loopback};
 
-/// Answers a stream alternately whole and byte by byte, and a request for a whole reply with the same bytes.
+/// Answers requests for a stream alternately whole and byte by byte, and requests for a whole reply with the same
+/// bytes.
 pub async fn serve(bytes: Vec<u8>) -> Loopback {
     let streams = AtomicUsize::new(0);
     Loopback::start(move |seen| {
@@ -27,7 +29,7 @@ pub async fn serve(bytes: Vec<u8>) -> Loopback {
     .await
 }
 
-/// Checks each file of a folder. `ask` asks for a stream, and for a whole reply, which gets the same bytes.
+/// Checks each file of a folder. `ask` requests a stream and a whole reply; both get the same bytes.
 pub async fn are_replies_or_errors(
     folder: &Path,
     ask: impl AsyncFn(&Loopback) -> [Result<Reply, LlmError>; 2],

@@ -13,7 +13,8 @@ pub use self::act::Act;
 use crate::call::Gauge;
 use crate::scripted::lock;
 
-/// Plays one [`Act`] a call, counts its calls and notices how many ran at once. Out of acts, it fails.
+/// Plays one [`Act`] per call, counts its calls and records how many ran at the same time. When no acts are left, it
+/// fails.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,17 +38,17 @@ pub struct ScriptedTool {
 type Improvise = dyn Fn(&JsonText) -> Act + Send + Sync;
 type Available = dyn Fn(&TurnContext) -> bool + Send + Sync;
 
-/// A call that a [`ScriptedTool`] got.
+/// A call that a [`ScriptedTool`] received.
 #[derive(Debug, Clone)]
 pub struct SeenToolCall {
-    /// With which arguments.
+    /// The call's arguments.
     pub arguments: JsonText,
-    /// Under which circumstances.
+    /// The call's context.
     pub context: ToolContext,
 }
 
 impl ScriptedTool {
-    /// Makes a tool without acts.
+    /// Creates a tool without acts.
     pub fn new(spec: impl Into<ToolSpec>) -> Self {
         Self {
             spec: spec.into(),
@@ -59,17 +60,17 @@ impl ScriptedTool {
         }
     }
 
-    /// Makes a tool that plays the same act again and again.
+    /// Creates a tool that plays the same act for every call.
     pub fn always(spec: impl Into<ToolSpec>, act: Act) -> Self {
         Self::answering(spec, move |_| act.clone())
     }
 
-    /// Makes a tool that returns its arguments.
+    /// Creates a tool that returns its arguments.
     pub fn echoing(spec: impl Into<ToolSpec>) -> Self {
         Self::answering(spec, |arguments| Act::value(arguments.as_str()))
     }
 
-    /// Makes a tool that chooses its act by the arguments.
+    /// Creates a tool that chooses its act by the arguments.
     pub fn answering(
         spec: impl Into<ToolSpec>,
         choose: impl Fn(&JsonText) -> Act + Send + Sync + 'static,
@@ -109,13 +110,13 @@ impl ScriptedTool {
         lock(&self.calls).len()
     }
 
-    /// Returns how many calls are open: neither finished nor given up.
+    /// Returns how many calls are open, that is, neither finished nor abandoned.
     #[must_use]
     pub fn open_calls(&self) -> usize {
         self.gauge.now()
     }
 
-    /// Returns how many calls were open at the same time, at the most.
+    /// Returns the maximum number of calls that were open at the same time.
     #[must_use]
     pub fn most_open_calls(&self) -> usize {
         self.gauge.most()

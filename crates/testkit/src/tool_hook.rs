@@ -1,4 +1,4 @@
-//! A hook around tool calls that says what it was told to say.
+//! A hook around tool calls that gives scripted answers.
 
 use std::sync::Mutex;
 
@@ -7,8 +7,8 @@ use neuraxis_ports::{AfterCall, BeforeCall, HookedCall, ToolHook, async_trait};
 
 use crate::scripted::{Answers, lock};
 
-/// Gives answers in order, those before calls and those after them apart, and remembers what it was asked about. Out of
-/// answers, it lets calls and results be as they are.
+/// Gives answers in order, separately for calls and results, and records what it was asked about. When no answers are
+/// left, it changes nothing.
 ///
 /// ```
 /// use neuraxis_ports::BeforeCall;
@@ -26,13 +26,13 @@ pub struct ScriptedToolHook {
 }
 
 impl ScriptedToolHook {
-    /// Makes one that has nothing to say.
+    /// Creates a hook without answers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says this about the next call.
+    /// Gives this answer about the next call.
     #[must_use]
     pub fn before(self, answer: BeforeCall) -> Self {
         self.before.says(answer);
@@ -53,7 +53,7 @@ impl ScriptedToolHook {
         self
     }
 
-    /// Says this about the next result.
+    /// Gives this answer about the next result.
     #[must_use]
     pub fn after(self, answer: AfterCall) -> Self {
         self.after.says(answer);
@@ -67,13 +67,13 @@ impl ScriptedToolHook {
         self
     }
 
-    /// Returns the calls it was asked about before they were checked.
+    /// Returns the calls that the hook was asked about before they were checked.
     #[must_use]
     pub fn seen(&self) -> Vec<HookedCall> {
         lock(&self.seen).clone()
     }
 
-    /// Returns the results it was shown.
+    /// Returns the results that the hook was shown.
     #[must_use]
     pub fn results(&self) -> Vec<ToolOutcome> {
         lock(&self.results).clone()

@@ -1,4 +1,4 @@
-//! A tool runner that has scripted tools.
+//! A tool runner with scripted tools.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use neuraxis_ports::{Tool, ToolContext, ToolError, ToolRunner, async_trait};
 
 use crate::tool::ScriptedTool;
 
-/// Runs scripted tools by name, as a worker elsewhere would. What it does not have, it fails at.
+/// Runs scripted tools by name, like a worker elsewhere. Fails for a tool that it does not have.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::tool::ScriptedTool;
 pub struct ScriptedRunner(Vec<Arc<ScriptedTool>>);
 
 impl ScriptedRunner {
-    /// Makes a runner of these tools.
+    /// Creates a runner with these tools.
     pub fn new(tools: impl IntoIterator<Item = Arc<ScriptedTool>>) -> Self {
         Self(tools.into_iter().collect())
     }
 
-    /// Returns what its tools are.
+    /// Returns the specs of its tools.
     #[must_use]
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.0.iter().map(|tool| tool.spec().clone()).collect()

@@ -1,4 +1,4 @@
-//! A site on loopback that answers as a test says.
+//! A scripted web site on loopback.
 #![expect(
     clippy::expect_used,
     reason = "a test whose site does not start has failed"
@@ -16,7 +16,7 @@ use tokio::task::yield_now;
 use crate::call::Gauge;
 use crate::scripted::lock;
 
-/// A site on loopback: web pages, or a service that speaks HTTP. It serves until the runtime that it was started in ends.
+/// A site on loopback: web pages, or an HTTP service. It serves until the runtime in which it was started ends.
 ///
 /// ```
 /// use neuraxis_testkit::{WebAnswer, WebSite};
@@ -38,14 +38,14 @@ pub struct WebSite {
     open: Gauge,
 }
 
-/// What a site is asked.
+/// A request to a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebRequest {
     /// The method.
     pub method: String,
     /// The path with the query.
     pub target: String,
-    /// Names, in small letters, and values.
+    /// Names, in lower case, and values.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: String,
@@ -67,18 +67,18 @@ impl WebRequest {
     }
 }
 
-/// What a site answers.
+/// A site's answer.
 #[derive(Debug, Clone)]
 pub struct WebAnswer {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
-    /// Nothing comes after this.
+    /// Whether the answer stalls after its head.
     stalls: bool,
 }
 
 impl WebAnswer {
-    /// A document of a type.
+    /// A document of the given content type.
     pub fn document(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let mut answer = Self::status(200).header("content-type", content_type);
         answer.body = body.into();
@@ -95,7 +95,7 @@ impl WebAnswer {
         Self::document("application/json", json.to_string())
     }
 
-    /// Nothing but a status.
+    /// An answer with a status only.
     #[must_use]
     pub const fn status(status: u16) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl WebAnswer {
         Self::status(302).header("location", to)
     }
 
-    /// The head of an answer, and then nothing until the client goes away.
+    /// The head of an answer, and then nothing until the client disconnects.
     #[must_use]
     pub const fn stalling() -> Self {
         let mut answer = Self::status(200);
@@ -135,7 +135,7 @@ impl WebAnswer {
 }
 
 impl WebSite {
-    /// Starts a site on a port of its own.
+    /// Starts a site on its own port.
     pub async fn start(answer: impl Fn(&WebRequest) -> WebAnswer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a port is free");
@@ -156,7 +156,7 @@ impl WebSite {
                 let (requests, open, answer) =
                     (Arc::clone(&requests), open.clone(), Arc::clone(&answer));
                 tokio::spawn(async move {
-                    // A client that goes away in the middle is none of a site's business.
+                    // A client may disconnect in the middle; a site ignores that.
                     let _gone = serve(connection, &requests, &open, &*answer).await;
                 });
             }
@@ -164,7 +164,7 @@ impl WebSite {
         site
     }
 
-    /// Returns where it is.
+    /// Returns its address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -176,20 +176,20 @@ impl WebSite {
         format!("http://{}{path}", self.address)
     }
 
-    /// Returns what it was asked so far.
+    /// Returns the requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<WebRequest> {
         lock(&self.requests).clone()
     }
 
-    /// Returns the paths that it was asked for so far, with their queries.
+    /// Returns the targets of the requests so far: paths with their queries.
     #[must_use]
     pub fn targets(&self) -> Vec<String> {
         let requests = self.requests().into_iter();
         requests.map(|request| request.target).collect()
     }
 
-    /// Returns how many requests it worked on at the same time, at the most.
+    /// Returns the maximum number of requests that it worked on at the same time.
     #[must_use]
     pub fn most_at_once(&self) -> usize {
         self.open.most()
@@ -204,7 +204,7 @@ impl fmt::Debug for WebSite {
     }
 }
 
-/// How often a site lets others go first before it answers, so that requests that are made together are there together.
+/// How often a site yields before it answers, so that requests made at the same time are open at the same time.
 const POLITE_YIELDS: usize = 50;
 
 async fn serve(

@@ -11,8 +11,8 @@ use super::promptly;
 use crate::call::turn_context;
 use crate::clock::CountingIds;
 
-/// Mounts the rules of the [`Approver`](neuraxis_ports::Approver) port as tests. The approver given must answer every
-/// question by itself.
+/// Mounts the rules of the [`Approver`](neuraxis_ports::Approver) port as tests. The given approver must answer every
+/// question automatically.
 #[macro_export]
 macro_rules! approver_suite {
     ($approver:expr) => {
@@ -31,7 +31,7 @@ pub async fn several_questions_may_be_open_at_once(approver: impl Approver) {
     assert_eq!(promptly("a question stays open", replies).await.len(), 8);
 }
 
-/// A question whose future is dropped is withdrawn, and the next one is answered all the same.
+/// A question whose future is dropped is withdrawn, and the next one is still answered.
 pub async fn a_question_may_be_withdrawn(approver: impl Approver) {
     let turn = turn_context();
     let withdrawn = approver.decide(&ask(0), &turn).now_or_never();

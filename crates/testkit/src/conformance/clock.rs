@@ -11,7 +11,7 @@ macro_rules! clock_suite {
     };
 }
 
-/// One reading after the other, time does not run backwards.
+/// From one reading to the next, time does not run backwards.
 pub async fn time_does_not_run_backwards(clock: impl Clock) {
     let mut last = clock.now();
     for _ in 0..1_000 {
@@ -21,7 +21,7 @@ pub async fn time_does_not_run_backwards(clock: impl Clock) {
     }
 }
 
-/// The clock shows a time in this century: seconds were not taken for milliseconds.
+/// The clock shows a time in this century: seconds are not confused with milliseconds.
 pub async fn the_time_is_plausible(clock: impl Clock) {
     const FIRST: Timestamp = Timestamp::constant(978_307_200, 0);
     const LAST: Timestamp = Timestamp::constant(4_133_980_799, 0);

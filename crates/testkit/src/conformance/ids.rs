@@ -20,7 +20,7 @@ macro_rules! ids_suite {
     };
 }
 
-/// Every id is a UUID of version 7 after RFC 9562.
+/// Every id is a UUID of version 7, as defined in RFC 9562.
 pub async fn ids_are_uuids_of_version_7(ids: impl Ids) {
     for _ in 0..1_000 {
         let id = ids.new_id();
@@ -32,7 +32,7 @@ pub async fn ids_are_uuids_of_version_7(ids: impl Ids) {
     }
 }
 
-/// Each id is greater than the one before, also within one millisecond.
+/// Each id is greater than the previous one, even within one millisecond.
 pub async fn ids_rise(ids: impl Ids) {
     let mut last = Uuid::nil();
     for _ in 0..1_000 {
@@ -42,7 +42,7 @@ pub async fn ids_rise(ids: impl Ids) {
     }
 }
 
-/// Ids made by several threads at once are all different.
+/// Ids created by several threads at the same time are all different.
 pub async fn ids_made_at_the_same_time_differ(ids: impl Ids) {
     let ids: Arc<dyn Ids> = Arc::new(ids);
     let make = |ids: Arc<dyn Ids>| {

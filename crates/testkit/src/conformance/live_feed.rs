@@ -1,6 +1,6 @@
 //! The rules of the [`LiveFeed`] port.
 //!
-//! Not for what an engine makes of it (merged text, who wants which run, how long that lasts): that is the engine's.
+//! Not for how an engine uses it (merged text, who wants which run, how long that lasts): that belongs to the engine.
 #![expect(
     clippy::expect_used,
     clippy::panic,
@@ -13,9 +13,9 @@ use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveNews, LiveRecipient
 
 use super::promptly;
 
-/// Mounts the rules of the [`LiveFeed`](neuraxis_ports::LiveFeed) port as tests. Takes two feeds that hear one another, as
-/// those of two processes do, as an array; where that needs something that is not everywhere, after
-/// `ignored because "needs …":`.
+/// Mounts the rules of the [`LiveFeed`](neuraxis_ports::LiveFeed) port as tests. Takes an array of two feeds that
+/// receive each other's messages, like those of two processes. If they need something that is not available everywhere,
+/// put them after `ignored because "needs …":`.
 #[macro_export]
 macro_rules! live_feed_suite {
     (ignored because $why:literal: $feeds:expr) => {
@@ -36,10 +36,10 @@ macro_rules! live_feed_suite {
     };
 }
 
-/// The pause before something is sent again that was not heard.
+/// The pause before a message that did not arrive is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What is sent to one process is heard by no other, and in order.
+/// A message to one process reaches no other, and messages arrive in order.
 pub async fn messages_to_one_come_to_it_alone_and_in_the_order_they_were_sent(
     feeds: [impl LiveFeed; 2],
 ) {
@@ -61,7 +61,7 @@ pub async fn messages_to_one_come_to_it_alone_and_in_the_order_they_were_sent(
     assert_eq!(message(heard_by_one.as_mut()).await, "mine");
 }
 
-/// What is sent to everyone is heard by all, whoever sent it.
+/// A message to everyone reaches all processes, including the sender's.
 pub async fn messages_to_everyone_come_to_all_and_to_the_sender(feeds: [impl LiveFeed; 2]) {
     let [one, other] = feeds;
     let mut inboxes = connected(&one, &other).await;
@@ -73,7 +73,7 @@ pub async fn messages_to_everyone_come_to_all_and_to_the_sender(feeds: [impl Liv
     }
 }
 
-/// Two who listen in one process do not take messages from each other.
+/// Two listeners in one process do not take messages from each other.
 pub async fn each_inbox_of_a_process_hears_everything(feeds: [impl LiveFeed; 2]) {
     let [one, other] = feeds;
     let [_, mut first] = connected(&one, &other).await;
@@ -89,13 +89,13 @@ pub async fn each_inbox_of_a_process_hears_everything(feeds: [impl LiveFeed; 2])
     }
 }
 
-/// A message of the greatest length comes whole. A longer one is refused at once.
+/// A message of the maximum length arrives complete. A longer one is refused immediately.
 pub async fn a_message_may_be_as_long_as_is_said_and_no_longer(feeds: [impl LiveFeed; 2]) {
     let [one, other] = feeds;
     let [_, mut heard] = connected(&one, &other).await;
     let most = one.max_message();
     assert!(most >= 1_024, "{most} bytes hold too little");
-    // Of several bytes each, since bytes count.
+    // With characters of several bytes, since the limit counts bytes.
     let longest = format!("{}{}", "x".repeat(most % 2), "é".repeat(most / 2));
     send(&one, LiveRecipient::One(other.address()), longest.clone()).await;
     assert!(message(heard.as_mut()).await == longest, "it is cut");
@@ -104,7 +104,7 @@ pub async fn a_message_may_be_as_long_as_is_said_and_no_longer(feeds: [impl Live
     assert_eq!(refused, Err(LiveFeedError::TooLong { length, most }));
 }
 
-/// Quotes, line breaks and whatever else a text may hold, U+0000 aside, mean nothing to what carries it.
+/// Quotes, line breaks and all other characters except U+0000 have no meaning for the transport.
 pub async fn any_text_comes_as_it_was_sent(feeds: [impl LiveFeed; 2]) {
     let [one, other] = feeds;
     let [_, mut heard] = connected(&one, &other).await;
@@ -113,8 +113,8 @@ pub async fn any_text_comes_as_it_was_sent(feeds: [impl LiveFeed; 2]) {
     assert_eq!(message(heard.as_mut()).await, text);
 }
 
-/// Whoever sends more than can be carried, or than anybody reads, is refused, or the reader is told; sending never waits, and
-/// what is sent later is heard.
+/// If a sender sends more than can be transported or read, either the send is refused or the reader is notified.
+/// Sending never waits, and later messages arrive.
 pub async fn a_flood_blocks_nobody_and_what_it_costs_is_told(feeds: [impl LiveFeed; 2]) {
     const MANY: usize = 20_000;
     let [one, other] = feeds;
@@ -149,21 +149,21 @@ pub async fn a_flood_blocks_nobody_and_what_it_costs_is_told(feeds: [impl LiveFe
     );
 }
 
-/// Waits until both hear each other, and returns an inbox of each in which nothing is left.
+/// Waits until both feeds receive from each other, and returns an empty inbox of each.
 async fn connected(one: &impl LiveFeed, other: &impl LiveFeed) -> [Box<dyn LiveInbox>; 2] {
     let mut inboxes = [one.join(), other.join()];
-    // Whoever is connected hears itself.
+    // A connected feed receives its own messages.
     ready(one, &mut inboxes).await;
     ready(other, &mut inboxes).await;
     inboxes
 }
 
-/// Sends to everyone until all heard it, and then something once more that is the last.
+/// Sends to everyone until the message has arrived everywhere, and then sends one more that is the last.
 async fn ready(feed: &impl LiveFeed, inboxes: &mut [Box<dyn LiveInbox>; 2]) {
     for inbox in inboxes.iter_mut() {
         let connecting = async {
             for attempt in 0.. {
-                // What carries it may not be there yet.
+                // The transport may not be connected yet.
                 let _ = feed.send(LiveRecipient::Everyone, format!("ready? {attempt}"));
                 if let Ok(Some(LiveNews::Message(_))) =
                     tokio::time::timeout(PAUSE, inbox.next()).await
@@ -181,7 +181,7 @@ async fn ready(feed: &impl LiveFeed, inboxes: &mut [Box<dyn LiveInbox>; 2]) {
     }
 }
 
-/// Sends a message, as often as it takes.
+/// Sends a message, retrying as often as necessary.
 async fn send(feed: &impl LiveFeed, to: LiveRecipient<'_>, message: String) {
     let sending = async {
         while let Err(error) = feed.send(to, message.clone()) {
@@ -197,7 +197,7 @@ async fn message(inbox: &mut dyn LiveInbox) -> String {
     let heard = async {
         loop {
             let news = inbox.next().await.expect("the feed is there");
-            // Nothing was sent while the feeds connected that anybody waits for.
+            // News other than messages stems from connecting the feeds, and no test expects it.
             if let LiveNews::Message(text) = news {
                 return text.to_string();
             }

@@ -31,7 +31,7 @@ macro_rules! llm_client_suite {
     };
 }
 
-/// A client under test and what can be asked of it.
+/// A client under test, and requests for it.
 #[derive(Debug)]
 pub struct Subject {
     client: Arc<dyn LlmClient>,
@@ -41,8 +41,9 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Takes a client, and requests to each of which it gives the same reply every time, however it is asked. At least
-    /// one; at best a text, a text with reasoning and tool calls. Each reply streams in two pieces or more.
+    /// Takes a client, and requests to which it always gives the same reply, whole or streamed. Pass at least one;
+    /// ideally requests that lead to a text, to a text with reasoning, and to tool calls. Each reply must stream in at
+    /// least two pieces.
     pub fn new(client: impl LlmClient, requests: impl IntoIterator<Item = ModelRequest>) -> Self {
         let requests = requests.into_iter().collect();
         Self {
@@ -53,14 +54,14 @@ impl Subject {
         }
     }
 
-    /// Adds a client whose calls wait for an answer that never comes. A client that never waits has none.
+    /// Adds a client whose calls wait for an answer that never comes. Leave this out for a client that never waits.
     #[must_use]
     pub fn with_stalled(mut self, client: impl LlmClient) -> Self {
         self.stalled = Some(Arc::new(client));
         self
     }
 
-    /// Keeps what the clients talk to for as long as they need it.
+    /// Keeps the server of the clients running for as long as they need it.
     #[must_use]
     pub fn keeping(mut self, server: impl Any + Send + Sync) -> Self {
         self._server = Some(Box::new(server));
@@ -72,7 +73,7 @@ impl Subject {
     }
 }
 
-/// Assembled, the pieces of a streamed reply are the reply that comes whole.
+/// The assembled pieces of a streamed reply are the same as the whole reply.
 pub async fn a_streamed_reply_is_the_same_as_a_whole_one(subject: Subject) {
     assert!(!subject.requests.is_empty(), "the subject has no request");
     for request in &subject.requests {
@@ -87,7 +88,7 @@ pub async fn a_streamed_reply_is_the_same_as_a_whole_one(subject: Subject) {
     }
 }
 
-/// A stream has one end, as its last item.
+/// A stream has exactly one end, as its last item.
 pub async fn a_stream_ends_once_and_nothing_follows(subject: Subject) {
     for request in &subject.requests {
         let deltas = stream(&subject, request).await.expect("the stream holds");
@@ -108,7 +109,7 @@ pub async fn a_stream_ends_once_and_nothing_follows(subject: Subject) {
     }
 }
 
-/// A call whose token is cancelled already gives nothing but the error that says so.
+/// A call whose token is already cancelled returns only the error that says so.
 pub async fn a_call_cancelled_from_the_start_is_cancelled(subject: Subject) {
     let ctx = call_context();
     ctx.cancellation.cancel();
@@ -125,7 +126,7 @@ pub async fn a_call_cancelled_from_the_start_is_cancelled(subject: Subject) {
     assert_cancelled(streamed.await);
 }
 
-/// A stream whose token is cancelled after the first piece ends in the error that says so.
+/// A stream whose token is cancelled after the first piece ends with the error that says so.
 pub async fn a_stream_cancelled_midway_is_cancelled(subject: Subject) {
     for request in &subject.requests {
         let ctx = call_context();
@@ -149,7 +150,7 @@ pub async fn a_stream_cancelled_midway_is_cancelled(subject: Subject) {
     }
 }
 
-/// A call that waits for its answer ends at once when its token is cancelled.
+/// A call that waits for its answer ends immediately when its token is cancelled.
 pub async fn a_call_cancelled_while_it_waits_is_cancelled(subject: Subject) {
     let Some(client) = &subject.stalled else {
         return;
@@ -209,7 +210,7 @@ pub async fn dropping_a_stream_midway_does_no_harm(subject: Subject) {
     assert_eq!(respond(&subject, subject.first()).await, expected);
 }
 
-/// Calls at the same time give each its own reply.
+/// Simultaneous calls each return their own reply.
 pub async fn calls_may_run_at_the_same_time(subject: Subject) {
     let mut expected = Vec::new();
     for request in &subject.requests {
@@ -227,7 +228,7 @@ pub async fn calls_may_run_at_the_same_time(subject: Subject) {
     assert_eq!((&one, &other), (&expected, &expected));
 }
 
-/// What is known of the model without asking does not change, and replies come from that provider.
+/// The info about the model does not change, and replies name its provider.
 pub async fn its_info_stays_the_same_and_names_the_model(subject: Subject) {
     let before = subject.client.info();
     assert!(

@@ -23,11 +23,12 @@ use crate::clock::START;
 use crate::reply;
 use crate::run_log::RunLog;
 
-/// Mounts the rules of the [`SessionStore`](neuraxis_ports::SessionStore) port as tests. Takes an empty store; where
-/// that needs something that is not everywhere, after `ignored because "needs …":`.
+/// Mounts the rules of the [`SessionStore`](neuraxis_ports::SessionStore) port as tests. Takes an empty store. If that
+/// needs something that is not available everywhere, put it after `ignored because "needs …":`.
 ///
-/// Each rule looks at one store that stays open. What is read back when it is opened again, the seeds of sessions too, which are
-/// not serialized with them, and what a second store over the same data sees and takes over, are the adapter's own to test.
+/// Each rule uses one store that stays open. The adapter must test separately what is read back after it is opened
+/// again, including the seeds of sessions, which are not serialized with them, and what a second store over the same
+/// data sees and takes over.
 #[macro_export]
 macro_rules! session_store_suite {
     (ignored because $why:literal: $store:expr) => {
@@ -185,7 +186,7 @@ macro_rules! session_store_suite {
     };
 }
 
-/// A session with a run at work.
+/// A session with a run in progress.
 struct Busy {
     session: SessionId,
     log: RunLog,
@@ -194,7 +195,7 @@ struct Busy {
 
 #[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 impl Busy {
-    /// Adds the session `main` and begins its first run.
+    /// Adds the session `main` and starts its first run.
     async fn new(store: &impl SessionStore) -> Self {
         let session = id("main");
         store
@@ -204,7 +205,7 @@ impl Busy {
         Self::begin(store, &session, 1).await
     }
 
-    /// Begins a run of a session that is free.
+    /// Starts a run of a session that is free.
     async fn begin(store: &impl SessionStore, session: &SessionId, number: u64) -> Self {
         let run = CountingIds::nth_run(number);
         let lease = store
@@ -231,7 +232,7 @@ impl Busy {
             .expect("the records follow");
     }
 
-    /// Plays the run to its end: one question, one answer.
+    /// Completes the run with one question and one answer.
     async fn finish(
         mut self,
         store: &impl SessionStore,
@@ -253,7 +254,7 @@ fn id(text: &str) -> SessionId {
     text.parse().expect("a valid session id")
 }
 
-/// A session made so many seconds after the start of time.
+/// Returns a session created the given number of seconds after the Unix epoch.
 fn session_of(text: &str, seconds: u64) -> Session {
     let at = START
         .checked_add(std::time::Duration::from_secs(seconds))

@@ -12,9 +12,9 @@ use super::promptly;
 use crate::call::tool_context;
 
 /// Mounts the rules of the [`Tool`](neuraxis_ports::Tool) port as tests. Takes the tool in an `Arc`, as a builder does,
-/// and arguments with which it succeeds, as JSON text; with them it is called several times. Nobody answers what it asks a
-/// person: a tool that fails without an answer does not pass. The rules are functions of
-/// [`conformance::tool`](crate::conformance::tool), too, for those that it can keep to.
+/// and arguments as JSON with which it succeeds; it is called with them several times. Questions of the tool are not
+/// answered, so a tool that fails without an answer does not pass. The rules are also functions of
+/// [`conformance::tool`](crate::conformance::tool), for tools that can keep only some of them.
 #[macro_export]
 macro_rules! tool_suite {
     ($tool:expr, $arguments:expr) => {
@@ -52,7 +52,7 @@ pub async fn its_spec_stays_the_same<T: Tool + ?Sized>((tool, arguments): (Arc<T
     assert_eq!(*tool.spec(), before);
 }
 
-/// The value, and the metadata where there is any, is one JSON value on one line.
+/// The value, and the metadata if there is any, is one JSON value on one line.
 pub async fn its_value_is_json_on_one_line<T: Tool + ?Sized>((tool, arguments): (Arc<T>, &str)) {
     let output = call(&*tool, arguments).await.expect("the call succeeds");
     for json in [Some(output.value), output.metadata].into_iter().flatten() {
@@ -64,7 +64,7 @@ pub async fn its_value_is_json_on_one_line<T: Tool + ?Sized>((tool, arguments): 
     }
 }
 
-/// A call that is cancelled from the start, or while it runs, ends soon.
+/// A call that is cancelled from the start, or while it runs, ends promptly.
 pub async fn a_cancelled_call_ends_promptly<T: Tool + ?Sized>((tool, arguments): (Arc<T>, &str)) {
     let cancelled = tool_context();
     cancelled.cancellation.cancel();
@@ -94,7 +94,7 @@ pub async fn a_dropped_call_does_no_harm<T: Tool + ?Sized>((tool, arguments): (A
         .expect("the next call succeeds");
 }
 
-/// Read-only calls run at the same time without getting in each other's way.
+/// Read-only calls run at the same time without interfering with each other.
 pub async fn read_only_calls_may_run_at_the_same_time<T: Tool + ?Sized>(
     (tool, arguments): (Arc<T>, &str),
 ) {

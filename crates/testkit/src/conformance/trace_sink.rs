@@ -22,7 +22,7 @@ macro_rules! trace_sink_suite {
     };
 }
 
-/// The sink takes ten thousand records in a row without blocking, whatever becomes of them.
+/// The sink accepts ten thousand records in a row without blocking, whether or not it keeps them.
 pub async fn a_flood_of_records_does_not_block_the_sink(sink: impl TraceSink) {
     let records = run(1);
     let flood = move || {
@@ -34,7 +34,7 @@ pub async fn a_flood_of_records_does_not_block_the_sink(sink: impl TraceSink) {
     taken.expect("the sink takes records without a panic");
 }
 
-/// Several runs report at once, in any interleaving.
+/// Several runs report at the same time, in any interleaving.
 pub async fn runs_may_report_at_the_same_time(sink: impl TraceSink) {
     let sink = Arc::new(sink);
     let report = |number| {

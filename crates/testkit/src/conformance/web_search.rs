@@ -12,40 +12,41 @@ use neuraxis_ports::{SearchHit, WebSearch, WebSearchError};
 
 use super::promptly;
 
-/// The key that the services of the suite know. It must be told nowhere.
+/// The key that the suite's services accept. It must not be revealed anywhere.
 pub const SEARCH_KEY: &str = "sk-canary-4711";
 
-/// How a service behaves that is asked.
+/// The behavior of a search service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SearchScene {
-    /// It finds these pages, however many are asked for.
+    /// It finds these pages, however many are requested.
     Finds(Vec<SearchHit>),
-    /// It refuses the key, and repeats it in what it says.
+    /// It refuses the key, and repeats it in its answer.
     RefusesKey,
-    /// It is asked too often, and wants to be asked again in seven seconds.
+    /// It receives too many requests, and asks to be called again in seven seconds.
     IsBusy,
-    /// It refuses the question with status 422, and repeats the key in what it says.
+    /// It refuses the query with status 422, and repeats the key in its answer.
     RefusesQuestion,
     /// It fails with status 503.
     Fails,
     /// It answers with a web page.
     IsNoService,
-    /// It takes the question and says nothing.
+    /// It accepts the query and does not answer.
     IsSilent,
 }
 
-/// Tells the questions that a service was asked so far.
+/// Returns the queries that a service has received so far.
 pub type Asked = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 type Made = Pin<Box<dyn Future<Output = (Arc<dyn WebSearch>, Asked)> + Send>>;
 
-/// What the suite looks at: makes an adapter with the key [`SEARCH_KEY`] in front of a service that behaves so, with a timeout
-/// of less than two seconds, and what tells the questions that the service was asked.
+/// The subject of the suite: a function that creates an adapter with the key [`SEARCH_KEY`] and a timeout of less than
+/// two seconds, in front of a service with the given behavior, and returns it with access to the queries that the
+/// service received.
 pub struct Subject(Box<dyn Fn(SearchScene) -> Made + Send + Sync>);
 
 impl Subject {
-    /// Wraps what makes an adapter.
+    /// Wraps a function that creates an adapter.
     pub fn new<M, F>(make: M) -> Self
     where
         M: Fn(SearchScene) -> F + Send + Sync + 'static,
@@ -109,7 +110,7 @@ pub async fn hits_come_in_the_order_of_the_service_with_all_that_it_says(subject
     assert_eq!(found.expect("pages are found"), hits(3));
 }
 
-/// Services give a page of hits, whatever is asked for.
+/// Services return a page of hits, however many were requested.
 pub async fn no_more_hits_come_than_were_asked_for(subject: Subject) {
     let found = subject
         .search(SearchScene::Finds(hits(9)), "rivers", 2)
@@ -117,7 +118,7 @@ pub async fn no_more_hits_come_than_were_asked_for(subject: Subject) {
     assert_eq!(found.expect("pages are found"), hits(2));
 }
 
-/// No hit is an answer.
+/// An empty result is not an error.
 pub async fn nothing_found_is_no_error(subject: Subject) {
     let found = subject
         .search(SearchScene::Finds(Vec::new()), "rivers", 5)
@@ -125,7 +126,7 @@ pub async fn nothing_found_is_no_error(subject: Subject) {
     assert_eq!(found, Ok(Vec::new()));
 }
 
-/// Signs that mean something in an address or in JSON mean nothing in a question.
+/// Characters with a meaning in a URL or in JSON have none in a query.
 pub async fn the_question_arrives_as_it_was_asked(subject: Subject) {
     let question = "a&b=c #d \"e\" \\ 50% + Zürich 東京";
     let (search, asked) = (subject.0)(SearchScene::Finds(hits(1))).await;
@@ -134,7 +135,7 @@ pub async fn the_question_arrives_as_it_was_asked(subject: Subject) {
     assert_eq!(asked(), [question]);
 }
 
-/// The key is wrong, and stands in no error.
+/// The key is wrong, and no error contains it.
 pub async fn a_refused_key_is_said_to_be_refused_and_not_repeated(subject: Subject) {
     let found = subject.search(SearchScene::RefusesKey, "rivers", 5).await;
     let error = found.expect_err("the key is refused");
@@ -142,7 +143,7 @@ pub async fn a_refused_key_is_said_to_be_refused_and_not_repeated(subject: Subje
     assert_hidden(&error);
 }
 
-/// What the service says about waiting is told.
+/// The service's waiting time is reported.
 pub async fn a_busy_service_says_when_to_come_back(subject: Subject) {
     let found = subject.search(SearchScene::IsBusy, "rivers", 5).await;
     let error = found.expect_err("the service is busy");
@@ -151,7 +152,7 @@ pub async fn a_busy_service_says_when_to_come_back(subject: Subject) {
     assert!(error.is_temporary());
 }
 
-/// The service does not like the question; asking again does not help.
+/// The service rejects the query; a retry does not help.
 pub async fn a_refused_question_is_said_to_be_refused_without_the_key(subject: Subject) {
     let found = subject
         .search(SearchScene::RefusesQuestion, "rivers", 5)
@@ -162,7 +163,7 @@ pub async fn a_refused_question_is_said_to_be_refused_without_the_key(subject: S
     assert_hidden(&error);
 }
 
-/// The service is broken for now.
+/// The service is temporarily broken.
 pub async fn a_service_that_fails_may_be_asked_again(subject: Subject) {
     let found = subject.search(SearchScene::Fails, "rivers", 5).await;
     let error = found.expect_err("the service fails");
@@ -170,7 +171,7 @@ pub async fn a_service_that_fails_may_be_asked_again(subject: Subject) {
     assert!(error.is_temporary());
 }
 
-/// Something else answers at that address.
+/// Something other than a search service answers at that address.
 pub async fn what_is_no_service_gives_an_answer_that_cannot_be_read(subject: Subject) {
     let found = subject.search(SearchScene::IsNoService, "rivers", 5).await;
     let error = found.expect_err("a web page is no answer");
@@ -180,7 +181,7 @@ pub async fn what_is_no_service_gives_an_answer_that_cannot_be_read(subject: Sub
     );
 }
 
-/// A search ends in time.
+/// A search ends within its timeout.
 pub async fn a_silent_service_is_not_waited_for_forever(subject: Subject) {
     let found = subject.search(SearchScene::IsSilent, "rivers", 5).await;
     assert_eq!(found, Err(WebSearchError::Timeout));

@@ -1,10 +1,10 @@
-//! What the server writes, as HTTP.
+//! The server's answers, as HTTP.
 
 use serde_json::{Value, json};
 
 use super::{Asked, FaultyModelServer, ModelFault};
 
-/// Returns what a request is answered with by a server that is broken.
+/// Returns a faulty server's answer to a request.
 pub(super) fn broken(fault: ModelFault, asked: &Asked) -> String {
     let words = FaultyModelServer::WORDS;
     match fault {
@@ -34,7 +34,7 @@ pub(super) fn broken(fault: ModelFault, asked: &Asked) -> String {
     }
 }
 
-/// Returns what a request is answered with by a server that is well.
+/// Returns a repaired server's answer to a request.
 pub(super) fn whole(asked: &Asked) -> String {
     if !asked.line.contains("/chat/completions") {
         return response("404 Not Found", "");
@@ -73,7 +73,8 @@ pub(super) fn whole(asked: &Asked) -> String {
 const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// The beginning of a reply. In a stream, a call is whole and the reply is not; of one that comes whole, its length tells.
+/// Returns the beginning of a reply. In a stream, it contains a complete call but not the whole reply. For a whole
+/// reply, the declared length shows that it is cut.
 fn half(asked: &Asked) -> String {
     let half = FaultyModelServer::HALF;
     if is_streamed(asked) {

@@ -1,4 +1,4 @@
-//! A script being played to one call.
+//! A script that is being played to one call.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use neuraxis_ports::CancellationToken;
 use super::script::{Script, Step};
 use crate::call::Open;
 
-/// What is left of a script. Dropping it gives the call up.
+/// The rest of a script. Dropping it abandons the call.
 pub(super) struct Playing {
     steps: VecDeque<Step>,
     cancellation: CancellationToken,
@@ -24,7 +24,7 @@ impl Playing {
         }
     }
 
-    /// Returns what comes next: a delta, an error as the last item, or nothing more.
+    /// Returns the next item: a delta, or an error as the last item; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Result<ReplyDelta, LlmError>> {
         if let Err(error) = self.reach_a_delta().await {
             self.steps.clear();
@@ -36,7 +36,7 @@ impl Playing {
         }
     }
 
-    /// Plays what comes before the next delta, or before the end.
+    /// Plays the steps before the next delta, or before the end.
     pub(super) async fn reach_a_delta(&mut self) -> Result<(), LlmError> {
         while let Some(step) = self.steps.front() {
             if self.cancellation.is_cancelled() {

@@ -1,13 +1,13 @@
-//! How one call of a scripted model goes.
+//! The course of one call of a scripted model.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, Reply, ReplyDelta};
 
-/// How one call goes: deltas, waits, and how it ends. Made of a [`Reply`], an [`LlmError`] or deltas.
+/// The course of one call: deltas, waits, and the end. Created from a [`Reply`], an [`LlmError`] or deltas.
 ///
-/// Asked whole or streamed, the same script gives the same reply. The parts of a reply become blocks in their order.
+/// A script gives the same reply whole and streamed. The parts of a reply become blocks in order.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Script {
@@ -24,21 +24,21 @@ pub(super) enum Step {
 }
 
 impl Script {
-    /// Plays exactly these deltas. Without an [`ReplyDelta::End`] the reply is cut.
+    /// Plays exactly these deltas. Without an [`ReplyDelta::End`], the reply is cut off.
     pub fn deltas(deltas: impl IntoIterator<Item = ReplyDelta>) -> Self {
         Self {
             steps: deltas.into_iter().map(Step::Delta).collect(),
         }
     }
 
-    /// Gives nothing until the call is cancelled.
+    /// Sends nothing until the call is cancelled.
     pub fn hanging() -> Self {
         Self {
             steps: VecDeque::from([Step::Hang]),
         }
     }
 
-    /// Splits texts and arguments into pieces of so many characters.
+    /// Splits texts and arguments into pieces of `chars` characters.
     pub fn split(self, chars: usize) -> Self {
         let split = |step| match step {
             Step::Delta(delta) => split_delta(delta, chars.max(1))
@@ -69,17 +69,17 @@ impl Script {
         }
     }
 
-    /// Fails after so many deltas.
+    /// Fails after `deltas` deltas.
     pub fn fail_at(self, deltas: usize, error: LlmError) -> Self {
         self.end_at(deltas, Some(Step::Fail(error)))
     }
 
-    /// Gives nothing more after so many deltas, until the call is cancelled.
+    /// Sends nothing more after `deltas` deltas, until the call is cancelled.
     pub fn hang_at(self, deltas: usize) -> Self {
         self.end_at(deltas, Some(Step::Hang))
     }
 
-    /// Ends after so many deltas, as if the connection had been closed.
+    /// Ends after `deltas` deltas, as if the connection had been closed.
     pub fn cut_at(self, deltas: usize) -> Self {
         self.end_at(deltas, None)
     }

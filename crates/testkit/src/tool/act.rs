@@ -1,4 +1,4 @@
-//! How one call of a scripted tool goes.
+//! The course of one call of a scripted tool.
 
 use std::future;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{JsonText, ProgressSteps, ToolOutput};
 use neuraxis_ports::{ToolContext, ToolError};
 
-/// How one call goes: what it does on the way, in the order it was told, and how it ends.
+/// The course of one call: what it does, in the order of the builder's calls, and how it ends.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Act {
@@ -33,7 +33,7 @@ enum End {
 }
 
 impl Act {
-    /// Returns a value, given as JSON text.
+    /// Returns a value, given as JSON.
     pub fn value(json: &str) -> Self {
         Self::output(ToolOutput::new(JsonText::from_text(json)))
     }
@@ -43,12 +43,12 @@ impl Act {
         Self::ending(End::Return(Ok(output)))
     }
 
-    /// Fails with an error that the same call would meet again.
+    /// Fails with a permanent error: repeating the call would fail again.
     pub fn error(message: &str) -> Self {
         Self::failing(ToolError::permanent(message))
     }
 
-    /// Fails with an error of which the tool does not say whether the same call would meet it again.
+    /// Fails with an error that does not say whether repeating the call would fail again.
     pub fn failure(message: &str) -> Self {
         Self::failing(ToolError::new(message))
     }
@@ -68,17 +68,17 @@ impl Act {
         Self::ending(End::Hang)
     }
 
-    /// Does nothing for ever, even when the call is cancelled.
+    /// Does nothing forever, even when the call is cancelled.
     pub fn stalling() -> Self {
         Self::ending(End::Stall)
     }
 
-    /// Waits before it goes on, deaf to cancelling.
+    /// Waits before it continues. Cancelling does not interrupt the wait.
     pub fn after(self, wait: Duration) -> Self {
         self.with(Step::Wait(wait))
     }
 
-    /// Says what it is doing and how far it is.
+    /// Reports what it is doing and how far it has come.
     pub fn reporting(self, name: &str, steps: Option<ProgressSteps>) -> Self {
         self.with(Step::Progress {
             name: name.to_owned(),
@@ -86,7 +86,7 @@ impl Act {
         })
     }
 
-    /// Shows output while it runs.
+    /// Prints output while it runs.
     pub fn printing(self, text: &str) -> Self {
         self.with(Step::Output(text.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! Rules of what a session carries from one run to the next: untrusted content, answers of people, its plan.
+//! Rules for what a session carries from one run to the next: taint, grants, and its plan.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn result(log: &mut RunLog, tool: &str, untrusted: bool) -> Arc<Record> {
     log.record(RecordBody::ToolResult(Box::new(result)))
 }
 
-/// The record of calls that were checked, with what people allowed for the session.
+/// Returns the record of calls that were checked, with the grants for the session.
 fn granting(busy: &mut Busy, granted: Vec<Grant>) -> Arc<Record> {
     let effect_id = EffectId {
         run: busy.log.run(),
@@ -64,7 +64,7 @@ async fn sources(store: &impl SessionStore, session: &str) -> Vec<String> {
     tools
 }
 
-/// What any run of a session brought, ended or not, is known, and no other session's.
+/// The untrusted content of any run of a session, ended or not, is known, and none of other sessions.
 pub async fn untrusted_content_of_a_session_is_known(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let other = store.create_session(&session_of("other", 0)).await;
@@ -88,7 +88,7 @@ pub async fn untrusted_content_of_a_session_is_known(store: impl SessionStore) {
     assert_eq!(sources(&store, "other").await, none);
 }
 
-/// What a run begins with may bring such content, too.
+/// The messages that a run begins with can be untrusted content, too.
 pub async fn untrusted_content_that_a_run_begins_with_is_known(store: impl SessionStore) {
     let mut log = RunLog::new(CountingIds::nth_run(1), id("main"));
     let start = RunStart::in_new_session(session_of("main", 0), log.run());
@@ -98,7 +98,7 @@ pub async fn untrusted_content_that_a_run_begins_with_is_known(store: impl Sessi
     assert_eq!(sources(&store, "main").await, ["web_fetch"]);
 }
 
-/// Answers on record are remembered in their order, listed and taken back one by one, from anywhere.
+/// Recorded grants are remembered in order, listed, and revoked one by one, from any process.
 pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let scopes = [
@@ -118,7 +118,7 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
         granting(&mut busy, first.to_vec()),
     ];
     busy.commit(&store, &first).await;
-    // Whose answer was lost commits again.
+    // If the answer to a commit was lost, the caller commits again.
     busy.commit(&store, &first).await;
     assert_eq!(remembered(&store, &busy.session).await.grants().len(), 1);
     let rest = [granting(&mut busy, rest.to_vec())];
@@ -134,8 +134,8 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
-/// What the records of an imported run allow counts for nothing, not even once somebody goes on with the run; what is
-/// allowed after that does.
+/// Grants in the records of an imported run do not count, even after a user resumes the run. Grants given after that
+/// do.
 pub async fn answers_that_were_imported_count_for_nothing(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -160,7 +160,7 @@ pub async fn answers_that_were_imported_count_for_nothing(store: impl SessionSto
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
-/// A number that was given is not given again, not even after its answer was taken back.
+/// A grant's number is never used again, not even after the grant was revoked.
 pub async fn numbers_of_answers_never_come_back(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let first = grant(1, GrantScope::Tool);
@@ -174,7 +174,7 @@ pub async fn numbers_of_answers_never_come_back(store: impl SessionStore) {
     busy.commit(&store, &again).await;
     let none = remembered(&store, &busy.session).await;
     assert_eq!((none.grants().len(), none.next_id()), (0, 2));
-    // Nor in a later run.
+    // This also holds in a later run.
     let mut later = Busy::begin(&store, &busy.session, 2).await;
     let second = grant(2, GrantScope::Tool);
     let more = [
@@ -185,7 +185,7 @@ pub async fn numbers_of_answers_never_come_back(store: impl SessionStore) {
     assert_eq!(remembered(&store, &busy.session).await.grants(), [second]);
 }
 
-/// What a refused commit would have let a session remember it does not.
+/// A session remembers nothing from a commit that was refused.
 pub async fn a_refused_commit_lets_nothing_be_remembered(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let newer = store.begin_run(&busy.session, busy.log.run()).await;
@@ -200,7 +200,7 @@ pub async fn a_refused_commit_lets_nothing_be_remembered(store: impl SessionStor
     assert_eq!(store.carried(&busy.session).await, Ok(Carried::default()));
 }
 
-/// The plan that a session followed last is known, also after its run has ended.
+/// The last plan of a session is known, even after its run has ended.
 pub async fn the_last_plan_of_a_session_is_known(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let session = busy.session.clone();
@@ -232,7 +232,7 @@ pub async fn the_last_plan_of_a_session_is_known(store: impl SessionStore) {
     assert_eq!(plan().await, last);
 }
 
-/// What a session carried is gone with it, also for one of the same name.
+/// What a session carries is deleted with it, and does not reappear in a new session with the same id.
 pub async fn what_a_session_carries_goes_with_it(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let records = [

@@ -1,4 +1,4 @@
-//! Rules of runs that begin with the records of their first step: they are kept with the run, all or nothing.
+//! Rules for runs that begin with the records of their first step: run and records are stored together or not at all.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::clock::CountingIds;
 use crate::reply;
 use crate::run_log::RunLog;
 
-/// A run of the session `main`, which it makes, and its log.
+/// Returns a run of the session `main`, which the run creates, and its log.
 fn new_run(number: u64) -> (RunLog, RunStart) {
     let session = session_of("main", 0);
     let log = RunLog::new(CountingIds::nth_run(number), session.id.clone());
@@ -20,7 +20,8 @@ fn new_run(number: u64) -> (RunLog, RunStart) {
     (log, start)
 }
 
-/// What a run begins with is on record from then on, in a new session and in one that is there, and the run goes on from there.
+/// A run's first records are stored when it begins, in a new session and in an existing one, and the run continues from
+/// there.
 pub async fn a_run_begins_with_the_records_of_its_first_step(store: impl SessionStore) {
     let (mut log, start) = new_run(1);
     let mut all = vec![log.started("Hello?"), log.warned("slow")];
@@ -53,7 +54,8 @@ pub async fn a_run_begins_with_the_records_of_its_first_step(store: impl Session
     assert_eq!(store.verify(&id("main"), None).await, Ok(head));
 }
 
-/// A run may be begun again with what it began with, because the answer was lost, and with nothing else.
+/// Starting a run again is allowed with the same first records, because the answer may have been lost, and with no
+/// others.
 pub async fn a_run_begun_again_has_to_begin_with_the_same_records(store: impl SessionStore) {
     let (mut log, start) = new_run(1);
     let mut other_log = log.clone();
@@ -79,7 +81,7 @@ pub async fn a_run_begun_again_has_to_begin_with_the_same_records(store: impl Se
     assert!(again.is_ok(), "without records it only goes on: {again:?}");
 }
 
-/// A run may end as it begins: its session is free at once, and who did not hear of it can ask again.
+/// A run may end as it begins. Its session is free immediately, and a caller that missed the answer can ask again.
 pub async fn a_run_may_end_as_it_begins(store: impl SessionStore) {
     let (mut log, start) = new_run(1);
     let all = vec![
@@ -105,7 +107,7 @@ pub async fn a_run_may_end_as_it_begins(store: impl SessionStore) {
     Busy::begin(&store, &id("main"), 2).await;
 }
 
-/// A run whose records cannot be kept does not begin, and its session is not made.
+/// A run whose first records cannot be stored does not begin, and its session is not created.
 pub async fn a_run_whose_first_records_are_refused_does_not_begin(store: impl SessionStore) {
     let (mut log, start) = new_run(1);
     let first = log.started("Hello?");
@@ -141,7 +143,7 @@ pub async fn a_run_whose_first_records_are_refused_does_not_begin(store: impl Se
     assert_eq!(run, Err(StoreError::NoSuchRun(log.run())));
 }
 
-/// What the next run goes on from is what the last one left, and no run is named while one is at work or where there is none.
+/// The next run continues from the last one. No run is named while one is in progress or if there is none.
 pub async fn a_session_says_where_it_stands(store: impl SessionStore) {
     let nobody = store.standing(&id("main")).await.map(|it| it.last_run);
     assert_eq!(nobody, Err(StoreError::NoSuchSession(id("main"))));
@@ -163,8 +165,8 @@ pub async fn a_session_says_where_it_stands(store: impl SessionStore) {
     assert_eq!(standing.carried, Carried::default());
 }
 
-/// A run begins with its records where the last run is the one that it goes on from, again if the answer was lost, and not at all
-/// where another came in between.
+/// A run with a given predecessor begins only if the predecessor is the last run of the session. It can be started
+/// again if the answer was lost, but not if another run came in between.
 pub async fn a_run_goes_on_from_the_one_that_was_the_last(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let last = busy.log.run();
@@ -196,7 +198,8 @@ pub async fn a_run_goes_on_from_the_one_that_was_the_last(store: impl SessionSto
     assert_eq!(said, ["Hello?", "Hi.", "And?", "So."]);
 }
 
-/// Of many runs that go on from one exactly one does, even if it has ended by the time the others are looked at.
+/// If many runs with the same predecessor begin at the same time, exactly one succeeds, even if it has ended by the
+/// time the others are checked.
 pub async fn of_runs_that_go_on_from_one_run_at_once_one_wins(store: impl SessionStore) {
     let store = Arc::new(store);
     let busy = Busy::new(&*store).await;
@@ -220,8 +223,8 @@ pub async fn of_runs_that_go_on_from_one_run_at_once_one_wins(store: impl Sessio
     assert_eq!(standing(&*store).await.0, won.first().copied());
 }
 
-/// Runs of many sessions that begin and end at once get in nobody's way: each goes on from its own session's last one, and so do
-/// the chains.
+/// Runs of many sessions that begin and end at the same time do not interfere: each continues from the last run of its
+/// own session, and so do the hash chains.
 pub async fn runs_of_many_sessions_begin_at_once(store: impl SessionStore) {
     const SESSIONS: u64 = 40;
     let store = Arc::new(store);
@@ -258,7 +261,7 @@ pub async fn runs_of_many_sessions_begin_at_once(store: impl SessionStore) {
     }
 }
 
-/// Returns the last run of the session `main`, if that has ended, and what was said in it.
+/// Returns the last run of the session `main`, if it has ended, and the texts of its messages.
 async fn standing(store: &impl SessionStore) -> (Option<RunId>, Vec<String>) {
     let standing = store.standing(&id("main")).await.expect("it is there");
     let said = standing.history.messages().iter();

@@ -1,4 +1,4 @@
-//! Rules of the inbox: what comes unasked for is kept until its run takes it, once.
+//! Rules for the inbox: unsolicited input is kept until its run takes it, exactly once.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn body(entry: &InboxEntry) -> RecordBody {
     }
 }
 
-/// Entries come out in the order they went in, until each is settled.
+/// Entries are read in the order in which they were posted, until each is settled.
 pub async fn what_is_posted_waits_in_its_order_until_it_is_settled(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -38,7 +38,7 @@ pub async fn what_is_posted_waits_in_its_order_until_it_is_settled(store: impl S
     assert_eq!(store.inbox(&busy.lease).await, Ok(vec![first, third]));
 }
 
-/// A sender whose answer was lost may send again.
+/// A sender that received no answer may send again.
 pub async fn an_entry_posted_twice_is_kept_once(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let entry = steered("s1", "wait");
@@ -59,7 +59,7 @@ pub async fn another_input_under_the_same_id_is_refused(store: impl SessionStore
     assert_eq!(store.inbox(&busy.lease).await, Ok(vec![entry]));
 }
 
-/// With a record that holds an input its entry is gone, the others stay.
+/// A record that contains an input removes its entry; other entries stay.
 pub async fn a_commit_takes_the_entries_that_its_records_hold(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -82,7 +82,7 @@ pub async fn a_commit_takes_the_entries_that_its_records_hold(store: impl Sessio
     assert_eq!(store.inbox(&busy.lease).await, Ok(vec![second]));
 }
 
-/// The result of a tool that the caller runs is known by the effect and attempt it answers.
+/// The result of a tool that the client runs is identified by the effect and attempt that it answers.
 pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -110,7 +110,7 @@ pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore
     assert_eq!(store.inbox(&busy.lease).await, Ok(Vec::new()));
 }
 
-/// What was not kept took nothing.
+/// A refused commit removes no entries.
 pub async fn a_refused_commit_takes_nothing(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -123,7 +123,7 @@ pub async fn a_refused_commit_takes_nothing(store: impl SessionStore) {
     assert_eq!(store.inbox(&busy.lease).await, Ok(vec![entry]));
 }
 
-/// An entry that was taken does not come back when it is sent once more, even after its run has ended.
+/// An entry that was taken does not come back when it is sent again, even after its run has ended.
 pub async fn an_entry_that_was_taken_is_still_known(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -141,7 +141,7 @@ pub async fn an_entry_that_was_taken_is_still_known(store: impl SessionStore) {
     assert_eq!(other, Err(StoreError::InputReused { run, id }));
 }
 
-/// Nobody takes what a run left: its text does not stay, and that it was sent is still known.
+/// Entries that a run did not take are deleted when it ends; only the fact that they were sent is kept.
 pub async fn what_a_run_did_not_take_goes_with_its_end(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -165,7 +165,7 @@ pub async fn what_a_run_did_not_take_goes_with_its_end(store: impl SessionStore)
     assert_eq!(other, Err(StoreError::InputReused { run, id }));
 }
 
-/// There is nobody to take it.
+/// There is no run to take the entry.
 pub async fn an_unknown_or_ended_run_takes_no_entries(store: impl SessionStore) {
     let unknown = CountingIds::nth_run(7);
     let entry = steered("s1", "wait");
@@ -200,7 +200,7 @@ pub async fn an_inbox_is_bounded(store: impl SessionStore) {
     assert_eq!(store.post(run, &one_more).await, Ok(()));
 }
 
-/// An entry that not every store can keep is refused by all.
+/// An entry that some stores could not keep is refused by all stores.
 pub async fn an_entry_that_cannot_be_kept_is_refused(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let mut other_id = steered("s1", "wait");
@@ -225,7 +225,7 @@ pub async fn an_entry_that_cannot_be_kept_is_refused(store: impl SessionStore) {
     assert_eq!(store.inbox(&busy.lease).await, Ok(vec![hostile]));
 }
 
-/// Whoever looks after runs that wait sees which of them have something to take.
+/// A process that manages waiting runs can see which of them have entries to take.
 pub async fn a_run_says_whether_it_has_mail(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -238,7 +238,7 @@ pub async fn a_run_says_whether_it_has_mail(store: impl SessionStore) {
     assert_eq!(has_mail().await, Ok(false));
 }
 
-/// Processes hear by this of what others posted to the runs that they drive.
+/// This is how processes notice what others posted to the runs that they drive.
 pub async fn runs_with_mail_are_found_until_they_took_it(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -255,7 +255,7 @@ pub async fn runs_with_mail_are_found_until_they_took_it(store: impl SessionStor
     assert_eq!(mailed().await, Ok(vec![run]));
     assert_eq!(store.settle(&busy.lease, &[second.id]).await, Ok(()));
     assert_eq!(mailed().await, Ok(Vec::new()));
-    // What comes too late for a run is nobody's any more.
+    // An entry that comes too late for a run is no longer reported.
     let last = steered("s3", "wait");
     assert_eq!(store.post(run, &last).await, Ok(()));
     let end = [busy.log.finished("Hi.")];

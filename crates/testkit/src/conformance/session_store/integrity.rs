@@ -1,7 +1,7 @@
-//! Rules of the hash chain, which is the same in every store.
+//! Rules for the hash chain, which is the same in every store.
 //!
-//! The hash of each record covers the one before, from the session on: whoever notes a head elsewhere can tell later
-//! whether a record was changed, moved or cut off. Not for what a store does with damage in its own files.
+//! The hash of each record covers the previous one, starting from the session. A client that notes a head elsewhere can
+//! later detect whether a record was changed, moved or cut off. Not for how a store handles damage in its own files.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use neuraxis_core::ContentHash;
@@ -9,7 +9,7 @@ use neuraxis_ports::{ChainHead, SessionStore, StoreError};
 
 use super::Busy;
 
-/// The chain begins with the session and goes through all records, however they were committed.
+/// The chain begins with the session and covers all records, however they were committed.
 pub async fn the_chain_of_a_session_is_that_of_its_records(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let id = busy.session.clone();
@@ -29,7 +29,8 @@ pub async fn the_chain_of_a_session_is_that_of_its_records(store: impl SessionSt
     assert_eq!(expected.records, 6);
 }
 
-/// A head that was noted elsewhere tells whether anything was cut off since. A session that only went on had it.
+/// A head that was noted elsewhere shows whether anything was cut off since. A session that only grew once had that
+/// head.
 pub async fn an_expected_head_is_compared(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let session = busy.session.clone();

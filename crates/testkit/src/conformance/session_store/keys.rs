@@ -1,4 +1,4 @@
-//! Rules of idempotency keys: of the runs of a session one is begun under a key.
+//! Rules for idempotency keys: only one run of a session begins under a key.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use neuraxis_core::{ContentHash, JsonText, RunId, SessionId};
@@ -29,7 +29,7 @@ async fn found(store: &impl SessionStore, session: &SessionId, key: &str) -> Vec
     store.find_runs(&filter).await.expect("the store lists")
 }
 
-/// Begins a run under a key and plays it to its end.
+/// Starts a run under a key and plays it to its end.
 async fn finished(store: &impl SessionStore, start: RunStart) {
     let lease = store.begin(&start).await.expect("the session is free");
     let busy = Busy {
@@ -40,8 +40,8 @@ async fn finished(store: &impl SessionStore, start: RunStart) {
     busy.finish(store, "Hello?", "Hi.").await;
 }
 
-/// Under the key of a run at work no other run of the session begins, and the run is found by it; another session has
-/// keys of its own.
+/// While a run is in progress, no other run of its session begins under its key, and the key finds the run. Other
+/// sessions have their own keys.
 pub async fn a_key_holds_one_run_of_its_session(store: impl SessionStore) {
     let (main, side) = (id("main"), id("side"));
     for session in ["main", "side"] {
@@ -64,7 +64,7 @@ pub async fn a_key_holds_one_run_of_its_session(store: impl SessionStore) {
     assert_eq!(found(&store, &main, "b").await, []);
 }
 
-/// A run holds its key once it has ended, too; a run without a key holds none.
+/// A run keeps its key after it has ended. A run without a key has none.
 pub async fn an_ended_run_holds_its_key(store: impl SessionStore) {
     let main = id("main");
     assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
@@ -82,7 +82,7 @@ pub async fn an_ended_run_holds_its_key(store: impl SessionStore) {
     finished(&store, start(&main, 4, "a")).await;
 }
 
-/// Whoever goes on with a run need not know its request, and does not change it.
+/// Resuming a run does not require its request, and does not change it.
 pub async fn a_run_begun_again_keeps_the_request_it_has(store: impl SessionStore) {
     let main = id("main");
     assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
@@ -95,7 +95,7 @@ pub async fn a_run_begun_again_keeps_the_request_it_has(store: impl SessionStore
     assert_eq!(run.request, first.request);
 }
 
-/// A run that never began holds no key.
+/// A run that never began releases its key.
 pub async fn a_run_that_never_began_gives_its_key_back(store: impl SessionStore) {
     let main = id("main");
     assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
@@ -106,7 +106,7 @@ pub async fn a_run_that_never_began_gives_its_key_back(store: impl SessionStore)
     assert!(store.begin(&start(&main, 2, "a")).await.is_ok());
 }
 
-/// Of requests that come at once under a key, each with a run of its own, one begins.
+/// If several requests with the same key begin different runs at the same time, one succeeds.
 pub async fn of_runs_that_begin_at_once_under_a_key_one_wins(store: impl SessionStore) {
     let main = id("main");
     assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));

@@ -1,4 +1,4 @@
-//! Rules of leases: who may drive a run, and who sees that nobody does.
+//! Rules for leases: which process may drive a run, and how others see that no process is driving it.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use std::time::UNIX_EPOCH;
@@ -18,7 +18,7 @@ async fn unfinished(store: &impl SessionStore) -> Vec<RunId> {
     left.iter().map(|run| run.run_id).collect()
 }
 
-/// A run that was given back has not ended: its session takes no other run, and everybody can see that it was left.
+/// A released run has not ended: its session accepts no other run, and any process can see that the run was left.
 pub async fn a_released_run_stays_unfinished_and_keeps_its_session(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -37,7 +37,7 @@ pub async fn a_released_run_stays_unfinished_and_keeps_its_session(store: impl S
     assert_eq!(store.delete_session(&busy.session).await, Err(busy_with));
 }
 
-/// Of the runs that were left an owner's are found alone, and so are those of nobody.
+/// The unfinished runs of one owner can be listed separately, and so can those without an owner.
 pub async fn an_owner_s_unfinished_runs_are_found_alone(store: impl SessionStore) {
     let owners = [Some("ann"), None, Some("bob"), Some("ann"), Some("ann")];
     for (number, owner) in (1..).zip(owners) {
@@ -65,7 +65,7 @@ pub async fn an_owner_s_unfinished_runs_are_found_alone(store: impl SessionStore
     }
 }
 
-/// Who gave a run back has no right to it any more.
+/// The former holder of a released run has no right to it.
 pub async fn a_released_lease_writes_nothing_more(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -79,7 +79,7 @@ pub async fn a_released_lease_writes_nothing_more(store: impl SessionStore) {
     assert_eq!(records(&store, run).await, first);
 }
 
-/// A run that was given back goes on with a new lease, where it was.
+/// A released run resumes with a new lease, where it was.
 pub async fn a_released_run_is_taken_up_again(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -96,7 +96,7 @@ pub async fn a_released_run_is_taken_up_again(store: impl SessionStore) {
     assert_eq!(records(&store, run).await, [first, last].concat());
 }
 
-/// A run whose lease was let run out is left, and goes on with a new lease at once.
+/// A run whose lease was allowed to expire is treated as left, and can be resumed with a new lease immediately.
 pub async fn a_run_whose_lease_was_let_run_out_is_taken_up_at_once(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -113,7 +113,7 @@ pub async fn a_run_whose_lease_was_let_run_out_is_taken_up_at_once(store: impl S
     assert_eq!(unfinished(&store).await, []);
 }
 
-/// Renewing is for the holder, as long as there is something to hold.
+/// Only the holder can renew a lease, as long as there is something to hold.
 pub async fn a_lease_is_renewed_by_its_holder_alone(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (older, session, run) = (busy.lease.clone(), busy.session.clone(), busy.log.run());
@@ -129,7 +129,7 @@ pub async fn a_lease_is_renewed_by_its_holder_alone(store: impl SessionStore) {
     assert_eq!(store.renew(&newer).await, stale, "the run has ended");
 }
 
-/// A lease says how long it lasts, and the store counts with the same.
+/// A lease says how long it lasts, and the store uses the same duration.
 pub async fn a_lease_says_how_long_it_lasts(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = store.run(busy.log.run()).await.expect("the run is known");
@@ -137,13 +137,13 @@ pub async fn a_lease_says_how_long_it_lasts(store: impl SessionStore) {
     let now = UNIX_EPOCH.elapsed().expect("it is later than 1970");
     let left = until.as_millisecond() - i64::try_from(now.as_millis()).expect("a time");
     let length = i64::try_from(busy.lease.length.as_millis()).expect("a time");
-    // The clock of a server may go a little differently.
+    // A server's clock may differ a little.
     assert!((left - length).abs() < 10_000, "{left} of {length} ms");
     let again = store.begin_run(&busy.session, busy.log.run()).await;
     assert_eq!(again.expect("its own").length, busy.lease.length);
 }
 
-/// What somebody drives is nobody else's business.
+/// A run that a process is driving is not listed as left.
 pub async fn a_run_that_somebody_drives_is_not_left(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     assert_eq!(unfinished(&store).await, []);
@@ -152,7 +152,7 @@ pub async fn a_run_that_somebody_drives_is_not_left(store: impl SessionStore) {
     assert_eq!(unfinished(&store).await, []);
 }
 
-/// While somebody holds a run it says until when, however it is asked for; before and after that it says nothing.
+/// While a run is held, every query reports until when; before and after that, none does.
 pub async fn a_run_says_until_when_it_is_held_while_it_is(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let (session, run) = (busy.session.clone(), busy.log.run());
@@ -180,7 +180,7 @@ pub async fn a_run_says_until_when_it_is_held_while_it_is(store: impl SessionSto
     assert!(!is_held().await, "ended");
 }
 
-/// Once a run has another holder, the older one can do nothing with it.
+/// Once a run has another holder, the lease of the earlier one is useless.
 pub async fn a_lease_of_an_older_holder_is_good_for_nothing(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (older, run) = (busy.lease.clone(), busy.log.run());
@@ -199,7 +199,7 @@ pub async fn a_lease_of_an_older_holder_is_good_for_nothing(store: impl SessionS
     assert_eq!(store.inbox(&newer).await, Ok(vec![entry]));
 }
 
-/// A run that was imported says so, also once it was given back or has ended, until somebody begins it again.
+/// An imported run is marked as imported, even after it was released or has ended, until it is begun again.
 pub async fn an_imported_run_says_so_until_it_is_begun_again(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -225,7 +225,7 @@ pub async fn an_imported_run_says_so_until_it_is_begun_again(store: impl Session
     assert!(imported().await, "its end was written elsewhere, too");
 }
 
-/// Runs that wait may be many: whoever looks for those that can go on does not read them.
+/// There may be many waiting runs: a query for those that can continue does not return the others.
 pub async fn a_run_that_waits_is_due_once_something_was_posted_to_it(store: impl SessionStore) {
     let due = async || {
         let due = store.due().await.expect("the store tells");
@@ -240,7 +240,7 @@ pub async fn a_run_that_waits_is_due_once_something_was_posted_to_it(store: impl
         kind: PendingKind::Approval,
         expires_at: None,
     }];
-    // Whatever the run is about.
+    // Whatever text the run contains.
     let first = [
         busy.log.started(r#"{"records":1,"status":"running"}"#),
         busy.log

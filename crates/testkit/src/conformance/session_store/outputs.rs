@@ -1,4 +1,4 @@
-//! Rules of long outputs: kept beside their run, read in pages, gone with it.
+//! Rules for long outputs: kept beside their run, read in pages, deleted with it.
 
 use neuraxis_core::{AgentId, CallIndex, ContentIndex, ToolCallId};
 use neuraxis_ports::{LongOutput, OutputPlace, RunBounds, RunOutputs, SessionStore, StoreError};
@@ -18,7 +18,7 @@ impl Busy {
     }
 }
 
-/// Some text of many lines, with characters of one to four bytes and what is no text to a terminal.
+/// Returns a text of many lines, with characters of one to four bytes and control characters for terminals.
 fn long_text() -> String {
     let lines =
         (1..=6_000).map(|number| format!("line {number} of ÄÖ and 🦀 \0 \u{1b}[1m{{\"\\\n"));
@@ -43,7 +43,7 @@ async fn joined(store: &impl RunOutputs, busy: &Busy, call: &ToolCallId, most: u
     text
 }
 
-/// Pages joined are the whole, however large they are.
+/// The joined pieces are the whole output, whatever the page size.
 pub async fn an_output_comes_back_page_by_page_as_it_was_kept(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     for (number, text) in [long_text(), "one line".to_owned(), "x".repeat(200_000)]
@@ -62,7 +62,7 @@ pub async fn an_output_comes_back_page_by_page_as_it_was_kept(store: impl Sessio
     }
 }
 
-/// Who reads says where from; behind the end there is nothing.
+/// The reader chooses where a page begins; after the end there is nothing.
 #[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 pub async fn a_page_begins_at_a_byte_or_a_line(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
@@ -99,11 +99,11 @@ pub async fn a_page_begins_at_a_byte_or_a_line(store: impl SessionStore) {
     }
 }
 
-/// A character is in one page, whole.
+/// A character is always completely in one page.
 #[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 pub async fn a_page_never_splits_a_character(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
-    // Where a store cuts it into pieces, no character may be cut either.
+    // If a store splits the output into pieces, it must not split a character either.
     let output = busy.output(1, format!("{}🦀🦀", "ä".repeat(100_000)));
     assert_eq!(store.keep_output(&busy.lease, &output).await, Ok(()));
     assert!(joined(&store, &busy, &output.call, 65_537).await == *output.text);
@@ -123,7 +123,7 @@ pub async fn a_page_never_splits_a_character(store: impl SessionStore) {
     );
 }
 
-/// A call that is made again has the output of its last attempt.
+/// A repeated call has the output of its last attempt.
 pub async fn an_output_kept_again_takes_the_place_of_the_first(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     for text in ["a".repeat(300_000), "short".to_owned()] {
@@ -138,7 +138,7 @@ pub async fn an_output_kept_again_takes_the_place_of_the_first(store: impl Sessi
     assert_eq!(found.map(|found| found.len()), Ok(1));
 }
 
-/// A person sees which outputs there are.
+/// A user can see which outputs exist.
 pub async fn outputs_of_a_run_are_listed(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     assert_eq!(store.outputs(busy.log.run()).await, Ok(Vec::new()));
@@ -150,7 +150,7 @@ pub async fn outputs_of_a_run_are_listed(store: impl SessionStore) {
     assert_eq!(store.outputs(busy.log.run()).await, Ok(heads));
 }
 
-/// An error names what is not there.
+/// An error names what does not exist.
 pub async fn what_is_not_kept_is_named_in_the_error(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (run, call) = (busy.log.run(), busy.call(7));
@@ -165,7 +165,7 @@ pub async fn what_is_not_kept_is_named_in_the_error(store: impl SessionStore) {
     assert_eq!(none, Err(StoreError::NoSuchRun(unknown)));
 }
 
-/// What a run keeps beside its records is bounded, and what is there stays.
+/// What a run keeps beside its records is limited, and existing outputs stay.
 pub async fn a_run_keeps_no_more_than_it_may(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let most = RunBounds::default().max_output_bytes;
@@ -178,13 +178,13 @@ pub async fn a_run_keeps_no_more_than_it_may(store: impl SessionStore) {
     assert_eq!(store.keep_output(&busy.lease, &second).await, refused);
     let listed = store.outputs(run).await;
     assert_eq!(listed, Ok(vec![first.head()]));
-    // In the place of the first there is room for it.
+    // There is room for it in place of the first.
     let again = busy.output(1, "z");
     assert_eq!(store.keep_output(&busy.lease, &again).await, Ok(()));
     assert_eq!(store.keep_output(&busy.lease, &second).await, Ok(()));
 }
 
-/// Who lost a run keeps nothing more beside it, nor does anybody beside one that has ended.
+/// A process that lost a run can keep nothing more beside it. No process can after the run has ended.
 #[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 pub async fn a_lease_that_is_void_keeps_no_output(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
@@ -209,7 +209,7 @@ pub async fn a_lease_that_is_void_keeps_no_output(store: impl SessionStore) {
     assert_eq!(joined(&store, &busy, &output.call, 10).await, "text");
 }
 
-/// What belongs to a session goes with it, and comes back with no other of the same name.
+/// A session's outputs are deleted with it, and do not reappear in another session with the same id.
 pub async fn outputs_go_with_their_session(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (run, output) = (busy.log.run(), busy.output(1, "secret"));

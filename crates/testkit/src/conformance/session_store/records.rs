@@ -1,4 +1,4 @@
-//! Rules of records: what is kept, in which order, and what is refused.
+//! Rules for records: what is stored, in which order, and what is refused.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::clock::CountingIds;
 use crate::reply;
 use crate::run_log::RunLog;
 
-/// A run that has begun is known, though nothing was committed.
+/// A run that has begun is known even if nothing was committed.
 pub async fn a_run_has_no_records_before_its_first_commit(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     assert_eq!(records(&store, busy.log.run()).await, []);
 }
 
-/// The records of a run that never began are an error that names it.
+/// Reading the records of a run that never began returns an error that names the run.
 pub async fn an_unknown_run_is_named_in_the_error(store: impl SessionStore) {
     let run = CountingIds::nth_run(7);
     assert_eq!(
@@ -27,7 +27,7 @@ pub async fn an_unknown_run_is_named_in_the_error(store: impl SessionStore) {
     );
 }
 
-/// Records come back equal, to the byte of their JSON, in the order of their commits.
+/// Records are read back unchanged, to the byte of their JSON, in the order of their commits.
 pub async fn records_come_back_as_they_were_committed(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let first = [
@@ -51,7 +51,7 @@ pub async fn records_come_back_as_they_were_committed(store: impl SessionStore) 
     assert_eq!(json(&kept), json(&committed));
 }
 
-/// A reader goes on after the last record it has.
+/// A reader can continue after the last record that it has.
 pub async fn records_are_read_after_a_given_one(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -71,7 +71,7 @@ pub async fn records_are_read_after_a_given_one(store: impl SessionStore) {
     assert_eq!(after(u64::MAX).await, []);
 }
 
-/// Records that leave a gap are refused, be it the first or a later one.
+/// Records that leave a gap are refused, whether at the beginning or later.
 pub async fn a_gap_in_the_records_is_refused(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let (run, stale) = (busy.log.run(), Err(StoreError::Stale(busy.log.run())));
@@ -99,7 +99,7 @@ pub async fn a_gap_in_the_records_is_refused(store: impl SessionStore) {
     busy.commit(&store, &all).await;
 }
 
-/// The same record is not kept twice: repeating the last commit, whose answer may have been lost, changes nothing.
+/// The same record is not stored twice: repeating the last commit, whose answer may have been lost, changes nothing.
 pub async fn a_record_is_committed_once(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let first = [busy.log.started("Hello?")];
@@ -117,7 +117,7 @@ pub async fn a_record_is_committed_once(store: impl SessionStore) {
     assert_eq!(records(&store, busy.log.run()).await, all);
 }
 
-/// The commit that ended a run may be repeated like any other, without ending anything twice.
+/// The commit that ended a run may be repeated like any other, and ends nothing twice.
 pub async fn the_last_commit_of_a_run_may_be_repeated(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (session, run, lease) = (busy.session.clone(), busy.log.run(), busy.lease.clone());
@@ -139,7 +139,7 @@ pub async fn records_out_of_order_are_refused_all(store: impl SessionStore) {
     assert_eq!(records(&store, run).await, []);
 }
 
-/// A lease lets nobody write records of another run.
+/// A lease does not allow writing records of another run.
 pub async fn records_of_another_run_are_refused(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let mut other = RunLog::new(CountingIds::nth_run(2), busy.session.clone());
@@ -151,7 +151,7 @@ pub async fn records_of_another_run_are_refused(store: impl SessionStore) {
     assert_eq!(records(&store, busy.log.run()).await, []);
 }
 
-/// After the record that ended a run nothing more is kept of it.
+/// After the record that ended a run, no more of its records are accepted.
 pub async fn an_ended_run_takes_no_more_records(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -165,7 +165,7 @@ pub async fn an_ended_run_takes_no_more_records(store: impl SessionStore) {
     assert_eq!(records(&store, run).await, ended);
 }
 
-/// A lease that the store did not give is worth nothing.
+/// A lease that the store did not issue is invalid.
 pub async fn a_lease_of_nobody_is_refused(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -201,7 +201,7 @@ pub async fn a_commit_of_nothing_changes_nothing(store: impl SessionStore) {
     assert_eq!(records(&store, busy.log.run()).await, []);
 }
 
-/// A commit whose future is dropped has kept all of its records or none.
+/// A commit whose future is dropped has stored all of its records or none.
 pub async fn a_dropped_commit_has_happened_whole_or_not_at_all(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let all = [
@@ -214,7 +214,7 @@ pub async fn a_dropped_commit_has_happened_whole_or_not_at_all(store: impl Sessi
     assert!(kept.is_empty() || kept == all, "a part was kept: {kept:?}");
 }
 
-/// Whatever a text holds comes back: control characters, escapes of lone surrogates, a megabyte in one value.
+/// Any text is read back unchanged: control characters, escapes of lone surrogates, a megabyte in one value.
 pub async fn hostile_texts_and_long_values_come_back_as_they_were(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let long = "🦀".repeat(300_000);
@@ -247,7 +247,7 @@ pub async fn hostile_texts_and_long_values_come_back_as_they_were(store: impl Se
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
-/// A commit in which a record follows the end of the run is refused whole.
+/// A commit in which a record follows the end of the run is refused as a whole.
 pub async fn nothing_follows_the_end_of_a_run_within_a_commit(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -263,7 +263,7 @@ pub async fn nothing_follows_the_end_of_a_run_within_a_commit(store: impl Sessio
     busy.commit(&store, &[started, finished]).await;
 }
 
-/// A run that has become as long as a run may be is refused everything but its end.
+/// A run that has reached the maximum length accepts only its end.
 pub async fn a_run_as_long_as_a_run_may_be_takes_nothing_but_its_end(store: impl SessionStore) {
     let most = RunBounds::default().max_records;
     let mut busy = Busy::new(&store).await;
@@ -285,7 +285,7 @@ pub async fn a_run_as_long_as_a_run_may_be_takes_nothing_but_its_end(store: impl
     assert_eq!((told.records, told.ended_at.is_some()), (most + 1, true));
 }
 
-/// Of many runs that commit at the same time, each keeps its own records in their order.
+/// If many runs commit at the same time, each keeps its own records in order.
 pub async fn runs_that_commit_at_once_keep_their_order(store: impl SessionStore) {
     const RUNS: u64 = 32;
     const STEPS: usize = 20;

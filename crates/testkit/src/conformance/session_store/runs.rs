@@ -1,4 +1,4 @@
-//! Rules of runs: who holds a session, and from when to when.
+//! Rules for runs: which run holds a session, and for how long.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::clock::CountingIds;
 use crate::reply;
 use crate::run_log::RunLog;
 
-/// While a run is at work, no other begins, and the error names the one at work.
+/// While a run is in progress, no other begins, and the error names that run.
 pub async fn a_busy_session_takes_no_second_run(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let second = store
@@ -29,7 +29,7 @@ pub async fn a_busy_session_takes_no_second_run(store: impl SessionStore) {
     );
 }
 
-/// Of many runs that begin at the same time exactly one gets the session.
+/// If many runs begin at the same time, exactly one gets the session.
 pub async fn of_runs_that_begin_at_once_one_wins(store: impl SessionStore) {
     const RUNS: u64 = 32;
     let store = Arc::new(store);
@@ -59,7 +59,7 @@ pub async fn of_runs_that_begin_at_once_one_wins(store: impl SessionStore) {
     );
 }
 
-/// A run that ended with an answer frees its session.
+/// A run that ends with an answer frees its session.
 pub async fn a_run_with_an_answer_frees_its_session(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let session = busy.session.clone();
@@ -67,7 +67,7 @@ pub async fn a_run_with_an_answer_frees_its_session(store: impl SessionStore) {
     Busy::begin(&store, &session, 2).await;
 }
 
-/// A run that ended without an answer frees its session.
+/// A run that ends without an answer frees its session.
 pub async fn a_failed_run_frees_its_session(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let ended = [busy.log.started("Hello?"), busy.log.failed("no model")];
@@ -75,7 +75,7 @@ pub async fn a_failed_run_frees_its_session(store: impl SessionStore) {
     Busy::begin(&store, &busy.session, 2).await;
 }
 
-/// A sub-agent that ends leaves its run at work.
+/// When a sub-agent ends, its run continues.
 pub async fn the_end_of_a_sub_agent_does_not_free_the_session(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let content = "found".to_owned();
@@ -107,7 +107,7 @@ pub async fn the_end_of_a_sub_agent_does_not_free_the_session(store: impl Sessio
     busy.commit(&store, &more).await;
 }
 
-/// A run that waits for somebody has not ended.
+/// A waiting run has not ended.
 pub async fn a_waiting_run_keeps_its_session(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let waiting = RecordBody::Waiting(Box::new(Waiting {
@@ -127,7 +127,7 @@ pub async fn a_waiting_run_keeps_its_session(store: impl SessionStore) {
     );
 }
 
-/// Each lease of a session has a greater token than the one before.
+/// Each lease of a session has a greater token than the previous one.
 pub async fn leases_of_a_session_rise(store: impl SessionStore) {
     let first = Busy::new(&store).await;
     let (session, token) = (first.session.clone(), first.lease.token);
@@ -140,7 +140,7 @@ pub async fn leases_of_a_session_rise(store: impl SessionStore) {
     );
 }
 
-/// A run taken up again gets a new lease and goes on where it was; the stalled holder of the old one cannot write.
+/// A resumed run gets a new lease and continues where it was. A stalled holder of the old lease can no longer write.
 pub async fn a_run_that_begins_again_makes_its_older_lease_stale(store: impl SessionStore) {
     let mut stalled = Busy::new(&store).await;
     let run = stalled.log.run();
@@ -169,7 +169,7 @@ pub async fn a_run_that_begins_again_makes_its_older_lease_stale(store: impl Ses
     assert_eq!(records(&store, run).await, [started, next]);
 }
 
-/// A run that has ended cannot be taken up again.
+/// A run that has ended cannot be resumed.
 pub async fn an_ended_run_does_not_begin_again(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (session, run) = (busy.session.clone(), busy.log.run());
@@ -181,7 +181,7 @@ pub async fn an_ended_run_does_not_begin_again(store: impl SessionStore) {
     Busy::begin(&store, &session, 2).await;
 }
 
-/// A run belongs to the session it began in.
+/// A run belongs to the session in which it began.
 pub async fn a_run_of_another_session_does_not_begin(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -193,7 +193,8 @@ pub async fn a_run_of_another_session_does_not_begin(store: impl SessionStore) {
     Busy::begin(&store, &id("side"), 2).await;
 }
 
-/// A session that is made with its run is like any other; beginning that run again, because the answer was lost, makes none.
+/// A session that is created with its run is like any other. Beginning that run again, because the answer was lost,
+/// creates none.
 pub async fn a_new_session_is_made_with_its_run(store: impl SessionStore) {
     let session = session_of("main", 7)
         .owned_by("ada")
@@ -216,7 +217,7 @@ pub async fn a_new_session_is_made_with_its_run(store: impl SessionStore) {
     assert_eq!(store.verify(&session.id, None).await, Ok(head));
 }
 
-/// Who wants to make a session that is there is told so, be it free or busy, and nothing changes.
+/// Creating a session that exists returns an error, whether the session is free or busy, and changes nothing.
 pub async fn a_session_that_is_there_is_not_made_anew(store: impl SessionStore) {
     let exists = Err(StoreError::SessionExists(id("main")));
     let busy = Busy::new(&store).await;
@@ -241,7 +242,7 @@ pub async fn a_session_that_is_there_is_not_made_anew(store: impl SessionStore) 
     assert_eq!(side, Err(StoreError::NoSuchSession(id("side"))));
 }
 
-/// Of many runs that want to make the same session at the same time exactly one does.
+/// If many runs try to create the same session at the same time, exactly one succeeds.
 pub async fn of_runs_that_make_a_session_at_once_one_wins(store: impl SessionStore) {
     let store = Arc::new(store);
     let begin = |number| {
@@ -259,7 +260,7 @@ pub async fn of_runs_that_make_a_session_at_once_one_wins(store: impl SessionSto
     assert_eq!(won.len(), 1, "these runs made the session: {won:?}");
 }
 
-/// A run that was given up before its first commit leaves its session free, and no trace.
+/// A run that was abandoned before its first commit leaves its session free, and no trace.
 pub async fn a_run_that_never_began_gives_its_session_back(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     assert_eq!(store.abandon_run(&busy.lease).await, Ok(()));
@@ -275,7 +276,7 @@ pub async fn a_run_that_never_began_gives_its_session_back(store: impl SessionSt
     Busy::begin(&store, &busy.session, 2).await;
 }
 
-/// What was committed is not given up: somebody may have been told.
+/// A run with committed records cannot be abandoned: a client may already have received them.
 pub async fn a_run_with_records_is_not_abandoned(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -291,8 +292,8 @@ pub async fn a_run_with_records_is_not_abandoned(store: impl SessionStore) {
     assert_eq!(store.inbox(&busy.lease).await, Ok(vec![posted]));
 }
 
-/// What a run left out of the conversation to make room does not change what it and those before it began with. A session
-/// made anew under an old id begins with nothing.
+/// If a run drops messages from the conversation to make room, this does not change what it and earlier runs began
+/// with. A session recreated under an old id begins empty.
 pub async fn a_run_knows_the_history_it_began_with(store: impl SessionStore) {
     let first = Busy::new(&store).await;
     let (session, first_run) = (first.session.clone(), first.log.run());

@@ -1,4 +1,4 @@
-//! Rules of sessions and their history.
+//! Rules for sessions and their history.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use neuraxis_core::{Message, Seq, Transcript, run_messages};
@@ -8,7 +8,7 @@ use super::{Busy, history, id, session_of};
 use crate::clock::CountingIds;
 use crate::reply;
 
-/// A session comes back as it was created.
+/// A session is read back as it was created.
 pub async fn a_session_is_found_after_it_was_created(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
@@ -16,7 +16,7 @@ pub async fn a_session_is_found_after_it_was_created(store: impl SessionStore) {
     assert_eq!(history(&store, &session.id).await, [""; 0]);
 }
 
-/// A second session of the same id is refused and changes nothing.
+/// A second session with the same id is refused and changes nothing.
 pub async fn a_session_id_is_taken_once(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
@@ -25,7 +25,7 @@ pub async fn a_session_id_is_taken_once(store: impl SessionStore) {
     assert_eq!(store.session(&session.id).await, Ok(session));
 }
 
-/// Whatever is asked of a session that is not there, the error names it.
+/// Every query about a session that does not exist returns an error that names it.
 pub async fn an_unknown_session_is_named_in_the_error(store: impl SessionStore) {
     let nobody = id("nobody");
     let error = StoreError::NoSuchSession(nobody.clone());
@@ -44,7 +44,7 @@ pub async fn an_unknown_session_is_named_in_the_error(store: impl SessionStore) 
     );
 }
 
-/// Sessions are listed by the time they were made, the newest first, not by id or by order of creation.
+/// Sessions are listed by creation time, the newest first, not by id or by order of insertion.
 pub async fn sessions_are_listed_the_newest_first(store: impl SessionStore) {
     let all = SessionFilter::default();
     assert_eq!(store.sessions(&all).await, Ok(Vec::new()));
@@ -55,7 +55,7 @@ pub async fn sessions_are_listed_the_newest_first(store: impl SessionStore) {
     assert_eq!(store.sessions(&all).await, Ok(vec![newest, middle, oldest]));
 }
 
-/// With a session its runs and their records are gone.
+/// Deleting a session deletes its runs and their records.
 pub async fn a_deleted_session_is_gone_with_its_runs(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (session, run) = (busy.session.clone(), busy.log.run());
@@ -73,7 +73,7 @@ pub async fn a_deleted_session_is_gone_with_its_runs(store: impl SessionStore) {
     assert_eq!(store.sessions(&all).await, Ok(Vec::new()));
 }
 
-/// The id of a deleted session is free, and a new session under it starts with nothing.
+/// The id of a deleted session is free, and a new session with it is empty.
 pub async fn a_deleted_session_id_may_be_used_again(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let session = busy.session.clone();
@@ -84,7 +84,7 @@ pub async fn a_deleted_session_id_may_be_used_again(store: impl SessionStore) {
     Busy::begin(&store, &session, 2).await;
 }
 
-/// A session with a run at work is not deleted.
+/// A session with a run in progress is not deleted.
 pub async fn a_busy_session_is_not_deleted(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let error = StoreError::SessionBusy {
@@ -98,7 +98,7 @@ pub async fn a_busy_session_is_not_deleted(store: impl SessionStore) {
     );
 }
 
-/// Whoever made a copy of a session removes nothing that came later.
+/// A session that has grown since it was copied is not deleted on the basis of that copy.
 pub async fn a_session_that_went_on_is_not_deleted_as_it_was_read(store: impl SessionStore) {
     let session = id("main");
     let read = async || {
@@ -122,14 +122,14 @@ pub async fn a_session_that_went_on_is_not_deleted_as_it_was_read(store: impl Se
     assert_eq!(store.delete_session_at(&session, after_both).await, Ok(()));
     let gone = Err(StoreError::NoSuchSession(session.clone()));
     assert_eq!(store.delete_session_at(&session, after_both).await, gone);
-    // One without runs is known by what it was made with.
+    // A session without runs is identified by what it was created with.
     assert_eq!(store.create_session(&session_of("main", 9)).await, Ok(()));
     assert_eq!(store.delete_session_at(&session, empty).await, changed);
     let anew = read().await;
     assert_eq!(store.delete_session_at(&session, anew).await, Ok(()));
 }
 
-/// The history of a session is what its ended runs added, in their order.
+/// The history of a session consists of the messages that its ended runs added, in order.
 pub async fn an_ended_run_adds_its_messages_to_the_history(store: impl SessionStore) {
     let first = Busy::new(&store).await;
     let session = first.session.clone();
@@ -168,7 +168,7 @@ pub async fn a_run_at_work_adds_nothing_to_the_history(store: impl SessionStore)
     assert_eq!(history(&store, &busy.session).await, [""; 0]);
 }
 
-/// Runs of several sessions at once keep to their own.
+/// Concurrent runs of several sessions stay separate.
 pub async fn sessions_do_not_mix(store: impl SessionStore) {
     let mut main = Busy::new(&store).await;
     assert_eq!(store.create_session(&session_of("side", 1)).await, Ok(()));
@@ -186,7 +186,7 @@ pub async fn sessions_do_not_mix(store: impl SessionStore) {
     assert_eq!(history(&store, &id("side")).await, ["side?", "side!"]);
 }
 
-/// What a session goes on from is kept with it, to the byte, and is the beginning of its history.
+/// The messages that a session continues from are stored with it, byte for byte, and begin its history.
 pub async fn a_seed_comes_back_and_begins_the_history(store: impl SessionStore) {
     let seed: Transcript = [
         Message::user("Ünïcode 🦀\0 and\nlines?"),
@@ -209,7 +209,7 @@ pub async fn a_seed_comes_back_and_begins_the_history(store: impl SessionStore) 
     );
 }
 
-/// The beginning of an id finds the sessions whose ids begin so, and no letter of it means anything else.
+/// A prefix finds the sessions whose ids begin with it. No character in it has a special meaning.
 pub async fn sessions_are_found_by_the_beginning_of_their_ids(store: impl SessionStore) {
     for text in ["a", "a_b", "a_b.c", "aXb", "A_b", "b"] {
         assert_eq!(store.create_session(&session_of(text, 0)).await, Ok(()));
@@ -229,7 +229,7 @@ pub async fn sessions_are_found_by_the_beginning_of_their_ids(store: impl Sessio
     }
 }
 
-/// A list is read page by page; sessions of the same time are neither left out nor shown twice.
+/// A list is read page by page. Sessions with the same time are neither left out nor listed twice.
 pub async fn sessions_are_listed_page_by_page(store: impl SessionStore) {
     for (text, seconds) in [("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3)] {
         assert_eq!(
@@ -249,7 +249,7 @@ pub async fn sessions_are_listed_page_by_page(store: impl SessionStore) {
     assert_eq!(pages, ["e d", "c b", "a"]);
 }
 
-/// An owner sees the owner's own sessions, whatever the name holds.
+/// Listing by owner returns only the owner's own sessions, whatever characters the name contains.
 pub async fn an_owner_s_sessions_are_listed_alone(store: impl SessionStore) {
     let hostile = "x' OR '1'='1";
     for (text, owner) in [("a", "ann"), ("b", hostile), ("c", "ann")] {
@@ -267,7 +267,7 @@ pub async fn an_owner_s_sessions_are_listed_alone(store: impl SessionStore) {
     assert_eq!(of("nobody").await, "");
 }
 
-/// An owner's name that not every store can keep is refused by all.
+/// An owner's name that some stores could not keep is refused by all stores.
 pub async fn an_owner_that_cannot_be_kept_is_refused(store: impl SessionStore) {
     for owner in ["a\0b".to_owned(), "x".repeat(MAX_OWNER_BYTES + 1)] {
         let session = session_of("main", 0).owned_by(owner);
@@ -282,7 +282,7 @@ pub async fn an_owner_that_cannot_be_kept_is_refused(store: impl SessionStore) {
     assert_eq!(store.session(&longest.id).await, Ok(longest));
 }
 
-/// Sessions in which nothing happened since a time are pruned; the others and those with a run at work stay.
+/// Sessions without activity since a time are pruned; others, and those with a run in progress, stay.
 pub async fn old_sessions_are_pruned_and_busy_ones_stay(store: impl SessionStore) {
     let old = Busy::new(&store).await;
     let old_run = old.log.run();
@@ -292,7 +292,7 @@ pub async fn old_sessions_are_pruned_and_busy_ones_stay(store: impl SessionStore
     assert_eq!(store.create_session(&session_of("empty", 0)).await, Ok(()));
     assert_eq!(store.create_session(&session_of("new", 60)).await, Ok(()));
 
-    // The log of a run makes a record a second: the old session's last one came two seconds after the start.
+    // The run's log creates one record per second: the last one of the old session came two seconds after the epoch.
     let after = |seconds| session_of("time", seconds).created_at;
     let idle = async |seconds, most| {
         let idle = store.idle(after(seconds), most).await;

@@ -1,4 +1,4 @@
-//! Rules of what a store makes of many runs: the same figures as their records, whatever it keeps beside them.
+//! Rules for statistics over many runs: the same figures as from their records, whatever the store keeps in addition.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::reply;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// More runs than any store reads at a time.
+/// More runs than any store reads at once.
 const MANY: u64 = 1_030;
 
 fn days_after_start(days: u32) -> Timestamp {
@@ -30,7 +30,7 @@ async fn stats(store: &impl SessionStore, filter: &StatsFilter) -> Stats {
     store.stats(filter).await.expect("the store counts")
 }
 
-/// Plays a run that began so many days after the others, asked a model and called a tool.
+/// Plays a run that began `day` days after the start, called a model and called a tool.
 async fn play(store: &impl SessionStore, session: &SessionId, number: u64, day: u32) -> Played {
     let mut busy = Busy::begin(store, session, number).await;
     busy.log = busy.log.clone().at(days_after_start(day));
@@ -38,7 +38,7 @@ async fn play(store: &impl SessionStore, session: &SessionId, number: u64, day: 
     records.push(priced(&mut busy, number));
     records.push(busy.log.record(RecordBody::ToolResult(Box::new(result()))));
     records.push(busy.log.finished("Hi."));
-    // What is kept beside the records goes on from commit to commit.
+    // What is kept in addition to the records is updated from commit to commit.
     let (first, rest) = records.split_at(2);
     busy.commit(store, first).await;
     busy.commit(store, rest).await;
@@ -77,7 +77,7 @@ fn expected<'a>(runs: impl IntoIterator<Item = &'a Played>) -> Stats {
     stats
 }
 
-/// What a store tells is what the records of its runs add up to, in each way of looking at them.
+/// In every grouping, the store's figures are the sums over the records of its runs.
 pub async fn runs_add_up_by_day_model_role_tool_and_agent(store: impl SessionStore) {
     assert_eq!(
         stats(&store, &StatsFilter::default()).await,
@@ -119,7 +119,7 @@ pub async fn runs_add_up_by_day_model_role_tool_and_agent(store: impl SessionSto
     assert_eq!(total.latency.p95_ms.map(|ms| ms / 10), Some(25));
 }
 
-/// Whose runs are not asked for are not counted.
+/// Runs that were not asked for are not counted.
 pub async fn statistics_hold_an_owner_s_runs_alone(store: impl SessionStore) {
     let mut runs = Vec::new();
     for (name, owner, number) in [("a", Some("ann"), 1), ("b", Some("bob"), 2), ("c", None, 3)] {
@@ -138,7 +138,7 @@ pub async fn statistics_hold_an_owner_s_runs_alone(store: impl SessionStore) {
     assert_eq!(stats(&store, &StatsFilter::default()).await.total().runs, 3);
 }
 
-/// A run counts from when it began, to the very moment, and for the day that it was then where the reader is.
+/// A run counts from the exact moment it began, and toward the day of that moment in the reader's time zone.
 pub async fn statistics_begin_at_a_time(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
@@ -156,7 +156,7 @@ pub async fn statistics_begin_at_a_time(store: impl SessionStore) {
     assert_eq!(runs_since(a_moment_later).await, 1);
     assert_eq!(runs_since(Timestamp::MIN).await, 3);
     assert_eq!(runs_since(Timestamp::MAX).await, 0);
-    // Far in the west the first day has not come yet.
+    // Far in the west, the first day has not begun yet.
     let west = TimeZone::fixed(offset(-12));
     let found = stats(&store, &StatsFilter::default().days_in(west)).await;
     let days = found.days().into_iter().map(|row| row.name);
@@ -164,7 +164,7 @@ pub async fn statistics_begin_at_a_time(store: impl SessionStore) {
     assert_eq!(days, ["2025-12-31", "2026-01-01", "2026-01-03"]);
 }
 
-/// What does not fit into one page is counted page by page, each run once, however many began at the same time.
+/// More runs than fit in one page are counted page by page, each one once, however many began at the same time.
 pub async fn more_runs_than_a_page_holds_add_up(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
@@ -181,7 +181,7 @@ pub async fn more_runs_than_a_page_holds_add_up(store: impl SessionStore) {
     assert_eq!(stats(&store, &since).await, found);
 }
 
-/// Runs of a session that was deleted are gone from the figures.
+/// Runs of a deleted session are no longer counted.
 pub async fn what_is_deleted_no_longer_counts(store: impl SessionStore) {
     for (name, number) in [("main", 1), ("side", 2)] {
         assert_eq!(store.create_session(&session_of(name, 0)).await, Ok(()));

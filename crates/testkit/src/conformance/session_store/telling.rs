@@ -1,4 +1,4 @@
-//! Rules of what a store tells without showing records: runs, and what they used.
+//! Rules for what a store reports without returning records: runs, and what they used.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::clock::CountingIds;
 use crate::clock::START;
 use crate::reply;
 
-/// From its beginning to its end a run says where it stands.
+/// A run's summary shows its state from beginning to end.
 pub async fn a_run_is_told_in_a_few_words(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let told = async || {
         let mut told = store.run(run).await.expect("the run is known");
-        // A rule of leases tells what it is.
+        // A rule for leases checks this field.
         told.leased_until = None;
         told
     };
@@ -55,7 +55,7 @@ pub async fn a_run_is_told_in_a_few_words(store: impl SessionStore) {
     assert_eq!(told().await, expected);
 }
 
-/// A run that waits names what it waits for, until it goes on.
+/// A waiting run names what it waits for, until it continues.
 pub async fn a_waiting_run_says_what_it_waits_for(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
@@ -84,7 +84,7 @@ pub async fn a_waiting_run_says_what_it_waits_for(store: impl SessionStore) {
     assert_eq!((told.status, &told.pending), (RunStatus::Running, &vec![]));
 }
 
-/// The runs of a session are told in the order they began, each with its first words.
+/// The runs of a session are listed in the order in which they began, each with its first words.
 pub async fn runs_are_listed_in_their_order(store: impl SessionStore) {
     let session = session_of("main", 0);
     assert_eq!(store.create_session(&session).await, Ok(()));
@@ -100,7 +100,7 @@ pub async fn runs_are_listed_in_their_order(store: impl SessionStore) {
     assert!(runs.iter().all(|run| run.status == RunStatus::Done));
 }
 
-/// Whatever is asked of what is not there, the error names it.
+/// Every query about something that does not exist returns an error that names it.
 pub async fn what_is_unknown_is_named_in_every_question(store: impl SessionStore) {
     let nobody = id("nobody");
     let error = StoreError::NoSuchSession(nobody.clone());
@@ -136,7 +136,7 @@ fn failed(busy: &Busy) -> RecordBody {
     }))
 }
 
-/// What a session used is the sum over its runs, be they at work or ended.
+/// A session's usage is the sum over its runs, in progress or ended.
 pub async fn metrics_add_up_over_runs_at_work_and_ended_ones(store: impl SessionStore) {
     let first = Busy::new(&store).await;
     let (session, first_run) = (first.session.clone(), first.log.run());
@@ -159,7 +159,7 @@ pub async fn metrics_add_up_over_runs_at_work_and_ended_ones(store: impl Session
     assert_eq!(store.metrics(&session).await, Ok(expected));
 }
 
-/// Usage is counted by the time of the records, also in the middle of a run, for a session or all of an owner's.
+/// Usage is counted by the time of the records, even within a run, for a session or for all sessions of an owner.
 pub async fn usage_counts_from_a_time_on(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let (session, owner) = (busy.session.clone(), "owner of main".to_owned());
@@ -169,7 +169,7 @@ pub async fn usage_counts_from_a_time_on(store: impl SessionStore) {
         .await
         .finish(&store, "side?", "side!")
         .await;
-    // The log makes a record a second: started, replied, finished.
+    // The log creates one record per second: started, replied, finished.
     let calls = async |of: &UsageOf, seconds| {
         let since = session_of("time", seconds).created_at;
         let used = store.usage_since(of, since).await.expect("it is counted");
@@ -185,8 +185,8 @@ pub async fn usage_counts_from_a_time_on(store: impl SessionStore) {
     assert_eq!(calls(&UsageOf::Owner(None), 0).await, (0, 0));
 }
 
-/// The time that a session used is that in which its runs were active, whatever took it: a call that was stopped says
-/// nothing of how long it took, and waiting takes none.
+/// The time that a session used is the time in which its runs were active, whatever they did. A call that was stopped
+/// does not say how long it took, and waiting is not counted.
 pub async fn time_is_what_runs_were_active(store: impl SessionStore) {
     let mut first = Busy::new(&store).await;
     let session = first.session.clone();
@@ -212,7 +212,7 @@ pub async fn time_is_what_runs_were_active(store: impl SessionStore) {
     assert_eq!(worked().await, 700);
     first.commit(&store, &after).await;
     assert_eq!(worked().await, 1_500, "it has ended");
-    // The log makes a record a second.
+    // The log creates one record per second.
     assert_eq!(worked_since(0).await, 1_500);
     assert_eq!(worked_since(1).await, 1_500);
     assert_eq!(worked_since(2).await, 800);
@@ -231,7 +231,7 @@ fn happened() -> RecordBody {
     }))
 }
 
-/// Runs of all sessions are listed by their ids, the greatest first, page by page, and found by where their ids lie.
+/// Runs of all sessions are listed by id, the greatest first, page by page, and can be selected by a range of ids.
 pub async fn runs_of_all_sessions_are_listed_by_their_ids(store: impl SessionStore) {
     let listed = async |filter: &RunFilter| {
         let runs = store.find_runs(filter).await.expect("the store lists");
@@ -257,7 +257,7 @@ pub async fn runs_of_all_sessions_are_listed_by_their_ids(store: impl SessionSto
     assert_eq!(listed(&exact.of_session(id("two"))).await, []);
 }
 
-/// An owner's runs are listed alone, together with whatever else a filter asks for.
+/// Runs can be listed by owner, combined with all other conditions of a filter.
 pub async fn an_owner_s_runs_are_listed_alone(store: impl SessionStore) {
     for (name, owner) in [("a", Some("ann")), ("b", Some("bob")), ("c", None)] {
         let mut session = session_of(name, 0);
