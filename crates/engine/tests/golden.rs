@@ -45,7 +45,7 @@ fn a_run_recorded_with_a_real_llama_server_replays_without_it() {
     assert_eq!(models, ["llama", "llama"]);
 }
 
-/// Set `NEURAXIS_GOLDEN_WRITE` to record the golden log anew.
+/// Set `NEURAXIS_GOLDEN_WRITE` to record a new golden log.
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_run_with_the_real_llama_server_replays_record_by_record() {

@@ -1,4 +1,4 @@
-//! Each check of what a fault left behind finds what it is for.
+//! Each check of the state after a fault detects its kind of violation.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn result(failure: Option<ToolFailure>) -> RecordBody {
     }))
 }
 
-/// A run that began a call and ended without its result.
+/// A run that started a call and ended without its result.
 fn with_a_call() -> Vec<Arc<Record>> {
     let mut log = log();
     let started = log.started("Hello?");
@@ -200,7 +200,7 @@ fn a_secret_in_a_record_is_found() {
     Aftermath::of(&whole()).canary("Hello?").assert_whole();
 }
 
-/// A process that outlives the server which started it, and dies with the test.
+/// A process that outlives the server that started it, and dies with the test.
 #[cfg(target_os = "linux")]
 struct Survivor(std::process::Child);
 
@@ -210,7 +210,7 @@ impl Survivor {
         let command = command.stdin(std::process::Stdio::null());
         let mut child = command.spawn().unwrap();
         let line = format!("/proc/{}/cmdline", child.id());
-        // A process is told to have begun a moment before its command can be read.
+        // A process is reported as started a moment before its command line can be read.
         while std::fs::read(&line).unwrap().is_empty() {
             assert_eq!(child.try_wait().unwrap(), None, "it ended at once");
             std::thread::yield_now();
@@ -234,7 +234,7 @@ fn sleep() -> std::process::Command {
     command
 }
 
-/// Checks that a process which has the folder in this way is found while it lives, and no more once it is dead.
+/// Checks that a process that has the folder in this way is found while it is alive, but no longer once it is dead.
 #[cfg(target_os = "linux")]
 fn assert_found(has_it: impl FnOnce(&std::path::Path, &mut std::process::Command)) {
     let folder = tempfile::tempdir().unwrap();

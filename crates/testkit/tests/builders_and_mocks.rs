@@ -1,4 +1,4 @@
-//! The builders build what they say, and the mocks stand for their ports.
+//! The builders build what they describe, and the mocks implement their ports.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The clock, the ids and the approver do as they are told.
+//! The clock, the ids and the approver follow their scripts.
 
 use std::time::Duration;
 

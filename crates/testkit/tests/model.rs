@@ -1,4 +1,4 @@
-//! The scripted model does what its scripts say and remembers what it was asked.
+//! The scripted model follows its scripts and records its requests.
 
 use std::time::Duration;
 

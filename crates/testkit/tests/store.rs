@@ -1,4 +1,4 @@
-//! The failing store fails as ordered and otherwise keeps out of the way.
+//! The failing store fails as ordered and otherwise passes everything on.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use futures_util::FutureExt;
@@ -19,7 +19,7 @@ fn down() -> StoreError {
     StoreError::Unavailable("down".to_owned())
 }
 
-/// A store that expects sessions to be created so many times.
+/// A store that expects this many calls that create a session.
 fn store(times: usize) -> FailingStore<MockSessionStore> {
     let mut inner = MockSessionStore::new();
     inner

@@ -1,4 +1,4 @@
-//! The fakes keep to the rules of their ports, and every rule is mounted.
+//! The fakes follow the rules of their ports, and every rule is mounted.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ mod a_client_that_does_not_stream {
     use neuraxis_testkit::conformance::llm_client::Subject;
     use neuraxis_testkit::{Script, ScriptedModel, reply, request};
 
-    /// Leaves streaming to what the port provides.
+    /// Leaves streaming to the port's default implementation.
     #[derive(Debug)]
     struct Whole(ScriptedModel);
 
@@ -96,7 +96,7 @@ mod the_hanging_tool {
     #[tokio::test]
     async fn ends_when_it_is_cancelled() {
         let hanging = ScriptedTool::always(spec("hang"), Act::hanging());
-        // As a tool that was made of a function is.
+        // The same type as a tool that was created from a function.
         let hanging: Arc<dyn Tool> = Arc::new(hanging);
         a_cancelled_call_ends_promptly((hanging, "{}")).await;
     }

@@ -1,4 +1,4 @@
-//! The scripted tool does what its acts say and remembers how it was called.
+//! The scripted tool follows its acts and records its calls.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Approvals: at any depth, several at once, edited, and by any process.
+//! Approvals: at any depth, several at the same time, with edited arguments, and by any process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn agent(name: &'static str, role: Role, tools: &[&str]) -> Agent {
 
 const TASK: &str = r#"{"task":"Do it."}"#;
 
-/// A world whose root calls an agent, which calls an agent, which calls `put`.
+/// A world whose root agent calls an agent that calls an agent that calls `put`.
 fn two_deep() -> World {
     let outer = ScriptedModel::new()
         .then(reply::calls([("inner", TASK)]))
@@ -204,7 +204,7 @@ async fn edited_arguments_are_judged_again_and_a_rule_that_denies_them_stands() 
     assert_eq!(results[0].failure, Some(ToolFailure::Denied));
 }
 
-/// A world in which a call waits for a person, and its store.
+/// A world in which a call waits for approval, and its store.
 async fn waits() -> (World, Arc<FailingStore<MemoryStore>>, WaitingApproval) {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let world = World::with("", later(1), |builder| builder.store(store.clone()));
@@ -214,7 +214,7 @@ async fn waits() -> (World, Arc<FailingStore<MemoryStore>>, WaitingApproval) {
     (world, store, waiting)
 }
 
-/// Decides about the call while another process has its run.
+/// Decides about the call while another process holds its run.
 async fn decide_elsewhere(
     (world, store, waiting): &(World, Arc<FailingStore<MemoryStore>>, WaitingApproval),
     decision: ApprovalDecision,
@@ -266,14 +266,14 @@ async fn an_answer_to_what_was_answered_since_it_was_read_is_not_said_to_count()
     let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
     world.calls(Mode::MODERATE, &puts).await;
     let approvals = world.orchestrator.approvals();
-    // Two people read what is open before either answers.
+    // Two users read the open questions before either answers.
     let open = approvals.list().await.unwrap();
     let decide = |decision| approvals.decide_and_resume(&open[0], decision, None);
     let approved = decide(ApprovalDecision::APPROVE).await.unwrap();
     let Decided::GoesOn(run) = approved else {
         unreachable!("nobody else has the run");
     };
-    // The other call still waits, so that the run is given back.
+    // The other call still waits, so the run is released.
     assert_eq!(run.result().await.unwrap().status, RunStatus::Waiting);
     let denied = decide(DENY).await;
     assert!(is_answered_before(&denied), "{denied:?}");
@@ -335,7 +335,7 @@ async fn a_decision_whose_words_may_not_be_stored_counts_and_does_without_the_st
     assert_eq!(world.tools.put.count(), 0);
 }
 
-/// Decides about the call while another process has its run, which goes on differently a little later.
+/// Decides about the call while another process holds its run, which soon continues differently.
 async fn decide_while(
     body: impl FnOnce(&WaitingApproval) -> RecordBody,
 ) -> Result<Decided, DecideError> {
@@ -362,7 +362,7 @@ async fn decide_while(
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_another_one_overtook_is_not_said_to_be_kept() {
-    // The person there had answered, and it was not on record yet.
+    // The user of that process had already answered, but the answer was not recorded yet.
     let approved = decide_while(|waiting| {
         RecordBody::ApprovalDecided(Box::new(ApprovalDecided {
             id: InputId::new("there"),
@@ -397,7 +397,7 @@ async fn an_answer_to_a_run_that_ends_elsewhere_meanwhile_is_not_said_to_be_left
     );
 }
 
-/// Nobody could read such a run back: whatever were decided later, or brought, would end it.
+/// Such a run could not be read back: any later decision or client result would end it.
 #[tokio::test]
 async fn a_run_whose_log_is_not_whole_waits_for_nobody_and_says_why() {
     let policy = "[channels.code_task]\ndata = { reasoning = false }\n";
@@ -431,7 +431,7 @@ async fn a_run_whose_log_is_not_whole_waits_for_nobody_and_says_why() {
         matches!(&waits, Err(RequestError::Brought(error)) if *error == withheld),
         "{waits:?}"
     );
-    // What a client of a server can do stands first: no request of theirs names how a run ends.
+    // The advice that a server's client can follow comes first: clients cannot choose how a run ends.
     let advice = withheld.to_string();
     assert!(advice.contains("; bring none, or "), "{advice}");
     let handed_over = Brought::default().tools(weather()).hand_over();

@@ -1,4 +1,4 @@
-//! What sessions and days may use, counted over runs: money by a table of prices, and the time that runs were active.
+//! Budgets of sessions and days over several runs: cost by a table of prices, and active time.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn world(policy: &str, approver: ScriptedApprover) -> World {
     })
 }
 
-/// Asks for an answer that costs so many millionths of a dollar.
+/// Requests an answer that costs the given number of millionths of a dollar.
 async fn ask(world: &World, session: &str, cost: u64) -> Ran {
     world
         .model

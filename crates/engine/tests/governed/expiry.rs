@@ -1,4 +1,4 @@
-//! Questions that nobody answers in time expire, by the clock on the wall, and that is no person's denial.
+//! Questions that are not answered in time expire, by the wall clock, and an expiry is not a user's denial.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::support::{Ran, World, later, results};
 
 const SHORT: &str = "[modes.moderate]\napproval_expires = '1h'";
 
-/// A world whose store fails as it is told, in which two runs of two sessions wait for a person, the older one first.
+/// A world with a store whose faults are scripted, in which two runs of two sessions wait for approval, the older one
+/// first.
 async fn two_that_wait() -> (World, Arc<FailingStore<MemoryStore>>, [Ran; 2]) {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let world = World::with(SHORT, later(2), |builder| builder.store(store.clone()));
@@ -138,7 +139,7 @@ async fn an_approver_who_is_still_asked_has_no_more_time_either() {
 async fn a_decision_that_is_kept_is_heard_before_the_end_of_its_time() {
     let world = World::new(SHORT, ScriptedApprover::new().stay_silent());
     let approvals = world.orchestrator.approvals();
-    // By another process, right before the end.
+    // By another process, immediately before the deadline.
     let elsewhere = async {
         tokio::time::sleep(Duration::from_millis(3_599_999)).await;
         let waiting = approvals.list().await.unwrap().remove(0);
@@ -167,7 +168,7 @@ async fn a_decision_that_is_kept_in_time_counts_however_late_its_run_takes_it() 
     let run = older.result.run_id;
     let waiting = world.orchestrator.approvals().list().await.unwrap();
     assert_eq!(waiting[0].run_id, run);
-    // The process that has the run dies before it takes the decision.
+    // The process that holds the run dies before it takes the decision.
     let session = older.result.session_id.clone();
     let busy = StoreError::SessionBusy { session, run };
     store.fail_next(StoreOperation::BeginRun, Fault::Refuse(busy));

@@ -1,4 +1,4 @@
-//! Tools of other people's servers: what they say about themselves is a claim.
+//! Tools of third-party servers: what they say about themselves is only a claim.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use neuraxis_testkit::{ScriptedApprover, SpecBuilder, spec};
 
 use crate::support::{World, echoing, nobody};
 
-/// A tool whose server changes what it is.
+/// A tool that its server changes.
 #[derive(Debug)]
 pub(crate) struct Changing {
     before: ToolSpec,

@@ -1,4 +1,4 @@
-//! "Allow for this session": remembered with the session, bound as policy says, listed and taken back.
+//! "Allow for this session": grants are remembered with the session, limited by the policy, listed and revoked.
 
 use neuraxis_core::{
     AgentId, ApprovalDecision, Channel, GrantScope, Mode, RecordBody, Role, RunStatus, ToolFailure,
@@ -224,7 +224,7 @@ async fn what_brings_untrusted_content_is_never_promised_and_says_why_it_asks_ag
 async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
     let failing = Arc::new(FailingStore::new(MemoryStore::new()));
     let away = neuraxis_ports::StoreError::Unavailable("for a moment".to_owned());
-    // Looked at whenever the call is judged: before a person is asked, and once one has answered.
+    // Grants are read whenever the call is judged: before the user is asked, and after the user has answered.
     let looks = |times| {
         for _ in 0..times {
             failing.fail_next(StoreOperation::Carried, Fault::AnswerLate(Duration::ZERO));
@@ -243,7 +243,7 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
     );
     let remembered = failing.carried(&session("s")).await.unwrap().remembered;
     assert!(remembered.grants().is_empty());
-    // And where they cannot be read, a person is asked.
+    // If the grants cannot be read, the user is asked.
     looks(0);
     let ran = world.calls(Mode::MODERATE, &[PUT]).await;
     assert_eq!(ran.results()[0].failure, Some(ToolFailure::Denied));
@@ -266,7 +266,7 @@ async fn what_a_person_allowed_an_agent_that_ended_before_that_was_recorded_lets
         .push(reply::calls([("help", r#"{"task":"Do it."}"#)]));
     world.model.push(reply::calls([OTHER]));
     world.model.push(reply::text("Done."));
-    // Before the person is asked, and once the person has answered.
+    // Before the user is asked, and after the user has answered.
     for seconds in [0, 10] {
         let late = Fault::AnswerLate(Duration::from_secs(seconds));
         failing.fail_next(StoreOperation::Carried, late);
@@ -297,7 +297,8 @@ async fn a_crash_after_remembering_remembers_once() {
         .unwrap();
     assert_eq!(remembered.grants().len(), 1);
     assert_eq!(remembered.grants()[0].by.as_deref(), Some("ada"));
-    // Told again what it was told, as by a process that took over in between, the session remembers the same.
+    // If the same records are committed again, as by a process that took over in between, the session remembers the
+    // same grants.
     let records = world
         .store
         .records(waiting[0].run_id, neuraxis_core::Seq(0));

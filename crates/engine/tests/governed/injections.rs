@@ -1,5 +1,5 @@
-//! Tools whose output gives orders, and a model that follows every one of them: nothing happens that policy does not
-//! allow.
+//! Tools whose output contains instructions, and a model that follows all of them: nothing happens that the policy does
+//! not allow.
 
 use neuraxis_core::{Mode, ToolFailure, Vetting};
 use neuraxis_ports::SessionIndex as _;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::support::{Ran, World, later, nobody, session};
 
-/// A world with a page that says `text`, read without asking.
+/// A world with a page that says `text`, which can be read without approval.
 fn with_page(text: &str) -> World {
     let page = neuraxis_core::JsonText::string(text);
     let tool = ScriptedTool::always(
@@ -85,7 +85,7 @@ async fn output_that_changes_the_policy_changes_nothing() {
             .all(|it| it.failure == Some(ToolFailure::Denied))
     );
     assert_eq!(world.tools.send.count() + world.tools.put.count(), 0);
-    // Nor does anything it said last beyond its run, but for the taint.
+    // The output has no effect beyond its run either, except for the taint.
     let ran = world
         .calls(Mode::MODERATE, &[("send", "{}"), ("look", "{}")])
         .await;

@@ -1,5 +1,5 @@
-//! What governance promises about tool calls, driven through the engine's public interface: hostile models, tools and
-//! servers, and people who approve, edit, deny, or do not answer.
+//! What governance guarantees for tool calls, tested through the engine's public interface: hostile models, tools and
+//! servers, and users who approve, edit, deny, or do not answer.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod approvals;

@@ -1,8 +1,8 @@
-//! What holds for any sequence of requests, model output, hooks and people's answers: no tool runs that policy denies, and
-//! none that policy wants a person asked about unless a person said so.
+//! What holds for any sequence of requests, model output, hooks and user answers: no tool runs that the policy denies,
+//! and none that requires approval runs without it.
 //!
-//! What ran is read from the tools themselves, what policy says from a policy that judges each call anew. The same seed is
-//! used unless `PROPTEST_RNG_SEED` names another.
+//! The tools themselves report what ran, and a separate policy judges each call again. The seed is always the same
+//! unless `PROPTEST_RNG_SEED` sets another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ const ARGUMENTS: [&str; 8] = [
     "not JSON",
 ];
 
-/// One request: its mode, what the model calls, batch by batch, and what people say when they are asked.
+/// One request: its mode, the model's calls, batch by batch, and the users' answers.
 #[derive(Debug, Clone)]
 struct Request {
     mode: Mode,
@@ -108,7 +108,7 @@ fn decisions() -> impl Strategy<Value = Vec<Option<ApprovalDecision>>> {
     prop::collection::vec(decision, 0..12)
 }
 
-/// An embedder's hook that offers what it likes.
+/// An embedder's hook that offers arbitrary tools.
 #[derive(Debug)]
 struct Offering(Vec<&'static str>);
 
@@ -122,7 +122,7 @@ impl Advisor for Offering {
     }
 }
 
-/// What a program's hook says about requests and replies, and whether it looks while the model works.
+/// A program's hook: its answers about requests and replies, and whether it inspects requests while the model works.
 fn model_hook() -> impl Strategy<Value = (Vec<BeforeModel>, Vec<AfterModel>, bool)> {
     let before = prop_oneof![
         4 => Just(BeforeModel::Continue),
@@ -172,10 +172,10 @@ fn config() -> ProptestConfig {
 /// What a run's records say about its calls.
 struct Told {
     decision: Decision,
-    /// The last thing found about each call.
+    /// The last vetting of each call.
     found: BTreeMap<ToolCallId, Vetting>,
     approved: Vec<ToolCallId>,
-    /// The calls that were started, with the arguments they got and what the conversation held by then.
+    /// The calls that were started, with their arguments and the conversation's taint at that time.
     started: Vec<(ToolCallId, String, neuraxis_core::JsonText, Taint)>,
 }
 
@@ -225,7 +225,7 @@ fn told(records: &[Arc<Record>]) -> Told {
     told
 }
 
-/// Checks what a run did against a policy that is asked anew, and returns how many calls ran.
+/// Checks what a run did against a policy that judges again, and returns how many calls ran.
 fn check(policy: &Policy, world: &World, ran: &Ran) -> Result<usize, TestCaseError> {
     let told = told(&ran.records);
     for (id, name, arguments, taint) in &told.started {
@@ -330,7 +330,7 @@ proptest! {
                 Verdict::Deny { .. } => 2,
             }
         };
-        // A server that says nothing of its tool claims the least.
+        // A server that says nothing about its tool makes the weakest claim.
         let silent = claims(ToolClass::default(), false, false);
         let claimed = claims(class, open_world, destructive);
         prop_assert!(strictness(&claimed) >= strictness(&silent));

@@ -1,4 +1,4 @@
-//! How each way in which a tool can fail is handled: the run always goes on to an answer.
+//! How each kind of tool failure is handled: the run always continues to an answer.
 
 use std::sync::Arc;
 use std::time::Duration;

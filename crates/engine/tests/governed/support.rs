@@ -1,4 +1,4 @@
-//! What the tests have in common: a world of scripted parts under a policy.
+//! What the tests share: a world of scripted components under a policy.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use neuraxis_testkit::{
 
 /// The tools of these tests, each counting its calls.
 pub(crate) struct Tools {
-    /// Reads what is here.
+    /// Reads local data.
     pub(crate) look: Arc<ScriptedTool>,
-    /// Reads what strangers wrote.
+    /// Reads third-party content.
     pub(crate) fetch: Arc<ScriptedTool>,
-    /// Writes; twice is the same as once.
+    /// Writes; writing twice is the same as writing once.
     pub(crate) put: Arc<ScriptedTool>,
-    /// Sends something that cannot be taken back.
+    /// Sends something irreversible.
     pub(crate) send: Arc<ScriptedTool>,
     /// Runs commands.
     pub(crate) command: Arc<ScriptedTool>,
@@ -60,7 +60,7 @@ impl Tools {
     }
 }
 
-/// Everything a test looks at.
+/// Everything that a test checks.
 pub(crate) struct World {
     pub(crate) orchestrator: Orchestrator,
     pub(crate) model: Arc<ScriptedModel>,
@@ -71,7 +71,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world under the built-in policy, with a deployment's own laid over it.
+    /// A world under the built-in policy, overlaid with a deployment's own.
     pub(crate) fn new(policy: &str, approver: ScriptedApprover) -> Self {
         Self::with(policy, approver, |builder| builder)
     }
@@ -107,12 +107,12 @@ impl World {
         }
     }
 
-    /// Lets the model make these calls, one batch, and then answer; in the session `s`.
+    /// Lets the model make these calls in one batch and then answer, in the session `s`.
     pub(crate) async fn calls(&self, mode: Mode, calls: &[(&str, &str)]) -> Ran {
         self.calls_in("s", mode, &[calls]).await
     }
 
-    /// Lets the model make batch after batch, and then answer.
+    /// Lets the model make one batch after the other and then answer.
     pub(crate) async fn calls_in(
         &self,
         session: &str,
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Decides about a waiting call and lets its run come to its next end.
+    /// Decides about a waiting call, and lets its run continue until it ends or waits.
     pub(crate) async fn decide(&self, waiting: &WaitingApproval, decision: ApprovalDecision) {
         let request = &waiting.request;
         let approvals = self.orchestrator.approvals();
@@ -153,7 +153,7 @@ impl World {
         self.settled().await;
     }
 
-    /// Waits until no run is at work here.
+    /// Waits until this process is driving no run.
     pub(crate) async fn settled(&self) {
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
@@ -169,7 +169,7 @@ impl World {
     }
 }
 
-/// A run that ended, or waits.
+/// A run that ended or waits.
 pub(crate) struct Ran {
     pub(crate) records: Vec<Arc<Record>>,
     pub(crate) result: OrchestratorResult,

@@ -1,4 +1,4 @@
-//! Untrusted content taints a conversation: in the run, over its runs, through agents, crashes and forks.
+//! Untrusted content taints a conversation: within the run, across its runs, through agents, crashes and forks.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, SpecBuilder, reply, spe
 
 use crate::support::{Ran, World, later, nobody, session};
 
-/// Unasked, as long as no words of strangers were read.
+/// Allowed without asking, as long as no third-party content was read.
 const FREE: &str = "[rules.free]\nanswer = 'allow'\ntools = ['put', 'fetch']";
 
 const PUT: (&str, &str) = ("put", "{}");

@@ -1,4 +1,5 @@
-//! The threat model's lines about tool calls, a test or more for each, named after its number. `docs/security.md` lists them.
+//! The threats to tool calls in the threat model, with at least one test each, named after its number.
+//! `docs/security.md` lists them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Tools that come and go while the process runs.
+//! Tools of a source, which can change while the process runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -133,7 +133,7 @@ async fn a_tool_can_ask_the_person_who_approves_and_is_declined_where_there_is_n
     assert_eq!(nobody().answer(&question).await, QuestionReply::Declined);
 }
 
-/// A run that waits for a person with these calls, of a shop that sells one tool.
+/// A run that waits for approval of these calls, in a shop that sells one tool.
 async fn waiting_for(calls: &[(&str, &str)]) -> (Arc<Shop>, Arc<ScriptedTool>, World) {
     let (shop, buy) = (Arc::new(Shop::default()), echoing(spec("shop__buy")));
     shop.sells([buy.clone() as Arc<dyn Tool>]);
@@ -187,7 +187,7 @@ async fn what_was_allowed_is_not_used_up_by_allowing_another_call_while_its_serv
     let (shop, buy, world) = waiting_for(&calls).await;
     let approvals = world.orchestrator.approvals();
     let waiting = approvals.list().await.unwrap();
-    // It waits for the call before it.
+    // It waits for the previous call.
     world.decide(&waiting[1], ApprovalDecision::APPROVE).await;
     shop.sells([]);
     let approve = ApprovalDecision::APPROVE;

@@ -1,4 +1,4 @@
-//! Every verdict is on record, with why and by which rule.
+//! Every verdict is recorded, with its reason and rule.
 
 use neuraxis_core::{Mode, RecordBody, Remember, Vetting};
 use neuraxis_testkit::ScriptedApprover;

@@ -1,7 +1,7 @@
-//! How well the right tool is found among 500, and what that saves: the figures of docs/performance.md.
+//! How well the right tool is found among 500, and how much that saves: the figures in docs/performance.md.
 //!
-//! The questions were written before anything was ranked. `cargo test -p neuraxis-engine --test many_tools -- --ignored
-//! --nocapture` prints the tables.
+//! The questions were written before any ranking was tried. `cargo test -p neuraxis-engine --test many_tools --
+//! --ignored --nocapture` prints the tables.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use neuraxis_engine::rank_tools;
 use crate::services::{Question, definitions, questions};
 use crate::support::World;
 
-/// The share of questions, in percent, whose tool is among the first so many.
+/// Returns the percentage of questions whose tool is among the first `among` results.
 fn recall(tools: &[ToolSpec], among: usize, asked: impl Fn(&Question) -> &'static str) -> usize {
     let questions = questions();
     let is_found = |question: &&Question| {
@@ -77,7 +77,7 @@ async fn a_first_request_takes_less_than_a_twentieth_of_the_tokens() {
     );
 }
 
-/// Returns what definitions take, by the estimate that requests are measured with.
+/// Returns the estimated tokens of tool definitions, by the estimate that is also used to measure requests.
 fn tokens(tools: &[ToolSpec]) -> u64 {
     let mut agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
     agent.tools = tools.into();

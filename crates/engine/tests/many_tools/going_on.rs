@@ -1,4 +1,4 @@
-//! What was found is on record: a run that is taken up, the session's next run and a fork go on with it.
+//! Tools that were found are recorded: a resumed run, the session's next run and a fork continue with them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const SEARCH: (&str, &str) = (
 );
 const CALL: (&str, &str) = ("weather__get_tides", r#"{"location":"Kiel"}"#);
 
-/// A process: what runs in it is gone with it.
+/// A process: everything that runs in it ends with it.
 fn process() -> Runtime {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().start_paused(true).build().unwrap()
@@ -70,12 +70,12 @@ async fn the_next_run_of_the_session_begins_with_the_tools_that_the_last_one_end
     world.run("Close the blinds", &[&[SEARCH], &[CALL]]).await;
     let first = world.offered().pop().unwrap();
     assert!(first.contains(&CALL.0.to_owned()));
-    // About the same things: nothing changes, and a cache serves again.
+    // A similar request: nothing changes, and the provider's cache can be used again.
     world.run("And close the garage door, too", &[]).await;
     assert_eq!(world.offered().pop().unwrap(), first);
     world.run("Thanks!", &[]).await;
     assert_eq!(world.offered().pop().unwrap(), first);
-    // About something else: what suits it joins at the end.
+    // A different request: matching tools are added at the end.
     let records = world.run("Refund the payment of this customer", &[]).await;
     let other = world.offered().pop().unwrap();
     assert_eq!(other[..first.len()], first);

@@ -1,4 +1,5 @@
-//! A user with 25 servers of 20 tools each: what requests hold, what is found, and that neither changes what may be called.
+//! A user with 25 servers of 20 tools each: what requests contain, what is found, and that neither changes which tools
+//! may be called.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod finding;

@@ -1,4 +1,4 @@
-//! What requests hold, and what comes of calls.
+//! The contents of requests, and the results of calls.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ async fn a_request_begins_with_a_few_tools_and_what_is_found_joins_at_the_end() 
     assert_eq!(offered[0][..3], ["calculate", "read_output", "find_tools"]);
     assert!(offered[0].len() <= 13, "{offered:?}");
     assert!(!offered[0].contains(&"grafana__silence_alert".to_owned()));
-    // The definitions before what was found are the same, down to the byte.
+    // The definitions before the tools found are the same, byte for byte.
     let before =
         |request: &ModelRequest| serde_json::to_string(&request.tools[..offered[0].len()]).unwrap();
     let requests = world.model.requests();
@@ -54,7 +54,7 @@ async fn a_tool_that_is_called_though_no_request_held_it_runs_and_joins() {
     let records = world.run("Hello!", &[right, wrong]).await;
     let results = results(&records);
     assert_eq!(results[0].failure, None);
-    // What was wrong is told, and the next request has the schema.
+    // The model is told what was wrong, and the next request contains the schema.
     assert_eq!(results[1].failure, Some(ToolFailure::InvalidArguments));
     let offered = world.offered();
     assert_eq!(
@@ -185,7 +185,8 @@ async fn an_agent_that_works_for_another_searches_its_own_tools() {
 #[tokio::test]
 async fn in_a_small_context_tools_join_while_there_is_room_and_the_others_can_be_called() {
     let small = Arc::new(ScriptedModel::new().with_context(2_000));
-    // What the tools leave no room for goes without a summary, which would be asked of the same model.
+    // Messages that do not fit beside the tools are dropped without a summary, which the same model would have to
+    // write.
     let drops = "[agents.main_thread]\ncompaction = 'drop'\n";
     let world = World::with(drops, |builder| {
         builder.model(Role::REASONING, small.clone())

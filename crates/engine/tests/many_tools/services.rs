@@ -1,19 +1,19 @@
-//! 500 tool definitions as servers write them, and questions with the tools that answer them.
+//! 500 tool definitions in the style of servers, and questions with the tools that answer them.
 
 use neuraxis_core::{JsonText, ToolSpec};
 use serde_json::{Map, Value, json};
 
-/// A question, and what it is to find.
+/// A question, and the tools that it should find.
 pub(crate) struct Question {
-    /// What a person writes.
+    /// The user's message.
     pub(crate) said: &'static str,
-    /// What a model looks for when it reads that.
+    /// The model's search query for that message.
     pub(crate) looked_for: &'static str,
-    /// The tools any of which does it.
+    /// The tools, any of which is correct.
     pub(crate) tools: Vec<&'static str>,
 }
 
-/// Returns the definitions, by the names of their servers.
+/// Returns the definitions, grouped by server name.
 pub(crate) fn services() -> Vec<(&'static str, Vec<ToolSpec>)> {
     let mut services: Vec<(&str, Vec<ToolSpec>)> = Vec::new();
     for line in lines(include_str!("services.txt")) {
@@ -56,7 +56,7 @@ fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Describes a tool as a server does: a schema with a description of each parameter, the first of which is required.
+/// Describes a tool like a server: a schema with a description of each parameter, the first of which is required.
 fn definition(server: &str, name: &str, does: &str, parameters: &str) -> ToolSpec {
     let names = parameters.split(',').map(str::trim);
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! An engine with all the tools, and what its requests hold.
+//! An engine with all the tools, and the contents of its requests.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use neuraxis_testkit::{ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 
 use crate::services::services;
 
-/// Everything a test looks at.
+/// Everything that a test checks.
 pub(crate) struct World {
     pub(crate) orchestrator: Orchestrator,
     pub(crate) model: Arc<ScriptedModel>,
@@ -31,7 +31,7 @@ impl World {
         Self::with("", |builder| builder)
     }
 
-    /// A world with more in its policy, and changed as a test needs.
+    /// A world with an extended policy, and changed as a test needs.
     pub(crate) fn with(
         policy: &str,
         change: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder,
@@ -39,7 +39,7 @@ impl World {
         Self::on(Arc::new(MemoryStore::new()), policy, change)
     }
 
-    /// A world on a store that is there already.
+    /// A world on an existing store.
     pub(crate) fn on(
         store: Arc<MemoryStore>,
         policy: &str,
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Lets the model make batch after batch in a run of the session `s`, and then answer. Returns its records.
+    /// Lets the model make one batch after the other in a run of the session `s`, and then answer. Returns its records.
     pub(crate) async fn run(&self, message: &str, batches: &[&[(&str, &str)]]) -> Vec<Arc<Record>> {
         for batch in batches {
             self.model.push(reply::calls(batch.iter().copied()));
@@ -109,7 +109,7 @@ pub(crate) fn results(records: &[Arc<Record>]) -> Vec<ToolResult> {
     results.collect()
 }
 
-/// Checks that a log leads to the same run again.
+/// Checks that replaying a log leads to the same run.
 pub(crate) fn assert_replays(history: &Transcript, records: &[Arc<Record>]) {
     replay(history, records).unwrap();
 }

@@ -27,7 +27,7 @@ fn research() -> Agent {
     researcher(&[]).build().unwrap()
 }
 
-/// A root that calls `research` and then answers, above agents that answer as told.
+/// A root agent that calls `research` and then answers, with agents that answer from a script.
 fn with_agents(arguments: &str, agents: &Arc<ScriptedModel>) -> OrchestratorBuilder {
     let root = ScriptedModel::new()
         .then(reply::calls([("research", arguments)]))
@@ -40,7 +40,7 @@ fn task(request: &ModelRequest) -> String {
     request.messages.messages()[1].text()
 }
 
-/// Answers its task, the later ones sooner.
+/// Answers its task; later tasks are answered sooner.
 fn answering() -> Arc<ScriptedModel> {
     Arc::new(ScriptedModel::answering(|request| {
         let task = task(request);
@@ -77,7 +77,7 @@ async fn a_list_starts_an_agent_an_item_and_their_answers_stand_in_its_order() {
             .iter()
             .all(|request| request.messages.messages()[0].text() == "You research one topic.")
     );
-    // The third was the first to end.
+    // The third agent was the first to end.
     let records = heard.records();
     let ends = records
         .iter()
@@ -223,7 +223,7 @@ async fn an_agents_limits_are_no_looser_than_its_requests() {
     assert_eq!(started.spec.root.limits.max_tool_calls, Some(4));
 }
 
-/// Three agents at work, each on a call that prints at once and takes a second.
+/// Three running agents, each in a call that prints immediately and takes a second.
 fn printing_agents() -> Orchestrator {
     let look = ScriptedTool::answering(spec("look").read_only(), |arguments| {
         Act::value("1")
@@ -284,7 +284,7 @@ async fn what_parallel_agents_do_is_told_apart_by_content_index() {
             assert_eq!(*owners.entry(index).or_insert(agent), agent, "{event:?}");
         }
     }
-    // Of the root: call, batch, call. Of each of three agents: the same.
+    // For the root: call, batch, call. The same for each of the three agents.
     assert_eq!(owners.len(), 3 + 3 * 3, "{owners:?}");
     let printed: Vec<_> = printed
         .into_iter()
@@ -354,7 +354,7 @@ async fn a_cancelled_agent_leaves_its_siblings_at_work_and_its_parent_with_what_
     );
 }
 
-/// A model that hears of no cancellation, and fails after a while in a way that might pass.
+/// A model that ignores cancellation, and fails after a while with a retryable error.
 #[derive(Debug, Default)]
 struct Deaf {
     attempts: AtomicU32,

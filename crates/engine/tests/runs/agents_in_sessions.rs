@@ -1,4 +1,4 @@
-//! Agents that are written in code or in a configuration, in sessions and as others' tools.
+//! Agents defined in code or in configuration, in sessions and as tools of other agents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedToo
 use crate::support::{builder, hear, policy, request};
 use crate::written_agents::{look, named, started, tools};
 
-/// A lead that knows `calculate` and calls a writer, who alone knows `write`.
+/// A lead that knows `calculate` and calls a writer; only the writer knows `write`.
 fn lead(writer: Arc<ScriptedModel>, write: &Arc<ScriptedTool>) -> Agent {
     let writer = Agent::builder("writer")
         .description("Writes.")
@@ -67,7 +67,7 @@ async fn a_sub_agent_uses_tools_that_its_parent_does_not_see_and_each_call_is_ju
         tools(spec.agents.values().next().unwrap()),
         ["peek", "write", "read_output"]
     );
-    // The root cannot call it, the writer could, and a person was asked.
+    // The root cannot call it, the writer could, and the user was asked.
     let first = &heard.results()[0];
     assert_eq!(
         (&*first.name, first.failure),
@@ -79,7 +79,7 @@ async fn a_sub_agent_uses_tools_that_its_parent_does_not_see_and_each_call_is_ju
         (1, AgentId(1))
     );
     assert_eq!(writer.requests().len(), 2);
-    // Nobody else is offered what the writer owns, nor served by its model.
+    // No other agent is offered the writer's tool, nor served by its model.
     let other = orchestrator
         .decide(&request("go").mode(Mode::MODERATE))
         .unwrap();
@@ -220,7 +220,7 @@ async fn instructions_of_the_policy_take_the_place_of_those_that_a_program_makes
     assert_eq!(told(made("guide"), &of_both).await, ["Guide.", ""]);
     let other = "[agents.guide]\nmax_turns = 2\n";
     assert_eq!(told(made("guide"), other).await, ["Made.", "Made."]);
-    // In code the later one counts.
+    // In code, the later setting applies.
     let said = made("guide").instructions("Said.");
     assert_eq!(told(said, "").await, ["Said.", "Made."]);
     let made_after_all = Agent::builder("guide").instructions("Said.");

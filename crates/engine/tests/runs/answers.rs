@@ -1,4 +1,4 @@
-//! Answers that are to fit a JSON Schema, whatever models make of that.
+//! Answers that must fit a JSON Schema, whatever the models do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,14 +48,14 @@ impl Asked {
         self.model.requests()
     }
 
-    /// What the model was told last in its request.
+    /// Returns the last message that the model received in a request.
     fn told(&self, request: usize) -> String {
         let messages = self.requests()[request].messages.clone();
         messages.messages().last().unwrap().text()
     }
 }
 
-/// Lets a model answer, and makes sure that its log replays to the same run.
+/// Lets a model answer, and checks that its log replays to the same run.
 async fn ask(model: ScriptedModel, tools: &[Arc<ScriptedTool>], request: UserRequest) -> Asked {
     let model = Arc::new(model);
     let orchestrator = builder(model.clone())
@@ -291,7 +291,7 @@ async fn calls_beside_the_answer_are_run_and_the_run_ends_with_them() {
         assert_eq!(put.count(), before + 1);
         asked.heard.assert_valid(RunStatus::Done);
     }
-    // Of several, one that fits is enough.
+    // If there are several, one that fits is enough.
     for calls in [
         [("final_answer", "{}"), ("final_answer", DELFT)],
         [("final_answer", DELFT), ("final_answer", "{}")],
@@ -331,7 +331,7 @@ async fn at_the_limit_on_turns_the_last_answer_is_asked_for_as_json() {
             assert_eq!(fault(&asked.heard), &early);
         }
     }
-    // One that calls all the same has answered.
+    // A model that calls the tool anyway has answered.
     let model =
         ScriptedModel::answering(
             move |request| match request.tool_choice == ToolChoice::None {
@@ -423,7 +423,7 @@ async fn the_name_of_the_tool_that_delivers_is_nobody_elses() {
         matches!(&error, CatalogError::ReservedName(name) if name.as_str() == "final_answer"),
         "{error}"
     );
-    // Where no answer of a form is asked for, there is no such tool.
+    // If no structured answer is requested, the tool does not exist.
     let model = ScriptedModel::new()
         .then(deliver(DELFT))
         .then(reply::text("ok"));
@@ -450,9 +450,9 @@ fn world(store: &Arc<MemoryStore>, model: ScriptedModel) -> Orchestrator {
 #[test]
 fn an_answer_that_was_called_for_before_a_crash_is_delivered_by_the_process_that_goes_on() {
     for calls in [
-        // Allowed, and not begun when the process dies: it is checked once more.
+        // Allowed, but not started when the process dies: it is checked again.
         [("slow", "{}"), ("final_answer", DELFT)],
-        // Delivered before, beside a call that is made again.
+        // Delivered before the crash, beside a call that is made again.
         [("final_answer", DELFT), ("slow", "{}")],
     ] {
         let store = Arc::new(MemoryStore::new());

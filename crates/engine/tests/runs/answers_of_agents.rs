@@ -1,4 +1,4 @@
-//! Agents whose answers have a form of their own: alone, in a session, and as another's tool.
+//! Agents with their own answer schema: alone, in a session, and as a tool of another agent.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ struct Verdict {
     is_fine: bool,
 }
 
-/// The same, as a deployment writes it.
+/// The same, in a deployment's configuration.
 const WRITTEN: &str = r#"
     [agents.reviewer.answer]
     retries = 1
@@ -28,7 +28,7 @@ const WRITTEN: &str = r#"
     properties.is_fine.type = "boolean"
 "#;
 
-/// And as a text.
+/// The same, with the schema as a string.
 const AS_TEXT: &str = r#"
     [agents.reviewer]
     answer = { schema = '{"type":"object","required":["is_fine"],"properties":{"is_fine":{"type":"boolean"}}}', retries = 1 }
@@ -38,7 +38,7 @@ fn reviewer() -> AgentBuilder {
     Agent::builder("reviewer").answer::<Verdict>()
 }
 
-/// Says something else first, then gives the answer: by the tool where there is one, otherwise as text.
+/// First says something else, then gives the answer: through the tool if there is one, otherwise as text.
 fn mending() -> ScriptedModel {
     ScriptedModel::answering(|request| {
         let messages = request.messages.messages();
@@ -93,7 +93,7 @@ async fn what_is_asked_of_a_value_takes_the_place_of_the_agents_own_form() {
         .unwrap();
     let done = run.execution().await;
     assert_eq!(done.answer.unwrap().as_str(), r#"{"total":2}"#);
-    // The agent itself is as it was.
+    // The agent itself is unchanged.
     let done = agent.execute(None, "1 + 1").await.unwrap();
     assert!(
         matches!(done.answer_fault, Some(AnswerFault::NotSchema(_))),
@@ -109,7 +109,7 @@ async fn an_agent_of_a_session_answers_in_the_form_that_a_program_or_a_deploymen
         let heard = hear(&orchestrator.build().unwrap(), ask()).await;
         heard.assert_valid(RunStatus::Done);
         assert_eq!(heard.result.answer.unwrap().as_str(), r#"{"is_fine":true}"#);
-        // It may be told once, and no more.
+        // It may be corrected once and no more.
         let never = ScriptedModel::always(reply::text("It is fine."));
         let never = Arc::new(never);
         let orchestrator = builder(never.clone()).policy(policy(written));
@@ -128,20 +128,20 @@ async fn an_agent_of_a_session_answers_in_the_form_that_a_program_or_a_deploymen
         .unwrap();
     let heard = hear(&orchestrator, ask()).await;
     assert_eq!(heard.result.answer.unwrap().as_str(), r#"{"is_fine":true}"#);
-    // Other agents answer with a text.
+    // Other agents answer with plain text.
     let heard = hear(&orchestrator, request("1 + 1")).await;
     assert_eq!(
         (heard.result.answer, heard.result.answer_fault),
         (None, None)
     );
-    // A request that asks for another form gets that.
+    // A request for a different form gets that form.
     let schema =
         r#"{"type":"object","required":["other"],"properties":{"other":{"type":"string"}}}"#;
     let other = ask().answer(AnswerSchema::from_json(schema).unwrap());
     assert!(hear(&orchestrator, other).await.result.answer.is_none());
 }
 
-/// Leads, and says what the reviewer's result was.
+/// A lead that repeats the reviewer's result.
 fn leading(reviews: fn() -> neuraxis_core::Reply) -> ScriptedModel {
     ScriptedModel::answering(move |request| {
         let messages = request.messages.messages();

@@ -1,4 +1,4 @@
-//! Calls that a person has to approve.
+//! Calls that need approval.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A person is asked about calls whose arguments meet a condition of the program.
+//! Approval for calls whose arguments meet a condition of the program.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn a_condition_on_a_tool_that_there_is_not_is_refused_when_it_is_built() {
     let error = of("refnd").unwrap_err().to_string();
     let expected = "a person is to be asked about the unknown tool refnd; the tools are: refund";
     assert!(error.starts_with(expected), "{error}");
-    // The tools of servers come and go.
+    // Tools of servers can change.
     assert!(of("shop__refund").is_ok());
 }
 

@@ -1,5 +1,5 @@
-//! What a client brings besides its message: a conversation of its own, instructions, tools that it runs, and how replies are
-//! to be.
+//! What a client supplies in addition to its message: its own conversation, instructions, tools that it runs, and
+//! settings for replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn a_conversation_that_the_client_keeps_is_answered_and_kept_with_the_sess
     assert_eq!(replayed.unwrap().status, RunStatus::Done);
 }
 
-/// Runs a model that calls the client's tool, and returns what was said meanwhile, with the result.
+/// Runs a model that calls the client's tool, and returns the text streamed in the meantime, with the result.
 async fn handed_over(orchestrator: &Orchestrator) -> (String, OrchestratorResult) {
     let brought = Brought::default().tools([weather()]).hand_over();
     let request = request("go").bring(brought);
@@ -138,7 +138,7 @@ async fn all_that_the_user_is_asked_beside_a_call_that_is_handed_over_is_said() 
         "Let me see.\n\nWhich town?\n\nWhich day?",
         "Let me see.\n\nWhich day?\n\nWhich town?",
     ];
-    // What is asked at once is recorded as it comes.
+    // Simultaneous questions are recorded in the order in which they arrive.
     assert!(both.contains(&said.as_str()), "{said}");
     assert_eq!(result.finish_reason, Some(FinishReason::ClientTools));
     assert_eq!(result.reply, said);
@@ -152,7 +152,7 @@ async fn a_call_of_a_clients_tool_is_handed_over_and_its_result_goes_on_in_the_s
     let model = Arc::new(model);
     let store = Arc::new(MemoryStore::new());
     let orchestrator = orchestrator(&model, &store);
-    // Nobody has to allow what happens nowhere here, not even in a mode that asks about everything.
+    // A call that does not run here needs no approval, not even in a mode that asks about everything.
     let asked = UserRequest::new(session(), "Do I need a coat?").mode(Mode::CONSERVATIVE);
     let brought = Brought::default().tools([weather()]).hand_over();
 

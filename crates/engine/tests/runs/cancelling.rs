@@ -1,4 +1,4 @@
-//! A run that is cancelled at each of its records: it ends at once, and is whole.
+//! A run that is cancelled at each of its records: it ends immediately and is complete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn tools() -> Vec<Arc<ScriptedTool>> {
     tools.into_iter().map(Arc::new).collect()
 }
 
-/// Cancels a run once it has shown so many records; returns how many it came to show.
+/// Cancels a run once it has shown this many records; returns how many it showed in the end.
 async fn cancelled_after(records: usize) -> usize {
     let (store, tools) = (Arc::new(MemoryStore::new()), tools());
     let orchestrator = builder(model())
@@ -59,7 +59,7 @@ async fn cancelled_after(records: usize) -> usize {
         }
     }
     let began = Instant::now();
-    // It may have ended by itself.
+    // It may already have ended.
     let _ = handle.cancel("enough");
     handle.result().await.unwrap();
     assert!(began.elapsed() <= Duration::from_secs(2), "{records}");
@@ -88,14 +88,14 @@ async fn cancelled_after(records: usize) -> usize {
 #[tokio::test(start_paused = true)]
 async fn cancelled_at_each_record_a_run_ends_at_once_and_is_whole() {
     let mut records = 1;
-    // Past its end there is nothing to cancel.
+    // After its end there is nothing to cancel.
     while cancelled_after(records).await > records {
         records += 1;
     }
     assert!(records > 15, "{records}");
 }
 
-/// Cancels a run while its tool prints or its model talks; returns all that is kept of it.
+/// Cancels a run while its tool prints or its model talks; returns everything that is kept of it.
 async fn kept_of_what_is_cut_off(program: OrchestratorBuilder) -> String {
     let store = Arc::new(MemoryStore::new());
     let prints = Act::value("1").printing("a secret");
@@ -146,7 +146,7 @@ async fn however_much_was_sent_to_a_run_it_can_be_ended_by_its_handle_and_by_dro
     let began = Instant::now();
     let request = UserRequest::new(session(), "go");
     let (handle, _) = orchestrator.stream(request).await.unwrap();
-    // Nothing is taken meanwhile: the run has no thread of its own.
+    // No input is taken in the meantime: the run has no thread of its own.
     let mut sent = 0;
     while handle.steer("more").is_ok() {
         sent += 1;

@@ -1,4 +1,4 @@
-//! The channels: each takes the path, and gives exactly the steps, that the design's table names.
+//! The channels: each takes exactly the path and the steps in the design's table.
 
 use std::sync::Arc;
 
@@ -292,7 +292,7 @@ async fn research_plans_works_and_ends_with_a_summary_of_what_its_check_found() 
     ];
     assert_eq!(steps(&heard), expected(&named));
     assert_eq!(heard.result.reply, "TCP retransmits.");
-    // What a plan and a summary say to programs: whose they are, and that nothing went wrong.
+    // What a plan and a summary report to programs: who they belong to, and that nothing went wrong.
     for step in [2, 7] {
         let metadata = heard.result.steps[step].metadata.to_map();
         assert_eq!(

@@ -126,7 +126,7 @@ async fn a_second_result_that_comes_before_the_run_heard_of_the_first_is_refused
         .unwrap();
     let run = hear(&orchestrator, request("go")).await.result;
     let call = run.pending[0].tool_call_id.clone();
-    // Another process has the run when the first one comes.
+    // Another process holds the run when the first result arrives.
     let busy = StoreError::SessionBusy {
         session: run.session_id.clone(),
         run: run.run_id,

@@ -1,4 +1,4 @@
-//! A clock on the wall that jumps: limits and the order of records do not depend on it.
+//! A wall clock that jumps: time limits and the order of records do not depend on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn a_clock_that_jumps_two_hours_changes_no_timeout_and_no_order() {
         let (before, began) = (clock.now(), tokio::time::Instant::now());
         let result = orchestrator.handle(request("go")).await.unwrap();
         assert_eq!(result.status, RunStatus::Done);
-        // Five seconds of the one tool, and the thirty that a tool may take.
+        // Five seconds for one tool, and the thirty-second time limit of a tool.
         assert_eq!(began.elapsed().as_secs(), 35, "{jump}");
         let records = store.records(result.run_id, Seq(0)).await.unwrap();
         Aftermath::of(&records).assert_ended();

@@ -1,4 +1,4 @@
-//! Runs left behind whose logs cannot be replayed: they end, and their sessions are free.
+//! Abandoned runs whose logs cannot be replayed: they are ended, and their sessions are freed.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn turn(text: &str, arguments: &str) -> Reply {
     reply::using(reply::text_and_calls(text, [("note", arguments)]), 10, 5)
 }
 
-/// The log of a run that one process left while a call ran, changed and put into a store of its own.
+/// The log of a run that a process left during a call, changed and put into a separate store.
 async fn left(change: impl Fn(&mut Record)) -> (Arc<MemoryStore>, RunId) {
     let model = ScriptedModel::new()
         .then(turn("First.", "{\"n\":1}"))
@@ -56,12 +56,12 @@ async fn left(change: impl Fn(&mut Record)) -> (Arc<MemoryStore>, RunId) {
     (copy, handle.run_id())
 }
 
-/// Puts the log of a run, changed, into a store of its own.
+/// Puts the changed log of a run into a separate store.
 async fn copied(records: &[Arc<Record>], change: impl Fn(&mut Record)) -> Arc<MemoryStore> {
     copied_into(&session(), records, change).await
 }
 
-/// As above, into a session of this name.
+/// Same, into a session with this name.
 async fn copied_into(
     session: &SessionId,
     records: &[Arc<Record>],
@@ -209,7 +209,7 @@ async fn a_run_of_an_eval_ends_since_its_models_may_be_others() {
     assert!(model.requests().is_empty());
 }
 
-/// Checks that a run which was left is closed, and that no other goes on from it.
+/// Checks that a run that was left is closed, and that no other run continues from it.
 async fn assert_only_closed(store: Arc<MemoryStore>, run: RunId) {
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
     let orchestrator = builder(model.clone())

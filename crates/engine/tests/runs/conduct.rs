@@ -1,5 +1,5 @@
-//! How an agent conducts its turns, seen from outside: each setting takes effect where a program says it and where a deployment
-//! does, and without it the run is another one.
+//! How an agent conducts its turns, seen from outside: each setting takes effect whether it is set by a program or by a
+//! deployment, and without it the run is different.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use neuraxis_testkit::{ScriptedModel, reply};
 use crate::support::{Heard, builder, hear, policy, request};
 use crate::written_agents::{look, named};
 
-/// A run, and what each of the two models was asked in it.
+/// A run, and the requests that each of the two models received in it.
 struct Seen {
     heard: Heard,
-    /// The log, as it is kept.
+    /// The log, as it is stored.
     log: String,
     reasoning: Vec<ModelRequest>,
     router: Vec<ModelRequest>,
 }
 
-/// What was seen without a setting, and with it: said by a program, and by a deployment.
+/// A run without a setting, and with it: set by a program, and by a deployment.
 struct Compared {
     plain: Seen,
     set: [Seen; 2],
 }
 
-/// Who answers as the reasoning role, and who as the router.
+/// The models of the reasoning role and of the router.
 type Models = fn() -> (ScriptedModel, ScriptedModel);
 
 async fn see(
@@ -55,7 +55,8 @@ async fn see(
     }
 }
 
-/// Compares the runs of an agent: as `base` and `written_base` say, and with a setting besides, in code and as it is written.
+/// Compares the runs of an agent: with `base` and `written_base` only, and with an additional setting, in code and in
+/// configuration.
 async fn compare_on(
     models: Models,
     (base, written_base): (fn(AgentBuilder) -> AgentBuilder, &str),
@@ -81,7 +82,7 @@ async fn compare(
     compare_on(models, (|agent| agent, ""), set, written).await
 }
 
-/// Looks, and then answers. The router does as the other one.
+/// Calls `look` and then answers. The router does the same.
 fn looks() -> (ScriptedModel, ScriptedModel) {
     let model = || {
         ScriptedModel::answering(|request| {
@@ -95,7 +96,7 @@ fn looks() -> (ScriptedModel, ScriptedModel) {
     (model(), model())
 }
 
-/// Tells whether the conversation that is sent holds calls.
+/// Returns `true` if the conversation in a request contains calls.
 fn has_called(request: &ModelRequest) -> bool {
     let mut messages = request.messages.messages().iter();
     messages.any(|message| message.tool_calls().next().is_some())
@@ -270,7 +271,7 @@ async fn a_small_model_chooses_what_one_tool_gathers_where_the_agent_begins_so()
     for set in &seen.set {
         let offered = set.router[0].tools.iter().map(|tool| tool.name.as_str());
         assert_eq!(offered.collect::<Vec<_>>(), ["look"]);
-        // It made no call, so that the default one is made.
+        // It made no call, so the default call is made.
         assert_eq!(set.heard.results()[0].value.as_str(), r#"{"n":7}"#);
         assert!(set.reasoning[0].tools.is_empty());
     }
@@ -332,7 +333,7 @@ async fn links_to_pages_that_nobody_read_are_taken_out_where_the_agent_says_so()
     }
 }
 
-/// Calls itself an agent that starts the next one, as deep as it may.
+/// Calls an agent that starts the next one, as deep as allowed.
 fn nested() -> (ScriptedModel, ScriptedModel) {
     let model = ScriptedModel::answering(|request| {
         let starts = request
@@ -351,7 +352,7 @@ fn nested() -> (ScriptedModel, ScriptedModel) {
 
 const NESTED: &str = "agents = ['one']";
 
-/// The agents that it starts, each the next.
+/// The agents that are started, each by the previous one.
 const BELOW: &str = "[agents.one]\nagents = ['two']\ntools = []\n[agents.two]\nagents = ['three']\ntools = []\n[agents.three]\ntools = []";
 
 /// Returns how many agents were started, and the tools of the last one's first request.
@@ -385,7 +386,7 @@ async fn agents_are_started_as_deep_as_policy_agent_and_program_let_them_and_the
     assert_eq!(of("", "", None).await, (2, true));
     assert_eq!(of("max_agent_depth = 1", "", None).await, (1, true));
     assert_eq!(of("", raised, None).await, (3, true));
-    // An agent and a program only ever take away.
+    // An agent and a program can only lower the limit.
     assert_eq!(of("max_agent_depth = 3", "", None).await, (2, true));
     assert_eq!(of("max_agent_depth = 1", raised, None).await, (1, true));
     assert_eq!(of("", raised, Some(1)).await, (1, true));
@@ -434,7 +435,7 @@ async fn a_run_starts_no_more_agents_than_policy_or_program_let_it_and_the_decis
     })
     .await;
     assert_eq!(failed(&seen), 1);
-    // Alone, the agent's own word counts.
+    // When it runs alone, the agent's own setting applies.
     let model = Arc::new(models().0);
     let below = Agent::builder("one").build().unwrap();
     let agent = Agent::builder("a").model(model).agent(below).max_agents(1);

@@ -1,4 +1,4 @@
-//! Conversations that outgrow their model.
+//! Conversations that outgrow their model's context.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn long() -> ScriptedTool {
     ScriptedTool::always(spec("read").read_only(), Act::value(&value))
 }
 
-/// Reads so many pages, each call another, then answers.
+/// Reads `pages` pages, each in a separate call, then answers.
 fn reading(pages: usize) -> impl Fn(&neuraxis_core::ModelRequest) -> Script {
     let read = std::sync::atomic::AtomicUsize::new(0);
     move |request| {
@@ -50,7 +50,7 @@ async fn a_run_of_long_results_in_a_small_context_is_trimmed_and_says_what_went(
         .tool(Arc::new(long()))
         .build()
         .unwrap();
-    // What was said before may go; the run at work may not.
+    // Earlier messages may be dropped; those of the current run may not.
     for question in ["one", "two", "three"] {
         let heard = hear(&orchestrator, request(question)).await;
         heard.assert_valid(RunStatus::Done);
@@ -119,7 +119,7 @@ async fn a_summary_takes_the_place_of_what_went_and_stays_in_the_session() {
             .iter()
             .any(|message| message.text().contains("They said word."))
     );
-    // Next to the 8 runs with 16 messages of 20,000 tokens in all.
+    // Compared with 16 messages with 20,000 tokens in all, from the 8 runs.
     assert!(kept.len() < 16, "{}", kept.len());
 }
 
@@ -275,7 +275,7 @@ async fn no_longer_reply_is_asked_for_than_half_of_the_largest_context_of_an_age
     }
 }
 
-/// Two models, of which the second serves what the configuration says of `router`.
+/// Two models; the second serves what the configuration assigns to `router`.
 fn large_and_small(small: ScriptedModel, written: &str) -> Orchestrator {
     let large = ScriptedModel::always(reply::text("word ".repeat(500))).with_context(100_000);
     builder(large)
@@ -304,7 +304,7 @@ async fn the_smallest_model_that_serves_turns_of_an_agent_bounds_what_it_is_sent
         heard.assert_valid(RunStatus::Done);
         let root = crate::written_agents::started(&heard).root;
         assert_eq!(root.context_tokens, Some(bound), "{setting}");
-        // And what cannot fit it is refused, by its name.
+        // A request that cannot fit it is refused with an error that names it.
         let small = small().named(neuraxis_core::ModelRef::new("test", "small"));
         let orchestrator = large_and_small(small, &written);
         let asked = orchestrator.stream(request(&"word".repeat(4_000))).await;
@@ -378,7 +378,7 @@ async fn a_context_that_a_model_tells_only_when_asked_is_kept_to_from_the_first_
         assert!(!heard.kinds().contains(&"llm_failed"));
     }
     assert!(cuts > 0, "nothing was left out");
-    // Without sessions and policy, too.
+    // Also without sessions and policy.
     let history = (0..8).map(|_| Message::user("please ".repeat(400)));
     let answered = Orchestrator::builder()
         .model(Role::REASONING, model)
@@ -413,7 +413,7 @@ async fn what_went_is_summed_up_by_no_role_that_the_mode_does_not_allow() {
     );
 }
 
-/// A tool whose definition takes about so many tokens.
+/// A tool whose definition takes about `tokens` tokens.
 fn wordy(name: &str, tokens: usize) -> Arc<ScriptedTool> {
     let mut tool = spec(name).read_only().build();
     tool.description = "word".repeat(tokens).into();
@@ -464,7 +464,7 @@ async fn a_message_that_cannot_fit_is_refused_with_what_takes_the_room() {
         told.contains("2000 tokens of context of testkit/scripted"),
         "{told}"
     );
-    // No tool would be offered beside it.
+    // No tool would be offered together with it.
     assert!(told.contains("the definitions of 0 tools"), "{told}");
     assert!(told.contains("the messages about 4004"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! Runs whose process died in the middle, taken up by another one with the same store.
+//! Runs whose process died in the middle, resumed by another process with the same store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use neuraxis_testkit::{
 
 use crate::support::{builder, failing_store, process, request, results, session};
 
-/// What survives: the store, and the world that models and tools change.
+/// What survives a process: the store, and the world that models and tools change.
 struct World {
     store: Arc<MemoryStore>,
     model: Arc<ScriptedModel>,
@@ -41,7 +41,7 @@ impl World {
             .unwrap()
     }
 
-    /// Begins a run in a process that dies after so much time.
+    /// Starts a run in a process that dies after this time.
     fn dies_after(&self, request: UserRequest, time: Duration) -> RunId {
         let process = process();
         process.block_on(async {
@@ -197,7 +197,7 @@ fn a_run_whose_taking_up_failed_twice_is_ended_and_its_session_is_free() {
                 .resume(run, Vec::new())
                 .await
                 .unwrap();
-            // It dies while the run is at work.
+            // The process dies while it is driving the run.
             tokio::time::sleep(seconds(5)).await;
         });
     }
@@ -293,7 +293,7 @@ fn a_process_that_lost_its_run_to_another_can_write_no_more() {
 #[test]
 fn a_request_may_be_given_up_outside_of_the_runtime_in_which_its_run_was_beginning() {
     use StoreOperation::{BeginRun, Standing};
-    // Before it is leased, and after.
+    // Before and after the session is leased.
     for operation in [BeginRun, Standing] {
         let store = failing_store();
         let model = ScriptedModel::always(reply::text("ok"));

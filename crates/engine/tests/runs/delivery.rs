@@ -1,4 +1,4 @@
-//! Streamed or not, the same run writes the same records (loop rule 17): held over many scripts.
+//! Whether streamed or not, the same run writes the same records (loop rule 17), checked for many scripts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn broken(kind: LlmErrorKind) -> LlmError {
     LlmError::new(kind, "as the test wants it")
 }
 
-/// What a model says in a run, script by script, and in which mode.
+/// The model's scripts in a run, and the mode.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn scripts() -> Vec<(&'static str, Mode, Vec<Script>)> {
     let server = || broken(LlmErrorKind::server(Some(503)));
@@ -113,7 +113,7 @@ fn scripts() -> Vec<(&'static str, Mode, Vec<Script>)> {
     scripts
 }
 
-/// Runs a script and returns its records, without how long things took.
+/// Runs a script and returns its records, without durations.
 async fn records(mode: Mode, scripts: Vec<Script>, delivery: Delivery) -> Vec<serde_json::Value> {
     let model = scripts
         .into_iter()

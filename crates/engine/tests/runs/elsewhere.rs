@@ -1,4 +1,5 @@
-//! Runs that are handed over to other processes: here, to another engine on the same store that drives them step by step.
+//! Runs that are handed over to other processes: here, to another engine on the same store that drives them step by
+//! step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::support::{builder, failing_store, policy, request, session};
 
-/// Passes on what is dispatched, but for the first attempts.
+/// Passes dispatched runs on, except for the first attempts.
 #[derive(Debug)]
 struct Dispatched {
     runs: mpsc::UnboundedSender<RunId>,
@@ -70,7 +71,7 @@ impl Fleet {
         let store = Arc::new(MemoryStore::new());
         let (runs, dispatched) = mpsc::unbounded_channel();
         let failures = AtomicUsize::new(failures);
-        // It may govern the tools, and must not run them, nor ask a model.
+        // It may govern the tools, but must neither run them nor call a model.
         let names = tools.iter().map(|tool| tool.spec().clone());
         let unused = names.map(|spec| ScriptedTool::always(spec, Act::hanging()));
         let server = Self::part(&store, ScriptedModel::new(), unused.collect());
@@ -95,7 +96,7 @@ impl Fleet {
         builder.approver(Arc::new(DecideLater)).tools(tools)
     }
 
-    /// Drives what is dispatched next as far as it goes. Returns how often it made a step, and where it stands.
+    /// Drives the next dispatched run as far as possible. Returns the number of steps, and the run's state.
     async fn work(&mut self) -> (usize, RunProgress) {
         let run = self.dispatched.recv().await.unwrap();
         let mut stepped = self.worker.runs().take_up(run).await.unwrap();
@@ -124,7 +125,7 @@ async fn a_run_that_is_handed_over_is_driven_elsewhere_and_followed_to_its_end()
         .then(reply::text("done"));
     let mut fleet = Fleet::new(model, vec![note()]);
     let (handle, mut events) = fleet.server.stream(request("go")).await.unwrap();
-    // Two replies and two results were waited for, and the last leads to the end.
+    // Two replies and two results were awaited, and the last one leads to the end.
     let (steps, progress) = fleet.work().await;
     assert_eq!(progress, RunProgress::Ended);
     assert!((3..=4).contains(&steps), "{steps}");
@@ -167,7 +168,7 @@ async fn a_run_whose_caller_left_while_it_was_handed_over_is_ended_or_under_a_ke
         tokio::time::sleep(Duration::from_secs(20)).await;
         let runs = store.inner().runs(&session()).await.unwrap();
         assert_eq!(runs[0].ended_at.is_some(), !is_keyed);
-        // Of an end, too, whoever may have the run hears.
+        // A process that may hold the run is also notified of its end.
         assert_eq!(dispatched.try_recv(), Ok(runs[0].run_id));
     }
 }
@@ -204,11 +205,11 @@ async fn a_run_that_nobody_was_told_of_is_dispatched_by_who_recovers_runs() {
     let model = ScriptedModel::new().then(reply::text("done"));
     let mut fleet = Fleet::new(model, vec![]);
     let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
-    // It is lost on the way.
+    // The dispatched run is lost on the way.
     fleet.dispatched.recv().await.unwrap();
     let recovered = fleet.server.runs().recover().await.unwrap();
     assert!(recovered.resumed.is_empty() && recovered.left.is_empty());
-    // One that stands in a queue is not asked for again and again.
+    // A queued run is not dispatched repeatedly.
     fleet.server.runs().recover().await.unwrap();
     tokio::task::yield_now().await;
     assert_eq!(fleet.dispatched.len(), 1);
@@ -230,7 +231,7 @@ async fn a_run_is_tried_to_dispatch_by_one_task_however_long_nobody_takes_it() {
         fleet.server.runs().recover().await.unwrap();
     }
     let attempts = 1_000 - fleet.dispatcher.failures.load(Ordering::Relaxed);
-    // One each ten seconds, and those with shorter pauses at the beginning.
+    // One every ten seconds, and those with shorter pauses at the beginning.
     assert!((60..=70).contains(&attempts), "{attempts}");
     fleet.dispatcher.failures.store(0, Ordering::Relaxed);
     assert_eq!(fleet.work().await.1, RunProgress::Ended);
@@ -279,7 +280,7 @@ async fn a_run_that_waits_needs_no_worker_and_goes_on_from_what_is_decided_at_th
     assert_eq!(waiting.status, RunStatus::Waiting);
     let approvals = fleet.server.approvals();
     let question = approvals.list().await.unwrap().remove(0);
-    // Nobody is told of it anew.
+    // The run is not dispatched again.
     fleet.server.runs().recover().await.unwrap();
     let idle = tokio::time::timeout(Duration::from_secs(60), fleet.dispatched.recv()).await;
     assert!(idle.is_err(), "{idle:?}");
@@ -391,7 +392,7 @@ async fn a_worker_that_leaves_a_run_lets_the_next_one_have_it_at_once_and_the_cl
         runs.take_up(run).await,
         Err(ResumeError::AtWork(_))
     ));
-    // The call begins, and never ends.
+    // The call starts, and never ends.
     let begun = tokio::time::timeout(Duration::from_secs(1), first.step()).await;
     assert!(begun.is_err());
     first.leave().await;
@@ -452,7 +453,7 @@ async fn what_a_client_runs_is_brought_to_a_run_elsewhere() {
     assert_eq!(runs.result(handle.run_id()).await.unwrap().reply, "there");
 }
 
-/// Has a run wait that the worker was driving.
+/// Makes a run that the worker was driving wait for approval.
 async fn waits_for_a_person(fleet: &mut Fleet) -> RunId {
     let asked = request("go").mode(neuraxis_core::Mode::MODERATE);
     let (handle, _) = fleet.server.stream(asked).await.unwrap();
@@ -468,7 +469,7 @@ async fn runs_that_came_before_one_that_nobody_takes_are_dispatched_with_it_the_
         .then(reply::text("between"));
     let mut fleet = Fleet::new(model, vec![pay]);
     let first = waits_for_a_person(&mut fleet).await;
-    // A process that hands no runs over ends it, and makes a turn of its own.
+    // A process that hands no runs over ends it, and performs a run itself.
     let alone = fleet.worker.clone();
     alone.runs().close(first, "it was enough").await.unwrap();
     let (second, _) = alone.stream(request("go on")).await.unwrap();

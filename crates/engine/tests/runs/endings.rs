@@ -158,7 +158,7 @@ async fn dropping_the_future_of_a_request_cancels_its_run() {
             .await
             .is_err()
     );
-    // The session is free again as soon as the run has recorded its end.
+    // The session is free as soon as the run's end is recorded.
     let second = loop {
         match orchestrator.handle(request("second")).await {
             Err(RequestError::Busy { .. }) => tokio::task::yield_now().await,
@@ -213,7 +213,7 @@ async fn a_tool_whose_time_is_up_is_stopped_while_the_run_goes_on() {
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!((tool.count(), tool.open_calls()), (1, 1));
-    // Two of its ten seconds are kept for the last answer.
+    // Two of its ten seconds are reserved for the last answer.
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!((tool.count(), tool.open_calls()), (1, 0));
     let result = handle.result().await.unwrap();

@@ -1,4 +1,4 @@
-//! What listeners hear.
+//! The events that listeners receive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,7 +120,7 @@ async fn streamed_or_not_the_same_run_writes_the_same_records() {
             .map(|record| serde_json::to_value(record).unwrap())
             .collect();
         for record in &mut records {
-            // How long things took is all that may differ.
+            // Only durations may differ.
             let fields = record.as_object_mut().unwrap();
             for field in ["active_ms", "duration_ms", "first_delta_ms", "at"] {
                 fields.remove(field);
@@ -165,7 +165,8 @@ async fn a_sink_receives_every_record_in_order() {
     assert_eq!(sink.kinds(), heard.kinds());
 }
 
-/// Returns what is shown of the model's words, with ‹void› where all of a call's becomes void, and the records of calls.
+/// Returns what is shown of the model's text, with ‹void› where the whole text of a call becomes void, and the records
+/// of calls.
 fn shown(heard: &Heard) -> Vec<String> {
     let events = heard.events.iter().filter_map(|event| match event {
         Event::Live(live) => match &live.body {

@@ -1,4 +1,4 @@
-//! Models that fail: for each class of failure, what the caller is told, and who serves instead.
+//! Failing models: for each class of failure, what the caller is told, and which role serves instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::support::{Heard, builder, hear, policy, request};
 
-/// Meant for whoever runs this, not for the user.
+/// Meant for operators, not for the user.
 const SAID_BY_PROVIDER: &str = "as the test wants it";
 
 pub(crate) fn error(kind: LlmErrorKind) -> LlmError {
@@ -119,7 +119,7 @@ async fn a_reply_that_cannot_be_read_is_asked_for_once_more_without_tools() {
 
 #[tokio::test(start_paused = true)]
 async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
-    // A time that is no whole second is told as one.
+    // A time with a fraction of a second is reported in whole seconds.
     let start = Timestamp::from_nanosecond(1_532_086_404).unwrap();
     let clock = Arc::new(VirtualClock::at(start));
     let orchestrator = builder(failing(LlmErrorKind::Timeout))
@@ -205,7 +205,7 @@ async fn a_model_is_not_blamed_for_time_that_tools_took_nor_where_it_began_to_an
     }
 }
 
-/// A client that keeps its calls back for so long, and whose model says nothing then.
+/// A client that delays its calls for this long, and whose model then does not answer.
 #[derive(Debug)]
 struct Queueing(Duration);
 
@@ -275,7 +275,7 @@ async fn once_its_time_is_over_a_single_call_tries_a_degraded_role_again() {
     );
 }
 
-/// A probe says nothing of the model where it is cancelled or finds none.
+/// A probe says nothing about the model if it is cancelled or finds none.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_tries_a_degraded_role_in_vain_lets_the_next_one_try_it() {
     let clock = Arc::new(VirtualClock::new());

@@ -93,7 +93,7 @@ async fn a_provider_is_given_the_time_it_asks_for_unless_the_run_has_less() {
     let waited = started.elapsed().as_secs();
     assert!((100..=110).contains(&waited), "{waited} s");
 
-    // A conservative run has a minute.
+    // A conservative run has a deadline of one minute.
     let model = ScriptedModel::always(limited());
     let hurried = request("go").mode(Mode::CONSERVATIVE);
     let started = Instant::now();
@@ -291,7 +291,7 @@ async fn an_empty_message_is_refused() {
     ));
 }
 
-/// Two sessions: one with a run, after which the next begins at once, and one without, in which a run leases it first.
+/// Two sessions: one with a run, after which the next run begins directly, and one without, which a run leases first.
 async fn with_and_without_a_run(orchestrator: &Orchestrator, store: &Store) -> [SessionId; 2] {
     orchestrator.handle(request("before")).await.unwrap();
     let empty: SessionId = "empty".parse().unwrap();
@@ -365,7 +365,7 @@ async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
     }
 }
 
-/// Gives a request up while the store keeps the beginning of its run.
+/// Abandons a request while the store is storing the beginning of its run.
 async fn give_up_midway(orchestrator: &Orchestrator, request: UserRequest, is_streamed: bool) {
     let patience = Duration::from_secs(1);
     let is_given_up = match is_streamed {
@@ -409,7 +409,7 @@ async fn a_request_given_up_while_its_run_begins_leaves_no_run_that_nobody_ends(
 #[tokio::test(start_paused = true)]
 async fn a_request_under_a_key_given_up_while_its_run_begins_gets_that_run_when_it_is_made_again() {
     use StoreOperation::{AbandonRun, BeginRun, Release};
-    // Made again while the store is still busy with it, and later.
+    // Repeated while the store is still busy with it, and later.
     for wait in [0, 20] {
         let store = failing_store();
         let model = ScriptedModel::always(reply::text("ok"));
@@ -434,7 +434,7 @@ async fn a_run_that_began_although_its_request_was_refused_leaves_its_session_fr
     let orchestrator = builder(model.clone()).store(store.clone()).build().unwrap();
     let [_, empty] = with_and_without_a_run(&orchestrator, &store).await;
     let asked = model.requests().len();
-    // All attempts to keep its first records are kept, and none is answered.
+    // All attempts to store its first records succeed, but every answer is lost.
     for _ in 0..5 {
         let lost = Fault::LoseAnswer(StoreError::Unavailable("cut off".to_owned()));
         store.fail_next(StoreOperation::Commit, lost);
@@ -472,7 +472,7 @@ async fn a_request_in_a_new_session_is_refused_at_once_and_the_session_is_free_w
         tokio::time::sleep(Duration::from_millis(1)).await;
         let second = orchestrator.handle(request("second")).await.unwrap();
         assert_eq!(second.reply, "ok", "{fault:?}");
-        // The run that was refused has not gone on.
+        // The refused run has not continued.
         let runs = store.inner().runs(&session()).await.unwrap();
         let ends: Vec<_> = runs.iter().map(|run| run.status).collect();
         let expected: &[_] = match fault {

@@ -1,4 +1,4 @@
-//! A run goes on in the folder that it began in, and nowhere else.
+//! A run continues only in the folder in which it began.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::support::{Store, builder, failing_store, hear, policy, process, reque
 
 const WRITES: &str = r#"{"type":"object","properties":{"path":{"type":"string"}}}"#;
 
-/// What survives: the store, and the world that models and tools change.
+/// What survives a process: the store, and the world that models and tools change.
 struct World {
     store: Arc<Store>,
     model: Arc<ScriptedModel>,
@@ -50,7 +50,7 @@ impl World {
         folder.into_iter().fold(builder, OrchestratorBuilder::root)
     }
 
-    /// Begins a run in a process that dies in the middle of it.
+    /// Starts a run in a process that dies in the middle of it.
     fn dies_in(&self, folder: Option<&str>, request: UserRequest) -> RunId {
         process().block_on(async {
             let (handle, _) = self.in_folder(folder).stream(request).await.unwrap();
@@ -243,7 +243,7 @@ fn who_looks_for_left_runs_reads_one_of_another_folder_less_often_each_time() {
     let world = World::new(WRITES);
     let run = world.dies_in(Some("/a"), request("go"));
     process().block_on(async {
-        // Its lease is over.
+        // Its lease has expired.
         let lease = world.store.begin_run(&session(), run).await.unwrap();
         world.store.release(&lease).await.unwrap();
         let reads = || {

@@ -1,4 +1,4 @@
-//! Following a run from any of its records on, whichever process drives it, and closing one that nobody drives.
+//! Following a run from any of its records, whichever process drives it, and closing one that no process is driving.
 
 use std::sync::Arc;
 use std::time::Duration;

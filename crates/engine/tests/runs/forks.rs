@@ -1,4 +1,4 @@
-//! Runs that branch off from others.
+//! Runs that are forked from others.
 
 use std::sync::Arc;
 

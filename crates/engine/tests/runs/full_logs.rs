@@ -1,4 +1,4 @@
-//! A run whose log is as long as a log may be.
+//! A run whose log has reached the maximum length.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ async fn a_run_left_by_a_process_at_that_point_ends_when_it_is_taken_up() {
     let first = builder(model()).store(store.clone()).build().unwrap();
     let (handle, _) = first.stream(request("go")).await.unwrap();
     let run = handle.run_id();
-    // Each taking-up is recorded, until there is no room for one more.
+    // Each resumption is recorded, until there is no room for another.
     for _ in 0..20 {
         let next = builder(model())
             .store(store.clone())
@@ -68,7 +68,7 @@ async fn a_run_left_by_a_process_at_that_point_ends_when_it_is_taken_up() {
             assert_eq!(result.finish_reason, Some(full));
             return;
         }
-        // In order, so that it counts for no failure.
+        // Suspended properly, so that it does not count as a failure.
         next.suspend(std::time::Duration::ZERO).await;
     }
     panic!("the log is not bounded");

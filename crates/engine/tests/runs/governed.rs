@@ -1,5 +1,5 @@
-//! What a decision asks for beside models, tools and limits: questions back, budgets of sessions and days, the choice of
-//! the role, checks of drafts, escalation, prices.
+//! What a decision requires in addition to models, tools and limits: clarifying questions, budgets of sessions and
+//! days, choice of the role, checks of drafts, escalation, prices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn a_vague_request_that_begins_a_conversation_is_answered_with_a_question(
     );
     assert_eq!(heard.kinds(), ["run_started", "decision", "final"]);
     assert_eq!(model.calls().len(), 0);
-    // From then on the conversation says what is meant.
+    // From then on, the conversation makes clear what is meant.
     let again = hear(&orchestrator, request("Fix it, please!")).await;
     assert_eq!(again.result.reply, "Done.");
     assert_eq!(
@@ -101,7 +101,7 @@ async fn what_a_session_may_use_ends_its_runs_with_an_answer() {
         );
         let ended = Some(FinishReason::Budget(kind));
         if kind == BudgetKind::Time {
-            // What a session has left of its time is the run's deadline: the tool was stopped when it was over.
+            // The rest of the session's time is the run's deadline: the tool was stopped when that was over.
             assert_eq!(first.result.finish_reason, Some(FinishReason::Deadline));
         }
         let second = hear(&orchestrator, with_plan("second")).await;
@@ -134,7 +134,7 @@ async fn what_a_day_may_use_is_there_again_on_the_next_one() {
         orchestrator.handle(request).await.unwrap()
     };
     assert_eq!(ask("one").await.reply, "fine");
-    // The day is that of all sessions of the same owner.
+    // The daily budget covers all sessions of the same owner.
     let refused = ask("two").await;
     assert_eq!(
         refused.finish_reason,
@@ -374,7 +374,7 @@ async fn a_role_without_a_model_of_its_own_is_served_by_another_that_may_and_tha
         .store(Arc::new(MemoryStore::new()))
         .build()
         .unwrap();
-    // Where only one model is there, it serves the roles that may serve.
+    // If there is only one model, it serves all roles that may serve.
     let asked = UserRequest::new(session(), "What time is it?").mode(Mode::MODERATE);
     let heard = hear(&orchestrator, asked).await;
     assert_eq!(heard.result.reply, "fine");

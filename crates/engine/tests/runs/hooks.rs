@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::support::{Heard, builder, hear, request};
 
-/// A run of two turns, with the hooks given. Returns what was heard, the tool and the model.
+/// Performs a run of two turns with the given hooks. Returns the events, the tool and the model.
 async fn run(
     hooks: &[Hook],
     advisor: &Arc<ScriptedAdvisor>,

@@ -1,4 +1,4 @@
-//! Requests that are made again under the same idempotency key.
+//! Repeated requests with the same idempotency key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::support::{builder, hear, policy, request, session};
 
 type Store = FailingStore<MemoryStore>;
 
-/// What outlives an engine.
+/// What survives an engine.
 struct World {
     store: Arc<Store>,
     model: Arc<ScriptedModel>,
@@ -55,7 +55,7 @@ impl World {
         self.store.inner().runs(&session()).await.unwrap().len()
     }
 
-    /// Lets the next look for an earlier run come too early to find it.
+    /// Makes the next lookup of an earlier run come too early to find it.
     fn look_too_early(&self) {
         let nothing = StoreError::NoSuchSession(session());
         self.store
@@ -77,7 +77,7 @@ fn keyed(message: &str) -> UserRequest {
     request(message).idempotency_key("booking-17".parse().unwrap())
 }
 
-/// Of one millisecond and of many: the ids of one are the same.
+/// Ids with different times, and ids that all have the same time.
 fn all_ids() -> [Arc<dyn Ids>; 2] {
     [Arc::new(UuidV7), Arc::new(CountingIds::default())]
 }
@@ -143,7 +143,7 @@ async fn of_many_requests_at_once_one_begins_a_run() {
     }
 }
 
-/// Between looking for an earlier run and holding the session another request may have been quicker.
+/// Between looking up an earlier run and leasing the session, another request may have been faster.
 #[tokio::test]
 async fn who_looked_too_early_finds_the_run_once_the_session_is_held() {
     for ids in all_ids() {
@@ -291,14 +291,14 @@ async fn a_busy_session_is_busy_for_another_key() {
     );
 }
 
-/// Another engine on the same store is what another process would be.
+/// Another engine on the same store behaves like another process.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_another_process_drives_is_left_to_it() {
     let world = World::new(looks());
     let here = world.engine(Arc::new(UuidV7));
     let elsewhere = world.engine(Arc::new(UuidV7));
     let (first, _) = here.stream(keyed("go")).await.unwrap();
-    // It asks about this one run, and not about all that the store has.
+    // It asks about this one run only, not about everything in the store.
     let never_asked = Fault::Refuse(StoreError::Damaged("asked for all".to_owned()));
     world
         .store
@@ -337,7 +337,7 @@ async fn a_session_reserved_for_a_request_that_never_began_is_freed_by_the_reque
         .create_session(&Session::new(session(), START))
         .await;
     assert_eq!(made, Ok(()));
-    // Neither the first records nor the giving back get through.
+    // Neither storing the first records nor releasing the session succeeds.
     let gone = || Fault::Refuse(StoreError::Damaged("gone".to_owned()));
     world.store.fail_next(StoreOperation::Commit, gone());
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What is posted to a run, by whichever process, and what keeps a run in its process meanwhile.
+//! Input that is posted to a run by any process, and how a process keeps its run in the meantime.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// An engine whose model calls the client's tool and one that takes a minute.
+/// An engine whose model calls the client's tool and a tool that takes a minute.
 fn busy(store: &Arc<Store>) -> Orchestrator {
     let model = ScriptedModel::new()
         .then(reply::calls([("pick", "{}"), ("look", "{}")]))
@@ -61,7 +61,7 @@ async fn a_run_renews_its_lease_while_its_tool_runs() {
     tokio::time::sleep(seconds(31)).await;
     let calls = store.calls();
     let renewals = calls.iter().filter(|it| **it == StoreOperation::Renew);
-    // Well within the 30 seconds that a lease lasts.
+    // Well within the 30 seconds of a lease.
     assert!((5..=7).contains(&renewals.count()), "{calls:?}");
     drop(handle);
 }
@@ -188,7 +188,7 @@ async fn a_run_at_work_here_is_ended_also_where_the_store_refuses_to_keep_the_wi
     assert_eq!(result.status, RunStatus::Interrupted);
 }
 
-/// Sends a message by the handle of a run while its end is kept.
+/// Sends a message through a run's handle while the run's end is being stored.
 #[derive(Debug, Default)]
 struct Late {
     run: OnceLock<RunHandle>,
@@ -222,7 +222,7 @@ async fn what_is_sent_by_the_handle_while_the_end_of_the_run_is_kept_is_refused(
 #[tokio::test(start_paused = true)]
 async fn what_is_posted_while_the_end_of_the_run_is_kept_is_refused() {
     let store = failing_store();
-    // The end is kept with the second attempt.
+    // The end is stored at the second attempt.
     let away = Fault::Refuse(StoreError::Unavailable("away".to_owned()));
     store.fail_next(StoreOperation::Commit, away);
     let slow = Script::from(reply::text("ok")).after(seconds(1));
@@ -260,7 +260,7 @@ async fn a_run_that_waits_goes_on_once_somebody_posted_without_being_taken_up_in
     let before = store.records(run, Seq(0)).await.unwrap().len();
     tokio::time::sleep(seconds(100)).await;
     assert_eq!(store.records(run, Seq(0)).await.unwrap().len(), before);
-    // Another process posts, and nobody is told.
+    // Another process posts, and sends no notification.
     let entry = picked(&store, run, "\"red\"").await;
     store.post(run, &entry).await.unwrap();
     tokio::time::sleep(seconds(11)).await;
@@ -282,7 +282,7 @@ async fn a_run_that_commits_all_the_time_hears_of_what_is_posted_as_soon_as_one_
         .unwrap();
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     tokio::time::sleep(seconds(1)).await;
-    // Another process posts, and nobody is told.
+    // Another process posts, and sends no notification.
     let enough = InboxInput::Cancelled(Cancelled::new(InputId::new("c1"), "enough"));
     let entry = InboxEntry::new(enough);
     store.post(handle.run_id(), &entry).await.unwrap();
@@ -303,14 +303,14 @@ async fn a_model_that_hangs_until_the_time_is_up_is_blamed_where_something_is_po
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(4_500)).await;
     orchestrator.runs().hear(handle.run_id());
-    // The run finds both at once.
+    // The run finds both at the same time.
     tokio::time::advance(seconds(1)).await;
     let result = handle.result().await.unwrap();
     assert_eq!(result.finish_reason, Some(FinishReason::Deadline));
     assert_eq!(orchestrator.degraded_roles().len(), 1);
 }
 
-/// A run that waits for its client, whose store answers late where it is asked to.
+/// A run that waits for its client; the given operation of its store answers late.
 async fn waits_for_its_client(late: StoreOperation) -> (Arc<Store>, Orchestrator, RunHandle) {
     let model = ScriptedModel::new()
         .then(reply::calls([("pick", "{}")]))

@@ -1,4 +1,4 @@
-//! What a misbehaving tool can do to its run, in a task of its own and in the run's.
+//! What a misbehaving tool can do to its run, in a separate task and in the run's own task.
 
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,7 +14,7 @@ use crate::support::{Heard, builder, hear, policy, request, with_tools};
 
 const BOTH: [Isolation; 2] = [Isolation::OwnTask, Isolation::RunTask];
 
-/// A scripted tool whose calls run where the test says.
+/// A scripted tool with the given isolation.
 #[derive(Debug)]
 struct Placed(ScriptedTool, Isolation);
 
@@ -73,8 +73,8 @@ async fn a_tool_that_panics_takes_only_its_own_call_with_it() {
     }
 }
 
-/// A tool that panics as it is asked to try a call out, before there is anything to wait for: so does a closure that looks first
-/// and returns what is ready.
+/// A tool that panics in `dry_run` before it returns a future, like a closure that checks first and returns a ready
+/// value.
 #[derive(Debug)]
 struct Hasty(ToolSpec);
 
@@ -186,7 +186,7 @@ async fn a_call_that_is_given_up_while_it_waits_for_a_place_never_begins() {
     assert_eq!(shown(&heard), ["tool_start", "tool_result", "tool_result"]);
 }
 
-/// A tool that does what no async function should: it blocks its thread until it is told to go on.
+/// A tool that blocks its thread until it is told to continue, which no async function should do.
 #[derive(Debug)]
 struct Blocking {
     spec: ToolSpec,
@@ -250,7 +250,7 @@ async fn in_its_runs_task_a_tool_that_blocks_holds_up_that_run_and_no_other() {
     let heard = hear(&other, request("are you there?")).await;
     assert_eq!(heard.result.reply, "here");
     go_on.send(()).unwrap();
-    // It was never looked at while it blocked, so that its result counts, late as it may be.
+    // The time limit was not checked while it blocked, so its result counts, however late it is.
     let result = handle.result().await.unwrap();
     assert_eq!(result.reply, "went on");
     while let Some(event) = events.next().await {
@@ -301,7 +301,7 @@ async fn a_start_is_shown_of_calls_that_take_time_before_what_they_report() {
     }
 }
 
-/// A tool that answers at once and goes on reporting.
+/// A tool that returns immediately and keeps reporting.
 #[derive(Debug)]
 struct Chatty(ToolSpec);
 

@@ -1,4 +1,4 @@
-//! Sessions that a process does not know: taken to be new, and found all the same where they are there.
+//! Sessions that a process does not know: it assumes that they are new, and still finds them if they exist.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use neuraxis_testkit::{Fault, ScriptedModel, StoreOperation, reply};
 
 use crate::support::{Store, builder, failing_store, policy, request, session};
 
-/// A process of its own on a store.
+/// A separate process on a store.
 fn process(store: &Arc<Store>, rules: &str) -> Orchestrator {
     let model = ScriptedModel::always(reply::using(reply::text("fine"), 10, 5));
     builder(model)
@@ -20,7 +20,7 @@ fn process(store: &Arc<Store>, rules: &str) -> Orchestrator {
         .unwrap()
 }
 
-/// Asks, and returns what came of it and what the store was asked until the run had begun.
+/// Sends a request, and returns its result and the store operations up to the start of the run.
 async fn ask(
     orchestrator: &Orchestrator,
     store: &Store,
@@ -44,7 +44,7 @@ async fn nothing_is_read_for_the_first_request_of_a_session() {
     let (reply, asked) = ask(&here, &store, request("and again")).await;
     assert_eq!(reply.unwrap(), "fine");
     assert_eq!(asked, [Session, Standing, BeginRun], "it is known");
-    // Another process finds out once.
+    // Another process has to look once.
     let there = process(&store, "");
     let (reply, asked) = ask(&there, &store, request("hello there")).await;
     assert_eq!(reply.unwrap(), "fine");
@@ -78,7 +78,7 @@ async fn a_session_that_was_deleted_begins_anew() {
     assert_eq!(store.runs(&session()).await.unwrap().len(), 1);
 }
 
-/// Between the look at a session and the beginning of a run another process may make it.
+/// Another process may create the session between the lookup and the beginning of a run.
 #[tokio::test]
 async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
     use StoreOperation::{BeginRun, Session, Standing};
@@ -104,7 +104,7 @@ async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
     assert_eq!(store.runs(&session()).await.unwrap().len(), 2);
 }
 
-/// As long as it keeps nothing a read is the better question: nothing has to be cleared up after it.
+/// As long as the store keeps nothing, a read is the better first operation: nothing must be cleaned up after it.
 #[tokio::test(start_paused = true)]
 async fn sessions_are_looked_for_while_the_store_keeps_nothing() {
     let store = failing_store();
@@ -138,7 +138,7 @@ async fn sessions_are_looked_for_while_the_store_keeps_nothing() {
     );
 }
 
-/// What a session used and holds counts, whichever process was there before.
+/// The usage and contents of a session count, whichever process used it before.
 #[tokio::test]
 async fn a_request_is_decided_about_again_in_a_session_that_is_there() {
     let store = failing_store();
@@ -170,7 +170,7 @@ async fn a_session_of_somebody_else_is_theirs_in_every_process() {
     assert_eq!(result.status, RunStatus::Done);
     let there = process(&store, "");
     let bob = request("go").owner("bob");
-    // One that governance refuses hears first, too, whose it is.
+    // Even a request that governance would refuse is first refused because of the owner.
     let refused = {
         let mut request = bob.clone();
         request.plan = Some(PlanName::new("nobody-has-it"));
@@ -185,7 +185,7 @@ async fn a_session_of_somebody_else_is_theirs_in_every_process() {
     }
     assert_eq!(store.runs(&session()).await.unwrap().len(), 1);
     there.handle(hers).await.unwrap();
-    // Who names no owner goes in as hers.
+    // A request without an owner enters the session, which stays hers.
     let anyone = process(&store, "").handle(request("go")).await.unwrap();
     assert_eq!(anyone.status, RunStatus::Done);
     let owner = store.session(&session()).await.unwrap().owner;

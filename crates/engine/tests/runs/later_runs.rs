@@ -1,4 +1,5 @@
-//! Runs after the first one of a session: they begin with their first records, where the session stands as it was read.
+//! Runs after the first one of a session: they begin with their first records, if the session is still in the state
+//! that was read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use neuraxis_testkit::{Fault, ScriptedModel, StoreOperation, reply};
 
 use crate::support::{Store, builder, failing_store, request, session};
 
-/// A process of its own on a store.
+/// A separate process on a store.
 fn process(store: &Arc<Store>) -> Orchestrator {
     process_with(store, Arc::new(ScriptedModel::always(reply::text("fine"))))
 }
@@ -24,7 +25,7 @@ fn process_with(store: &Arc<Store>, model: Arc<ScriptedModel>) -> Orchestrator {
         .unwrap()
 }
 
-/// What the store was asked by a request.
+/// Returns the store operations of a request.
 async fn asked_by(orchestrator: &Orchestrator, store: &Store, text: &str) -> Vec<StoreOperation> {
     let before = store.calls().len();
     let done = orchestrator.handle(request(text)).await;
@@ -32,7 +33,7 @@ async fn asked_by(orchestrator: &Orchestrator, store: &Store, text: &str) -> Vec
     store.calls().split_off(before)
 }
 
-/// What was said, by whomever.
+/// Returns the texts of all messages, whoever wrote them.
 async fn said(store: &Store) -> Vec<String> {
     let history = store.inner().history(&session()).await.unwrap();
     let messages = history.messages().iter();
@@ -49,7 +50,8 @@ async fn a_later_run_is_two_commits() {
     assert_eq!(said(&store).await, ["hello", "fine", "and again", "fine"]);
 }
 
-/// What another process did between the look at a session and the beginning is read before the run begins.
+/// Changes by another process between the lookup of a session and the beginning of a run are read before the run
+/// begins.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_comes_in_between_is_gone_on_from() {
     let store = failing_store();
@@ -74,7 +76,7 @@ async fn a_run_that_comes_in_between_is_gone_on_from() {
     assert!(seen.ends_with(&before), "{seen:?}");
 }
 
-/// A session that goes on whenever it is looked at is leased in the end.
+/// A session that changes at every lookup is leased in the end.
 #[tokio::test]
 async fn a_session_that_goes_on_again_and_again_is_leased_first() {
     let store = failing_store();
@@ -90,7 +92,7 @@ async fn a_session_that_goes_on_again_and_again_is_leased_first() {
     assert_eq!(asked, [&look[..], &look, &leased].concat());
 }
 
-/// A beginning whose answer was lost is recognized when it is repeated, and one that cannot be kept is told.
+/// A beginning whose answer was lost is recognized when it is repeated, and one that cannot be stored is reported.
 #[tokio::test(start_paused = true)]
 async fn a_later_run_begins_once_whatever_is_lost() {
     let away = || StoreError::Unavailable("cut off".to_owned());

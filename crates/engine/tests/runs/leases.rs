@@ -1,4 +1,4 @@
-//! A process that stalled or lost its run begins nothing more in its name, and stops what is under way.
+//! A process that stalled or lost its run starts nothing more for it, and stops work in progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ type Store = FailingStore<MemoryStore>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long a lease lasts unless something else is said.
+/// The default duration of a lease.
 const LEASE: Duration = Duration::from_secs(30);
 
 fn store() -> Arc<Store> {
@@ -40,7 +40,7 @@ fn paying(act: Act) -> Arc<ScriptedTool> {
     Arc::new(ScriptedTool::always(spec, act))
 }
 
-/// Takes the run over and brings it to its end, as another process does.
+/// Takes the run over and ends it, like another process.
 async fn taken_over(store: &Arc<Store>, run: RunId) {
     let model = Arc::new(ScriptedModel::always(reply::text("taken over")));
     let other = engine(store, &model, &paying(Act::value("1")));
@@ -48,7 +48,7 @@ async fn taken_over(store: &Arc<Store>, run: RunId) {
     assert_eq!(handle.result().await.unwrap().reply, "taken over");
 }
 
-/// The answer to the next commit comes when the lease has run out.
+/// Delays the answer to the next commit until the lease has expired.
 fn stalls(store: &Store) {
     let late = Fault::AnswerLate(LEASE + SECOND);
     store.fail_next(StoreOperation::Commit, late);
@@ -111,7 +111,7 @@ async fn a_run_that_was_lost_again_and_again_while_its_process_lives_is_not_ende
     let (mut handle, _events) = engine.stream(request("go")).await.unwrap();
     let run = handle.run_id();
     for _ in 0..4 {
-        // That it goes on can be recorded, and what comes of it cannot.
+        // The store can record that the run resumes, but not what happens next.
         sleep(SECOND / 2).await;
         store.break_down(StoreError::Unavailable("the disk is full".to_owned()));
         let lost = handle.result().await;
@@ -169,7 +169,7 @@ async fn a_run_whose_lease_cannot_be_renewed_is_left_when_it_has_run_out_and_not
     assert!(pay.calls()[0].context.cancellation.is_cancelled());
 }
 
-/// Nobody took it: what the store said is why it is left.
+/// No other process took it: the reason why it is left is the store's error.
 #[tokio::test(start_paused = true)]
 async fn a_run_not_kept_until_its_lease_is_over_is_left_for_what_the_store_said() {
     let lease = 3 * SECOND;

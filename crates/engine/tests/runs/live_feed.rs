@@ -17,19 +17,19 @@ use crate::support::{builder, heard, policy, request};
 
 const TEXT: &str = "Rome was not built in a day, and neither was this answer.";
 
-/// Says a text in pieces that come slower than they are passed on, and then quicker.
+/// Sends a text in pieces, first slower than they are passed on, and then faster.
 fn slow() -> Script {
     Script::from(reply::text(TEXT))
         .split(3)
         .paced(Duration::from_millis(40))
 }
 
-/// A feed that counts, and may lose, what is sent to one.
+/// A feed that counts, and may lose, messages to a single process.
 #[derive(Debug)]
 struct Watched {
     feed: MemoryLiveFeed,
     sent: AtomicUsize,
-    /// Every so many messages one is lost; none with 0.
+    /// Every n-th message is lost; none if 0.
     loses: usize,
     is_full: AtomicBool,
 }
@@ -120,7 +120,7 @@ impl Two {
     }
 }
 
-/// Returns the pieces of text that were heard, and how many stood before the record that settles them.
+/// Returns the received pieces of text, and how many came before the record that settles them.
 fn pieces(events: &[Event]) -> (Vec<String>, usize) {
     let mut pieces = Vec::new();
     let mut before = None;
@@ -157,7 +157,7 @@ async fn who_follows_a_run_elsewhere_hears_text_as_it_comes_once_and_before_the_
     assert_eq!(pieces.concat(), TEXT);
     assert_eq!(before, pieces.len());
     assert!(before > 4, "{pieces:?}");
-    // Pieces that came within a tick are one message.
+    // Pieces that arrived within a tick are one message.
     let most = TEXT.len() / 3;
     assert!((4..most).contains(&two.feed.sent()), "{}", two.feed.sent());
     let whole: Vec<u64> = (1..=numbers(&events).len().try_into().unwrap()).collect();
@@ -197,7 +197,7 @@ async fn text_is_whole_and_said_once_whatever_the_feed_loses() {
         while let Some(piece) = words.next().await {
             text.push_str(&piece);
         }
-        // Where not a single piece came, nothing but the answer was heard.
+        // If no piece arrived at all, only the answer was received.
         let expected = format!("I look. \n\n{TEXT}");
         assert!(
             text == expected || (loses == 1 && text == TEXT),
@@ -223,13 +223,13 @@ async fn a_run_that_nobody_follows_elsewhere_costs_nothing_and_who_left_is_forgo
     let mut events = two.follow(handle.run_id(), 0).await;
     while !matches!(events.next().await, Some(Event::Live(_))) {}
     drop(events);
-    // Nobody says any more that it follows the run.
+    // No process reports any longer that it follows the run.
     sleep(Duration::from_secs(40)).await;
     let lapsed = two.feed.sent();
     assert!(lapsed > 0);
     sleep(Duration::from_secs(20)).await;
     assert_eq!(two.feed.sent(), lapsed);
-    // Whoever stays hears on for as long as it likes.
+    // A follower that stays receives events for as long as it likes.
     let mut events = two.follow(handle.run_id(), 0).await;
     let began = Instant::now();
     let mut last = began;
@@ -269,7 +269,7 @@ async fn output_of_tools_is_heard_elsewhere_while_they_work() {
     let mut kinds = events.iter().filter_map(|event| match event {
         Event::Live(live) => match &live.body {
             LiveBody::ToolOutput { text, .. } => Some(text.trim_end()),
-            // What the model says of it comes before.
+            // The model's deltas of the call come before.
             LiveBody::ToolCallDelta { .. } => None,
             body => Some(body.kind()),
         },
@@ -346,7 +346,7 @@ async fn who_goes_on_with_a_run_takes_back_what_was_heard_of_the_call_under_way(
     );
 }
 
-/// Dispatches runs to nobody: another engine takes them up by itself.
+/// A dispatcher that passes runs to no process: another engine resumes them on its own.
 #[derive(Debug)]
 struct ToNobody;
 
@@ -383,7 +383,7 @@ async fn text_of_a_run_elsewhere_is_heard_also_once_no_new_runs_are_taken() {
     tokio::spawn(async move { there.suspend(Duration::from_secs(60)).await });
     let rest = heard(events).await;
     let pieces = rest.iter().filter(|event| is_text(event)).count();
-    // What came after the last one that was heard would be one piece, with the record.
+    // Everything after the last received piece would arrive as one piece, with the record.
     assert!(pieces > 2, "{pieces}");
     assert_eq!(handle.result().await.unwrap().reply, TEXT);
 }

@@ -1,4 +1,4 @@
-//! Models that their servers still load: who waits for them, and for how long.
+//! Models that their servers are still loading: which callers wait for them, and for how long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::failing_models::{answering, error, failing, heard, warnings};
 use crate::support::{builder, hear, policy, request};
 
-/// A model that is loaded once it was asked so often, and then says what it is to say.
+/// A model that is loaded after this many attempts, and then gives its answer.
 fn loading(attempts: usize) -> ScriptedModel {
     let mut model = ScriptedModel::new();
     for _ in 0..attempts {
@@ -113,7 +113,7 @@ async fn who_waits_for_a_model_to_be_loaded_can_stop_that_and_leaves_a_valid_his
 
 #[tokio::test(start_paused = true)]
 async fn while_something_else_is_under_way_the_clock_goes_on() {
-    // The helper's model is never loaded; the tool beside it takes longer than the run may.
+    // The helper's model is never loaded; the tool called with it takes longer than the run may.
     let root = ScriptedModel::new()
         .then(reply::calls([
             ("helper", r#"{"task":"why"}"#),

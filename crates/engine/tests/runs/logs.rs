@@ -49,7 +49,7 @@ async fn a_log_is_read_as_it_was_written_and_replays_to_the_same_run() {
 async fn a_log_may_end_with_any_step_and_tells_what_was_open() {
     let records = log().await;
     for end in 1..records.len() {
-        // What governance decided is not derived from anything: a log without it is a run without it.
+        // Governance's decision is not derived from anything: a log without it is a run without it.
         let is_whole = records[end].active_ms.is_some() || end == 1;
         let report = replay(&Transcript::default(), &records[..end]);
         match report {
@@ -136,7 +136,7 @@ async fn a_changed_log_diverges_at_the_record_and_field_that_was_changed() {
     };
     assert_eq!((seq, field.as_str()), (records[place].seq, "/arguments"));
     assert!(expected.contains("the door") && found.contains("the safe"));
-    // A cause may be changed: what follows from it then differs.
+    // A cause may be changed: then its consequences differ.
     let forged = changed(&records, 2, |record| {
         if let RecordBody::LlmCall(call) = &mut record.body {
             call.reply = Arc::new(reply::text("Nothing."));

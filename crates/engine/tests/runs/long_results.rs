@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::support::{Heard, builder, failing_store, hear, policy, process, request, session};
 
-/// Lines enough that a model reads a part of them.
+/// Enough lines that a model reads only a part of them.
 fn long() -> String {
     (1..=20_000)
         .map(|number| format!("line {number} of \"it\"\n"))
@@ -33,7 +33,7 @@ fn big() -> ScriptedTool {
     ScriptedTool::always(spec("big").read_only(), Act::value(value.as_str()))
 }
 
-/// Calls the tool `big` first, then does what the marker in the last result says, until nothing follows.
+/// Calls the tool `big` first, then does what the marker in the last result says, until there is no more.
 fn reader() -> ScriptedModel {
     ScriptedModel::answering(|request: &ModelRequest| {
         let Some(last) = last_result(request) else {
@@ -135,7 +135,7 @@ async fn a_model_reads_a_long_result_in_pages_and_misses_nothing() {
         1,
         "pages are kept nowhere"
     );
-    // The record holds what the model read.
+    // The record contains what the model read.
     let last: Value = results.last().unwrap().value.decode().unwrap();
     assert_eq!(
         (&last["total_bytes"], &last["total_lines"]),
@@ -187,7 +187,7 @@ async fn a_model_finds_lines_of_a_long_result_by_a_pattern() {
     );
     assert_eq!(found[0]["matches"][3]["text"], "line 19993 of \"it\"");
     assert_eq!(lines(&found[1]), 0);
-    // As many as there is room for, and where to go on.
+    // As many as fit, and where to continue.
     assert_eq!(found[2]["matches"][0]["line"], 3);
     assert_eq!(found[2]["next_line"], 3 + lines(&found[2]));
     let error = |value: &Value| value["error"].as_str().unwrap().to_owned();
@@ -203,7 +203,7 @@ async fn a_model_finds_lines_of_a_long_result_by_a_pattern() {
 
 #[tokio::test]
 async fn a_pattern_finds_a_line_wherever_it_stands() {
-    // A search reads so much at a time that every line is cut by the end of some piece.
+    // The lines are so long that every piece a search reads, except the last, ends within a line.
     let line = "0123456789".repeat(4_000);
     let long: String = (1..=60)
         .map(|number| format!("<{number}>{line}</{number}>\n"))
@@ -230,7 +230,7 @@ async fn a_pattern_finds_a_line_wherever_it_stands() {
 
 #[tokio::test]
 async fn a_match_in_a_long_line_is_shown_with_what_stands_around_it() {
-    // The first match stands across the end of what is searched at a time.
+    // The first match crosses the end of what is searched at a time.
     let (x, y) = ("x".repeat(256 * 1024 - 3), "y".repeat(300_000));
     let long = format!("{x}needle{y}needle{y}\n{}needle\n", "z".repeat(2_000));
     let tool = ScriptedTool::always(
@@ -240,7 +240,7 @@ async fn a_match_in_a_long_line_is_shown_with_what_stands_around_it() {
     let model = ScriptedModel::answering(|request: &ModelRequest| match request.messages.len() {
         ..=2 => Script::from(reply::calls([("big", "{}")])),
         3..=4 => {
-            // Within a line no piece of it begins one.
+            // `^` must not match at the start of a piece within a line.
             let arguments = format!(r#"{{"call":"{}","pattern":"needle|^y"}}"#, call_of(request));
             Script::from(reply::calls([(READ_OUTPUT, arguments.as_str())]))
         }
@@ -383,7 +383,7 @@ async fn what_is_not_kept_is_said_with_the_reason() {
             .then(reply::text("ok"))
     };
     let told = |heard: &Heard| heard.results()[0].value.as_text().into_owned();
-    // An agent alone keeps nothing.
+    // An agent that runs alone keeps nothing.
     let agent = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(answers()))
         .tool(Arc::new(big()))
@@ -393,14 +393,14 @@ async fn what_is_not_kept_is_said_with_the_reason() {
     let alone = done.tool_calls[0].result.as_text().into_owned();
     assert!(alone.contains("and not kept, since nothing of this run is; ask for less]"));
     assert!(!alone.contains(READ_OUTPUT));
-    // Nor is anything kept that a policy keeps out of the store.
+    // Results that a policy keeps out of the store are not kept either.
     let store = Arc::new(MemoryStore::new());
     let withheld = with(&store, answers(), big())
         .policy(policy("channels.chat.data = { tool_results = false }"));
     let heard = hear(&withheld.build().unwrap(), request("go")).await;
     assert!(told(&heard).contains("not kept, since results of tools are not stored here"));
     assert_eq!(store.outputs(heard.result.run_id).await, Ok(Vec::new()));
-    // A store that has no room, or fails, ends no run.
+    // A store that is full or fails does not end the run.
     for (error, why) in [
         (
             StoreError::OutputsTooLarge {
@@ -525,7 +525,7 @@ async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
         assert!(page_text(&read.unwrap()).starts_with("line 7 of"), "{id}");
         from = handle.run_id();
     }
-    // Of what is another's, and of what is not there, the same is said.
+    // The error is the same for another owner's output and for one that does not exist.
     let mut said = Vec::new();
     for (id, arguments) in [
         ("other", read.clone()),
@@ -548,7 +548,7 @@ async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
         )
     );
     assert!(said[1] == said[0] && said[2] == said[0], "{said:?}");
-    // With its session it is gone, and a fork that lives on says so.
+    // It is deleted with its session, and a fork that still exists says so.
     orchestrator.sessions().delete(&session()).await.unwrap();
     reads();
     let orphan = UserRequest::new("fork".parse().unwrap(), "And now?");
@@ -578,7 +578,7 @@ async fn a_log_that_claims_to_be_a_fork_of_another_owner_s_run_reads_nothing_of_
     let first = hear(&orchestrator, of("hers", "ada")).await;
     let call = first.results()[0].tool_call_id.clone();
     let read = format!(r#"{{"call":"{call}","line":7}}"#);
-    // The claim of the same owner shows that it is the owner who makes the difference.
+    // The same claim by the same owner shows that the owner makes the difference.
     for (number, owner) in [(101, "eve"), (102, "ada")] {
         let session: SessionId = format!("of-{owner}").parse().unwrap();
         let created = Session::new(session.clone(), START).owned_by(owner);
@@ -629,7 +629,7 @@ async fn the_tool_comes_with_every_tool_that_is_run_here_and_with_nothing_else()
     assert_eq!(offered(elsewhere, &model).await, ["open_page"]);
     let here = || builder(ScriptedModel::new()).tool(Arc::new(big()));
     assert_eq!(offered(here(), &model).await, ["big", READ_OUTPUT]);
-    // A channel that names its tools gets it with them, and a rule may take it away: then no marker names it.
+    // A channel that lists its tools offers it with them, and a rule may remove it: then no marker names it.
     let named = policy("channels.chat.tools = ['big']\nchannels.chat.unlisted_tools = 'withheld'");
     assert_eq!(
         offered(here().policy(named), &model).await,

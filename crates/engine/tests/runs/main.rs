@@ -1,4 +1,4 @@
-//! The engine's behavior, driven through its public interface with scripted models and tools and paused time.
+//! The engine's behavior, tested through its public interface with scripted models and tools and paused time.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

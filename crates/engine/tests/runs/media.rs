@@ -51,7 +51,7 @@ async fn what_is_attached_is_sent_and_kept_as_a_part_of_the_message() {
         history(store.as_ref()).await.messages()[0].as_ref(),
         &message
     );
-    // The log holds it whole: replayed, the run is the same.
+    // The log contains all of it: a replay results in the same run.
     replay(&Transcript::default(), &heard.records()).unwrap();
     let run = store.runs(&session()).await.unwrap();
     assert_eq!(
@@ -73,14 +73,14 @@ async fn a_model_that_takes_text_alone_is_not_asked_and_the_error_names_it_and_t
         error.to_string(),
         "attachment 2 (image/png, 16 bytes) cannot be sent: test/reader takes text alone"
     );
-    // What is text is taken by every model.
+    // Every model accepts text.
     let asked = request("What is it?").attach(Part::text("a"));
     hear(&orchestrator, asked)
         .await
         .assert_valid(RunStatus::Done);
 }
 
-/// An engine whose policy prefers a model that takes text alone to one that takes images.
+/// An engine whose policy prefers a model that accepts only text to one that accepts images.
 fn that_prefers_a_blind_model() -> (Orchestrator, Arc<ScriptedModel>, Arc<ScriptedModel>) {
     let router = Arc::new(named("router", MediaTypes::NONE));
     let seer = Arc::new(named("seer", IMAGES));
@@ -214,7 +214,7 @@ async fn a_request_with_another_attachment_is_not_the_same_request_made_again() 
     assert_eq!(differences.parts(), [RequestPart::Attachments]);
 }
 
-/// A tool that takes a picture, as it returns it.
+/// A tool that returns this picture.
 fn camera(picture: MediaPart) -> ScriptedTool {
     ScriptedTool::answering(spec("camera").read_only(), move |_| {
         let value = neuraxis_core::JsonText::string("taken");
@@ -306,7 +306,7 @@ async fn every_model_that_serves_a_turn_has_to_take_what_an_agent_alone_is_given
     }
 }
 
-/// A model whose server was started anew, with more context and so that it sees, which it says when it is asked.
+/// A model whose server was restarted with more context and with vision, which it reports when asked.
 #[derive(Debug)]
 struct StartedAnew {
     model: ScriptedModel,

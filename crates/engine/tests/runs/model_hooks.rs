@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use crate::support::{Heard, builder, hear, history, process, request};
 
-/// A program whose model says what it was told to say.
+/// A program with a scripted model.
 struct Program {
     hook: Arc<ScriptedModelHook>,
     model: Arc<ScriptedModel>,
@@ -62,7 +62,7 @@ impl Program {
         heard
     }
 
-    /// Returns the texts that the model was sent with its requests, one after the other.
+    /// Returns the texts in the requests that the model received, in order.
     fn sent(&self) -> Vec<Vec<String>> {
         let requests = self.model.requests().into_iter();
         let texts = requests.map(|request| {
@@ -73,7 +73,7 @@ impl Program {
     }
 }
 
-/// Checks that the log alone leads to the same records and to the conversation that readers of the log have of it.
+/// Checks that the log alone leads to the same records, and to the same conversation that readers of the log see.
 fn assert_replays(records: &[Arc<Record>]) {
     let (run, open) = RunTree::restore(Transcript::default(), records).unwrap();
     assert!(run.status().is_ended() && open.is_empty());
@@ -82,7 +82,7 @@ fn assert_replays(records: &[Arc<Record>]) {
     assert_eq!(read.messages(), run.messages());
 }
 
-/// Returns what a person reads in the end who puts the pieces together, and whether anything was taken back.
+/// Returns the text that a user who assembles the pieces reads in the end, and whether anything was retracted.
 fn shown(heard: &Heard) -> (String, bool) {
     let (mut text, mut taken_back) = (String::new(), false);
     for event in &heard.events {
@@ -278,9 +278,9 @@ async fn a_hook_alongside_stops_the_call_that_the_model_works_on_already() {
         }
     }
     for (model, cost) in [
-        // It is still talking when the hook says no, so that nobody can say what it used …
+        // It is still talking when the hook refuses, so its usage is unknown …
         (talking("One two three").hang_at(2), Some(MicroUsd(0))),
-        // … or has long said what it wants to do, for which there is no price.
+        // … or has already said what it wants to do, for which there is no price.
         (reply::calls([("pay", "{}")]).into(), None),
     ] {
         let pay = Arc::new(ScriptedTool::echoing(spec("pay").read_only()));
@@ -373,7 +373,7 @@ async fn an_agent_s_own_hooks_look_at_its_calls_alone_and_those_of_all_look_at_a
     let seen = texts(&program.hook);
     assert_eq!(seen, ["my number is 123", "help me", "my number is 123"]);
 
-    // Alone, it has its hooks, too.
+    // Its hooks also apply when it runs alone.
     let done = helper.execute(None, "go").await.unwrap();
     assert_eq!(done.content, "Looked.");
     assert_eq!(texts(&own), ["help me", "go", "go"]);
@@ -471,7 +471,7 @@ impl World {
             .model_hook(hook.clone())
     }
 
-    /// Begins a run in a process that dies five seconds later.
+    /// Starts a run in a process that dies five seconds later.
     fn dies(&self, hook: ScriptedModelHook) -> RunId {
         let hook = Arc::new(hook);
         process().block_on(async {
@@ -483,7 +483,7 @@ impl World {
         })
     }
 
-    /// Takes the run up in another process; returns how often its hook was asked about requests, and the reply.
+    /// Resumes the run in another process; returns how often its hook was asked about requests, and the reply.
     fn goes_on(&self, run: RunId, hook: ScriptedModelHook) -> (usize, String) {
         let hook = Arc::new(hook);
         let reply = process().block_on(async {

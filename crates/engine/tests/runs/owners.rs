@@ -1,4 +1,4 @@
-//! Who asks: the owner that a request names, and the values that tools read by their type.
+//! The caller: the owner that a request names, and the values that tools read by their type.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::{builder, hear, policy};
 
-/// What the program knows of who asks.
+/// What the program knows about the caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Tenant(u32);
 
@@ -31,7 +31,7 @@ impl StoredContext for Tenant {
 
 type Seen = Arc<Mutex<Vec<(Option<String>, Option<Tenant>)>>>;
 
-/// Notes who asks, each time it runs.
+/// Records the caller each time it runs.
 #[derive(Debug)]
 struct WhoAsks {
     spec: ToolSpec,
@@ -119,7 +119,7 @@ async fn a_tool_sees_who_asks_and_what_the_program_gave_with_the_request() {
         .context(Tenant(7))
         .context("unread");
     program.orchestrator.handle(request).await.unwrap();
-    // A request that names nobody enters any session, and its tools are told whose it is.
+    // A request without an owner may enter any session, and its tools are told the session's owner.
     program.orchestrator.handle(ask("hers")).await.unwrap();
     assert_eq!(program.seen(), [(ada(), Some(Tenant(7))), (ada(), None)]);
     assert_eq!(program.owner_of("hers").await, ada());
@@ -144,7 +144,7 @@ async fn rules_of_the_policy_and_whoever_approves_know_whose_session_it_is() {
     assert_eq!(asked[0].owner(), Some("bob"));
 }
 
-/// A client around a model, which looks at what is asked for whom, and at what is said.
+/// A client around a model that checks which caller a request is for, and what is said.
 #[derive(Debug)]
 struct Guarded(ScriptedModel);
 
@@ -286,7 +286,7 @@ async fn a_day_s_budget_is_the_owner_s_in_a_new_session_too() {
     assert_eq!(owners, [ada(), Some("bob".to_owned())]);
 }
 
-/// A run of Ada's that waits for a person.
+/// A run of Ada's that waits for approval.
 async fn waits(approver: ScriptedApprover) -> Program {
     let program = Program::with(1, |builder| builder.approver(Arc::new(approver)));
     let request = ask("hers")
@@ -363,7 +363,7 @@ async fn a_run_of_somebody_else_is_neither_decided_about_nor_taken_up() {
         panic!("it is Ada's");
     };
     assert_eq!(session, id("hers"));
-    // Nor is it told whether a call waits.
+    // The error does not reveal whether a call waits, either.
     let (run, call) = (waiting.run_id, &waiting.request.tool_call_id);
     let other = ContentHash::of(b"other arguments");
     let refused = approvals.decide(run, call, other, ApprovalDecision::APPROVE, None);

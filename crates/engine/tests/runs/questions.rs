@@ -1,4 +1,4 @@
-//! What tools ask in the middle of a call, answered by whoever follows the run.
+//! Questions that tools ask during a call, answered by a client that follows the run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ async fn next(events: &mut Events) -> Arc<OpenQuestion> {
     unreachable!("nothing was asked");
 }
 
-/// Waits for the end, and returns what became of the questions, each before its call's result was told.
+/// Waits for the end, and returns the outcomes of the questions, each of which came before its call's result.
 async fn settled(mut events: Events) -> Vec<QuestionOutcome> {
     let mut outcomes = Vec::new();
     let mut is_over = false;
@@ -127,7 +127,7 @@ async fn an_answer_that_does_not_fit_is_refused_and_the_question_stays_open_for_
     let refused = runs.answer_question(run, &other, QuestionReply::Declined);
     assert_eq!(refused, not_open(&other));
     say(r#"{"size":7}"#).unwrap();
-    // The first answer counts, also before the tool has heard it.
+    // The first answer counts, even before the tool has received it.
     assert_eq!(say(r#"{"size":8}"#), not_open(&open.question_id));
     assert!(runs.questions(run).unwrap().is_empty());
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
@@ -138,7 +138,7 @@ async fn an_answer_that_does_not_fit_is_refused_and_the_question_stays_open_for_
 async fn a_question_that_nobody_answers_is_cancelled_in_time_and_uses_up_neither_the_tool_s_nor_the_run_s()
  {
     let tool = buying();
-    // The tool's own time is half of that, and the run's is less.
+    // Questions stay open for a minute: twice the tool's own time limit, and longer than the run's deadline.
     let own =
         policy("modes.exploratory.tool_timeout = '30s'\nmodes.exploratory.deadline = '40s'\n");
     let orchestrator = asking(tool.clone()).policy(own).build().unwrap();
@@ -156,19 +156,19 @@ async fn a_question_that_nobody_answers_is_cancelled_in_time_and_uses_up_neither
     assert_eq!(outcomes.collect::<Vec<_>>(), [QuestionOutcome::Expired]);
 }
 
-/// Asks in a way of its own.
+/// Asks in the given way.
 #[derive(Debug)]
 struct Asking(ToolSpec, How);
 
 #[derive(Debug)]
 enum How {
-    /// It does not wait for long.
+    /// It waits only briefly.
     Impatiently,
-    /// It asks so much at once.
+    /// It asks this many questions at the same time.
     Often(usize),
-    /// It asks something longer than anybody reads.
+    /// It asks a question that is too long.
     AtLength,
-    /// It asks in a task of its own and does not wait for the reply, which goes here.
+    /// It asks in a separate task and does not wait for the reply, which is sent here.
     Aside(mpsc::UnboundedSender<QuestionReply>),
 }
 
@@ -321,7 +321,7 @@ async fn while_a_person_is_asked_other_tools_have_the_place_of_the_call() {
     assert_eq!(settled(events).await, [QuestionOutcome::Answered]);
 }
 
-/// Thinks for a minute before it answers.
+/// Waits a minute before it answers.
 #[derive(Debug)]
 struct Slow;
 
@@ -373,7 +373,7 @@ async fn while_an_approver_is_asked_other_tools_have_the_place_of_the_call_and_n
     }
 }
 
-/// Answers nothing, ever.
+/// Never answers.
 #[derive(Debug)]
 struct Silent;
 

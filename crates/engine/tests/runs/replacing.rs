@@ -1,4 +1,4 @@
-//! An engine that takes the place of another one, on the same store.
+//! An engine that replaces another one on the same store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn looking(store: Arc<dyn SessionStore>, model: ScriptedModel) -> OrchestratorBu
         .tool(Arc::new(look))
 }
 
-/// A run at work in an engine that was replaced twice, and the engine that takes requests now.
+/// A run in progress in an engine that was replaced twice, and the engine that currently accepts requests.
 async fn replaced() -> (RunHandle, Orchestrator) {
     let store = Arc::new(MemoryStore::new());
     let first = slow(&store).build().unwrap();
@@ -128,7 +128,7 @@ async fn a_request_made_again_gets_the_run_of_an_engine_that_was_replaced() {
     assert_eq!(again.records(), first.records());
 }
 
-/// Of two runs the store is late with the first that is given back, so that the second has to wait for it.
+/// The store is late with the first of two runs that are released, so the second has to wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_was_stopped_is_not_taken_up_by_the_next_engine_before_it_is_given_back() {
     let store = failing_store();
@@ -164,7 +164,8 @@ async fn a_run_that_was_stopped_is_not_taken_up_by_the_next_engine_before_it_is_
     }
 }
 
-/// Follows a run that another process drives at an engine that stops, and returns the one that takes its place, too.
+/// Follows a run that another process drives through an engine that stops; also returns the engine that replaces that
+/// one.
 async fn followed_at_one_that_is_replaced(
     store: &Arc<MemoryStore>,
     run: RunId,

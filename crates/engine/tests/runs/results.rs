@@ -1,5 +1,5 @@
-//! What a caller is given of a run: its words as they come, its answer or why there is none, what it cost, and the way back
-//! to it by its id.
+//! What a caller gets from a run: its text as it arrives, its answer or why there is none, its cost, and access to it
+//! by its id.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn with_researcher() -> Orchestrator {
     builder.agent_tool(researcher()).build().unwrap()
 }
 
-/// A model that calls a tool which people have to approve.
+/// A model that calls a tool that needs approval.
 fn paying(store: &Arc<MemoryStore>) -> Orchestrator {
     let model = ScriptedModel::new()
         .then(reply::calls([("pay", r#"{"n":1}"#)]))
@@ -169,7 +169,7 @@ async fn a_decision_leads_back_to_the_run_and_to_what_it_comes_to() {
     let result = orchestrator.handle(asked).await.unwrap();
     assert_eq!(result.status, RunStatus::Waiting);
     let run = result.run_id;
-    // Nobody has answered: that is what it came to so far, whoever asks.
+    // No answer has been given: every caller gets this result so far.
     let other = paying(&store);
     for orchestrator in [&orchestrator, &other] {
         let waiting = orchestrator.runs().result(run).await.unwrap();
@@ -202,7 +202,7 @@ async fn a_decision_leads_back_to_the_run_and_to_what_it_comes_to() {
         panic!("a record comes first");
     };
     assert_eq!(first.seq, last.next());
-    // Here and in another process alike.
+    // In this process and in another one.
     let (here, there) = (orchestrator.runs(), other.runs());
     let (here, there) = tokio::join!(here.result(run), there.result(run));
     assert_eq!(here.unwrap().into_result().unwrap().reply, "Paid.");
@@ -220,7 +220,7 @@ async fn waiting_for_a_result_can_be_given_up_and_ends_when_there_is_none_to_com
     let runs = orchestrator.runs();
     let given_up = tokio::time::timeout(Duration::from_secs(1), runs.result(run)).await;
     assert!(given_up.is_err());
-    // The run does not mind.
+    // The run is not affected.
     assert_eq!(runs.result(run).await.unwrap().reply, "42");
 
     let unknown = runs.result(RunId(uuid::Uuid::nil())).await;
@@ -284,7 +284,7 @@ async fn the_cost_of_a_run_counts_its_sub_agents_and_is_unknown_where_a_price_is
         builder.build().unwrap()
     };
     let priced = with(PRICE).handle(request("go")).await.unwrap();
-    // Three calls of 1,000 × 1 $ and 500 × 2 $ a million tokens.
+    // Three calls of 1,000 tokens at $1 and 500 tokens at $2 per million.
     assert_eq!(priced.cost, Some(MicroUsd(6_000)));
     let json = serde_json::to_value(&priced).unwrap();
     assert_eq!(json["cost_micro_usd"], 6_000);

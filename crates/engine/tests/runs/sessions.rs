@@ -1,4 +1,4 @@
-//! What a session's next run knows of the runs before.
+//! What a session's next run knows about earlier runs.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ async fn no_session_is_made_that_no_address_can_name_and_one_that_is_there_goes_
         let refused = runs.new_session(Some(id.clone())).await.unwrap_err();
         assert!(matches!(refused, StoreError::Invalid { .. }), "{refused}");
         assert!(store.session(&id).await.is_err());
-        // As an earlier version made it.
+        // As an earlier version created it.
         let kept = Session::new(id.clone(), Timestamp::UNIX_EPOCH);
         store.create_session(&kept).await.unwrap();
         orchestrator.handle(asked()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What an agent's settings change in a run, seen from outside: with a program's own agent, alone and in a session.
+//! What an agent's settings change in a run, seen from outside: for a program's own agent, alone and in a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn an_unknown_tool_ends_the_run_before_any_call_of_its_reply_where_the_age
     let reason = FinishReason::UnknownTool("peek".to_owned());
     assert_eq!(ended, (reason, RunStatus::Failed, 0));
     assert!(done.content.contains("\"peek\""), "{}", done.content);
-    // Nobody said so.
+    // Without the setting.
     let done = run(model(), &tool, |agent| agent).await;
     assert_eq!((done.content.as_str(), tool.count()), ("I cannot peek.", 1));
 }

@@ -1,4 +1,4 @@
-//! What a model is sent that has less context than the conversation needs: one that stands in, or one that refuses long replies.
+//! Requests to a model with less context than the conversation needs: a fallback, or a model that refuses long replies.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn bytes(request: &ModelRequest) -> u64 {
     u64::try_from(bytes).unwrap()
 }
 
-/// Two models that may serve, the first with much context, after a conversation of about 4,000 tokens.
+/// Two models that may serve, the first with a large context, after a conversation of about 4,000 tokens.
 async fn after_much_talk(stand_in: Arc<ScriptedModel>) -> (Orchestrator, Arc<ScriptedModel>) {
     let large = ScriptedModel::always(reply::text("word ".repeat(400))).with_context(100_000);
     let large = Arc::new(large);
@@ -31,7 +31,7 @@ async fn after_much_talk(stand_in: Arc<ScriptedModel>) -> (Orchestrator, Arc<Scr
     (orchestrator, large)
 }
 
-/// How many messages the role that stood in was not sent.
+/// Returns how many messages were left out of the fallback role's requests.
 fn left_out(heard: &Heard) -> Vec<u64> {
     let records = heard.records();
     let left_out = records.iter().filter_map(|record| match &record.body {
@@ -115,7 +115,7 @@ async fn no_longer_reply_is_asked_for_than_a_known_context_has_left() {
     assert_eq!(count(&heard, "llm_failed"), 0);
     let most = model.requests().pop().unwrap().max_output_tokens.unwrap();
     assert!((2_048..4_096).contains(&most), "{most}");
-    // What fits anyhow is asked for as ever.
+    // A request that fits is sent unchanged.
     let heard = hear(&builder(model.clone()).build().unwrap(), request("Hello.")).await;
     heard.assert_valid(RunStatus::Done);
     let most = model.requests().pop().unwrap().max_output_tokens;

@@ -1,4 +1,4 @@
-//! What the tests have in common: an orchestrator of scripted parts.
+//! What the tests share: an orchestrator of scripted components.
 
 use std::sync::Arc;
 
@@ -27,19 +27,20 @@ pub(crate) fn builder(model: impl Into<Arc<ScriptedModel>>) -> OrchestratorBuild
         .approval_key(ApprovalKey::new([7; ApprovalKey::BYTES]))
 }
 
-/// The built-in policy, but one role serves every request, however simple: tests say which model is asked what.
+/// The built-in policy, except that one role serves every request, however simple, so that tests know which model is
+/// called.
 fn one_role() -> Policy {
     policy("")
 }
 
-/// As above, with more on top.
+/// Same, with additional settings.
 pub(crate) fn policy(more: &str) -> Policy {
     let own = "channels.chat.simple_role = 'reasoning'\n";
     let config = PolicyConfig::from_toml(&format!("{own}{more}"));
     Policy::layered(config.unwrap()).unwrap()
 }
 
-/// An agent that works for others, with the coding model and these of the orchestrator's tools.
+/// An agent that works for others, with the coding model and the given tools of the orchestrator.
 pub(crate) fn helper(name: &'static str, tools: &[&str]) -> AgentBuilder {
     Agent::builder(name)
         .role(Role::CODING)
@@ -52,13 +53,13 @@ pub(crate) fn with_tools(model: ScriptedModel, tools: Vec<Arc<dyn Tool>>) -> Orc
     builder(model).tools(tools).build().unwrap()
 }
 
-/// A process: what runs in it is gone with it.
+/// A process: everything that runs in it ends with it.
 pub(crate) fn process() -> Runtime {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().start_paused(true).build().unwrap()
 }
 
-/// A store that a test makes fail.
+/// A store with faults that a test orders.
 pub(crate) type Store = FailingStore<MemoryStore>;
 
 pub(crate) fn failing_store() -> Arc<Store> {
@@ -69,12 +70,12 @@ pub(crate) fn session() -> SessionId {
     "s".parse().unwrap()
 }
 
-/// A request in exploratory mode, in which ordinary tools run unasked.
+/// A request in exploratory mode, in which ordinary tools run without asking.
 pub(crate) fn request(message: &str) -> UserRequest {
     UserRequest::new(session(), message).mode(Mode::EXPLORATORY)
 }
 
-/// A run, heard to its end.
+/// A run that was followed to its end.
 pub(crate) struct Heard {
     pub(crate) events: Vec<Event>,
     pub(crate) result: OrchestratorResult,
@@ -115,7 +116,7 @@ impl Heard {
         results(&self.records())
     }
 
-    /// Checks that the run ended once, as told, and left a history in which every call has its result.
+    /// Checks that the run ended once, with this status, and left a history in which every call has its result.
     pub(crate) fn assert_valid(&self, status: RunStatus) {
         assert_eq!(self.result.status, status, "{:?}", self.result);
         let records = self.records();

@@ -203,7 +203,8 @@ async fn what_is_kept_nowhere_is_cancelled_and_new_requests_are_refused_from_the
     );
 }
 
-/// Suspends an engine while a request of it waits for what the store says of its session, and has the request refused.
+/// Suspends an engine while one of its requests waits for the store's answer about its session, and expects the request
+/// to be refused.
 async fn suspends_while_the_store_is_asked(store: &Store, orchestrator: &Orchestrator) {
     let late = Fault::AnswerLate(Duration::from_secs(1));
     store.fail_next(StoreOperation::Standing, late);
@@ -241,7 +242,7 @@ async fn nor_does_one_in_a_session_without_runs_before_it_is_leased_or_after() {
     }
 }
 
-/// A model that takes its time to find out how much context it has.
+/// A model that takes time to find out its context size.
 #[derive(Debug)]
 struct SlowToLearn(ScriptedModel);
 
@@ -287,7 +288,7 @@ async fn nor_does_one_that_the_models_keep_waiting_whether_it_is_kept_or_not() {
     }
 }
 
-/// A model of which nothing is ever found out: its client waits for ever, or panics.
+/// A model whose properties are never found out: its client waits forever, or panics.
 #[derive(Debug)]
 struct NeverLearns {
     model: ScriptedModel,
@@ -361,7 +362,7 @@ async fn a_run_that_is_just_being_taken_up_is_left_as_it_is() {
     assert!(next.suspend(GRACE).await.is_empty());
     let refused = taking_up.await.unwrap().unwrap_err();
     assert!(matches!(refused, ResumeError::ShuttingDown), "{refused:?}");
-    // That it stops says nothing of the run.
+    // Suspending the engine is not held against the run.
     let recovered = next.runs().recover().await.unwrap();
     assert!(recovered.left.is_empty(), "{recovered:?}");
     assert_eq!(store.records(run, Seq(0)).await.unwrap(), before);

@@ -89,7 +89,7 @@ fn verdicts(records: &[Arc<Record>]) -> Vec<Vetted> {
     verdicts.collect()
 }
 
-/// Checks that the log alone leads to the same records, without anybody being asked.
+/// Checks that the log alone leads to the same records, without calling any hook.
 fn assert_replays(records: &[Arc<Record>]) {
     let (run, open) = RunTree::restore(Transcript::default(), records).unwrap();
     assert!(run.status().is_ended() && open.is_empty());
@@ -393,7 +393,7 @@ impl World {
             .tool_hook(hook.clone())
     }
 
-    /// Begins a run in a process that dies while the tool works, or while the hook thinks.
+    /// Starts a run in a process that dies while the tool or the hook is working.
     fn dies(&self, hook: ScriptedToolHook) -> RunId {
         let hook = Arc::new(hook);
         process().block_on(async {
@@ -404,7 +404,7 @@ impl World {
         })
     }
 
-    /// Takes the run up in another process; returns what its hook was asked about.
+    /// Resumes the run in another process; returns what its hook was asked about.
     fn goes_on(
         &self,
         run: RunId,
@@ -536,7 +536,7 @@ async fn a_call_of_a_tool_that_the_client_brought_is_looked_at_before_the_client
     }
 }
 
-/// Finds nothing that it could do.
+/// A tool that never finds anything to do.
 #[derive(Debug)]
 struct Unable(ToolSpec);
 

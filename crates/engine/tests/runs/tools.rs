@@ -86,7 +86,7 @@ async fn a_call_of_a_tool_that_is_known_to_be_absent_is_denied_with_the_reason()
         result.value.as_str(),
         r#"{"error":"denied: there is no tool deploy here: no cluster is here"}"#
     );
-    // One that is added all the same is there.
+    // If the tool is added anyway, it exists.
     let tool = Arc::new(ScriptedTool::echoing(spec("deploy").read_only()));
     let there = absent(model()).tool(tool.clone()).build().unwrap();
     hear(&there, request("go"))
@@ -180,7 +180,7 @@ async fn a_step_tells_programs_what_was_called_and_what_came_of_it() {
     let steps = &heard.result.steps;
     let text = |step: usize, key: &str| steps[step].metadata.get(key)?.as_str().map(str::to_owned);
     let described: Vec<_> = steps.iter().map(|step| step.description.as_ref()).collect();
-    // Two model calls, three tool calls, and a warning of the one that failed and was not tried again.
+    // Two model calls, three tool calls, and a warning about the one that failed and was not retried.
     assert_eq!(described.len(), 6, "{described:?}");
     assert_eq!(text(0, "model_role").as_deref(), Some("reasoning"));
     let failed: Vec<_> = (1..4)

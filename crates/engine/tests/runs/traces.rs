@@ -208,7 +208,7 @@ async fn a_trace_of_a_model_call_holds_the_reply_and_its_reasoning_whole() {
     assert_eq!(traces[1].data["content"], "A question of color.");
 }
 
-/// A sink that notes what it is told, in order.
+/// A sink that records what it receives, in order.
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 
@@ -257,7 +257,7 @@ async fn a_run_that_is_closed_by_another_process_is_told_of_from_its_beginning()
     assert_eq!(told[told.len() - 2..], ["final", "end"]);
 }
 
-/// A sink that panics, whatever it is told.
+/// A sink that always panics.
 #[derive(Debug)]
 struct Broken;
 
@@ -349,7 +349,7 @@ async fn a_trace_that_a_request_brings_is_the_runs_however_it_goes_on() {
     let other = process(ScriptedApprover::new().approve());
     let handle = other.runs().resume(run, Vec::new()).await.unwrap();
     assert_eq!(handle.result().await.unwrap().trace_id, trace_id);
-    // The same request made again hears of the same trace, of whichever it is a part itself.
+    // Repeating the request returns the same trace, whichever trace the repetition belongs to.
     let mut again = again;
     again.trace = None;
     let repeated = hear(&process(ScriptedApprover::new()), again).await;

@@ -1,4 +1,4 @@
-//! An engine that makes sure that a session is what was kept before anything goes on from it.
+//! An engine that checks that a session is unaltered before anything continues from it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn times(store: &Arc<Store>, operation: StoreOperation) -> usize {
     calls.filter(|call| *call == operation).count()
 }
 
-/// How often anything was written.
+/// Returns how often anything was written.
 fn writes(store: &Arc<Store>) -> usize {
     const WRITING: [StoreOperation; 7] = [
         StoreOperation::CreateSession,
@@ -47,7 +47,7 @@ async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while
     let store = failing_store();
     let orchestrator = engine(&store, answering());
     let mut looked = 0;
-    // A new session has nothing to look at yet.
+    // A new session has nothing to check yet.
     for (wait, looks) in [(0, 0), (0, 1), (0, 0), (290, 0), (400, 1), (0, 0), (601, 1)] {
         tokio::time::advance(Duration::from_secs(wait)).await;
         hear(&orchestrator, request("go")).await;
@@ -90,7 +90,7 @@ async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
         );
     }
     assert_eq!(writes(&store), written);
-    // One look: nobody can make it read the log again and again.
+    // One check: no caller can make it read the log repeatedly.
     assert_eq!(times(&store, StoreOperation::Verify), 1);
     tokio::time::advance(Duration::from_secs(61)).await;
     let heard = hear(&orchestrator, request("go")).await;

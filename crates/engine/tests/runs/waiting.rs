@@ -1,4 +1,4 @@
-//! Runs that are put aside until somebody decides, and taken up again.
+//! Runs that are suspended until a decision is made, and then resumed.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ struct PutAside {
     heard: Heard,
 }
 
-/// A run that calls `write`, and an approver who will say later.
+/// A run that calls `write`, and an approver that answers later.
 async fn put_aside(approver: ScriptedApprover, calls: &[(&str, &str)]) -> PutAside {
     let model = ScriptedModel::new()
         .then(reply::using(reply::calls(calls.iter().copied()), 10, 2))
@@ -175,12 +175,12 @@ async fn an_approval_of_other_arguments_is_refused_and_changes_nothing() {
         ),
         "{refused:?}"
     );
-    // Nobody's right to the run was taken: the right answer still counts.
+    // The refusal did not take the run from its caller: the right answer still counts.
     let right = vec![decided(&run.asked()[0], approve(None))];
     assert_eq!(run.resume(right).await.unwrap().status, RunStatus::Done);
 }
 
-/// An approver who never says anything.
+/// An approver that never answers.
 #[derive(Debug)]
 struct Silent;
 

@@ -1,4 +1,4 @@
-//! Tools that can never run are warned of, and refusals say who could have allowed a call.
+//! Warnings about tools that can never run, and refusals that say who could have allowed a call.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What stands in a log, or was put into a store behind the engine's back, lets nothing run by itself.
+//! The contents of a log, or what was put into a store behind the engine's back, never let anything run on their own.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn calls_put() -> ScriptedModel {
         .then(reply::text("ok"))
 }
 
-/// An engine on a store, with the tool `put` as it is here.
+/// An engine on a store, with this version of the tool `put`.
 fn engine(
     store: &Arc<MemoryStore>,
     model: &Arc<ScriptedModel>,
@@ -41,7 +41,7 @@ fn engine(
         .tool(put.clone())
 }
 
-/// A run that died while it called `put`, which it took for one that may be called again.
+/// A run that died during a call of `put`, which it had recorded as repeatable.
 struct Left {
     store: Arc<MemoryStore>,
     model: Arc<ScriptedModel>,
@@ -63,7 +63,7 @@ impl Left {
         Self { store, model, run }
     }
 
-    /// Lets the run go on where `put` is another tool, or another policy is in force.
+    /// Resumes the run with a different `put`, or under a different policy.
     fn goes_on(
         &self,
         put: ScriptedTool,
@@ -223,7 +223,7 @@ fn an_imported_run_that_is_ended_here_was_still_imported() {
     });
 }
 
-/// A run that asks about `put` and waits.
+/// A run that asks for approval of `put` and waits.
 async fn waits(store: &Arc<MemoryStore>, model: &Arc<ScriptedModel>) -> RunId {
     let later = ScriptedApprover::new().then(ApproverReply::Later);
     let put = Arc::new(put(spec("put")));
@@ -291,7 +291,7 @@ fn where_nobody_can_be_asked_a_forged_approval_comes_to_a_denial() {
     );
 }
 
-/// Decides as another installation does, and lets the run go on here.
+/// Decides like another installation, and resumes the run here.
 fn decided_with(key: Option<ApprovalKey>) -> usize {
     let (store, model) = (Arc::new(MemoryStore::new()), Arc::new(calls_put()));
     let put = Arc::new(put(spec("put")));
@@ -333,7 +333,7 @@ fn a_remembered_answer_that_was_put_into_the_store_allows_nothing() {
         let ours = store.carried(&session()).await.unwrap().remembered;
         assert!(ours.grants()[0].code.is_some());
 
-        // The same answer, as somebody would write it who does not have the key.
+        // The same answer, as written by an attacker without the key.
         let elsewhere = Arc::new(MemoryStore::new());
         let kept = Session::new(session(), neuraxis_core::jiff::Timestamp::UNIX_EPOCH);
         elsewhere.create_session(&kept).await.unwrap();
@@ -404,7 +404,7 @@ fn a_remembered_answer_that_comes_back_in_an_archive_allows_nothing() {
         let imported = sessions.import(&mut archive, UnfinishedRuns::Taken, nobody);
         imported.await.unwrap();
 
-        // Its code is the one that this very installation made.
+        // Its code was created by this very installation.
         let (model, put) = (Arc::new(calls_put()), Arc::new(put(spec("put"))));
         let engine = engine(&store, &model, &put).build().unwrap();
         engine.handle(asking()).await.unwrap();
@@ -415,7 +415,7 @@ fn a_remembered_answer_that_comes_back_in_an_archive_allows_nothing() {
     });
 }
 
-/// A tool of which nothing can be found out without a crash.
+/// A tool that crashes whenever its properties are read.
 #[derive(Debug)]
 struct Crashing {
     spec: ToolSpec,
@@ -445,7 +445,7 @@ async fn a_call_that_cannot_be_judged_without_a_crash_is_denied_and_the_run_goes
         crashes: AtomicBool::new(false),
     });
     let engine = builder(calls_put()).tool(tool.clone()).build().unwrap();
-    // Decided once while it still could be, so that only the judging meets the crash.
+    // Decided once while that still works, so only the judging meets the crash.
     engine.decide(&request("go")).unwrap();
     let (handle, _) = engine.stream(request("go")).await.unwrap();
     tool.crashes.store(true, Ordering::Relaxed);

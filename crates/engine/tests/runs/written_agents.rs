@@ -1,4 +1,4 @@
-//! Agents that are written in code or in a configuration: every setting, and how they run alone.
+//! Agents defined in code or in configuration: every setting, and how they run alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,7 +35,7 @@ pub(crate) fn tools(agent: &AgentSpec) -> Vec<&str> {
     agent.tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
-/// Every setting, each other than by default.
+/// Every setting, each with a value other than the default.
 fn set(agent: AgentBuilder) -> AgentBuilder {
     let mut rule = ResultRule::new("look".parse().unwrap());
     rule.max_chars = Some(10);
@@ -79,7 +79,7 @@ fn set(agent: AgentBuilder) -> AgentBuilder {
         .tool_name("ask_helper")
 }
 
-/// The same, as a deployment writes it.
+/// The same, in a deployment's configuration.
 const SET: &str = r#"
     [agents.helper]
     instructions = "You help."
@@ -131,7 +131,7 @@ async fn an_agent_written_in_code_runs_as_the_one_that_a_deployment_writes() {
         .unwrap();
     let in_code = started(&hear(&in_code, ask()).await).root;
     assert_eq!(in_code, started(&hear(&in_file, ask()).await).root);
-    // And not as the one that answers by default.
+    // Not used as the agent that answers by default.
     let plain = builder(model()).tool(look()).build().unwrap();
     let plain = started(&hear(&plain, request("go")).await).root;
     assert_eq!(in_code.system_prompt.as_deref(), Some("You help."));

@@ -1,4 +1,4 @@
-//! What must hold however it went.
+//! What must hold in every case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use neuraxis_testkit::assert_paired;
 use crate::process;
 use crate::world::World;
 
-/// What was seen over all seeds.
+/// What was observed over all seeds.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(BTreeMap<String, usize>);
 
@@ -81,7 +81,7 @@ pub(crate) fn run(world: &World, run: RunId, seen: &mut Seen) {
     journal(world, run, &records);
 }
 
-/// Every call that a reply asks for has exactly one result, of whichever agent.
+/// Every call that a reply requests has exactly one result, for every agent.
 fn results(records: &[Arc<Record>], seen: &mut Seen) {
     let mut answered: BTreeMap<ToolCallId, u32> = BTreeMap::new();
     let mut asked = BTreeSet::new();
@@ -125,7 +125,7 @@ fn results(records: &[Arc<Record>], seen: &mut Seen) {
     );
 }
 
-/// What the run says it used is what its calls say they used.
+/// The usage that the run reports is the sum of its calls' usage.
 fn usage(records: &[Arc<Record>]) {
     let mut sum = 0;
     let mut told = None;
@@ -143,7 +143,7 @@ fn usage(records: &[Arc<Record>]) {
     assert_eq!(told, Some(sum));
 }
 
-/// What was paid stands in the journal: nothing irreversible ran that was not recorded before.
+/// Every payment is in the journal: nothing irreversible ran without a prior record.
 fn journal(world: &World, run: RunId, records: &[Arc<Record>]) {
     let journal: BTreeSet<_> = records
         .iter()
@@ -158,7 +158,7 @@ fn journal(world: &World, run: RunId, records: &[Arc<Record>]) {
     assert!(unrecorded.is_empty(), "not in the journal: {unrecorded:?}");
 }
 
-/// Checks the session that the runs left.
+/// Checks the session after its runs.
 pub(crate) fn session(world: &World, asked: &[String]) {
     let history = process().block_on(world.store.history(&world.session));
     let Ok(history) = history else {

@@ -1,4 +1,4 @@
-//! Chance that a seed repeats.
+//! Random numbers that a seed reproduces.
 
 use std::sync::Mutex;
 
@@ -22,7 +22,7 @@ impl Dice {
         u32::try_from(mixed % u64::from(most.max(1))).unwrap()
     }
 
-    /// Is true so many times out of a hundred.
+    /// Returns `true` with this chance in percent.
     pub(crate) fn percent(&self, chance: u32) -> bool {
         self.below(100) < chance
     }

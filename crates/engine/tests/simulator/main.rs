@@ -1,7 +1,8 @@
-//! Whole sessions with models, tools, people and a store that do as a seed says, in processes that die at random records.
+//! Whole sessions with models, tools, users and a store whose behavior a seed determines, in processes that die at
+//! random records.
 //!
-//! `NEURAXIS_SIM_RUNS` sets how many seeds are tried (300), `NEURAXIS_SIM_SEED` where they begin (0). A failure names its
-//! seed: `NEURAXIS_SIM_SEED=7 NEURAXIS_SIM_RUNS=1 cargo nextest run -p neuraxis-engine --test simulator` tries it alone.
+//! `NEURAXIS_SIM_RUNS` sets the number of seeds (300), `NEURAXIS_SIM_SEED` the first one (0). A failure names its seed:
+//! `NEURAXIS_SIM_SEED=7 NEURAXIS_SIM_RUNS=1 cargo nextest run -p neuraxis-engine --test simulator` runs only that one.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -27,7 +28,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::people::Steered;
 use crate::world::World;
 
-/// After so many deaths of one run, its processes live on.
+/// After this many deaths during one run, its processes stay alive.
 const MOST_DEATHS: u32 = 6;
 
 #[test]
@@ -45,20 +46,20 @@ fn whole_sessions_keep_every_promise_whatever_happens() {
             "seed {seed} failed: NEURAXIS_SIM_SEED={seed} NEURAXIS_SIM_RUNS=1"
         );
     }
-    // A simulator that never gets anywhere would keep every promise.
+    // A simulator in which nothing ever happens would pass every check.
     if number("NEURAXIS_SIM_RUNS", 300) >= 300 {
         seen.assert_varied();
     }
 }
 
-/// A process: what works in it is gone with it.
+/// A process: everything that works in it ends with it.
 fn process() -> Runtime {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().start_paused(true).build().unwrap()
 }
 
 fn simulate(seed: u64, seen: &mut checks::Seen) {
-    // Waits between attempts have jitter.
+    // Pauses between attempts have jitter.
     fastrand::seed(seed);
     let world = Arc::new(World::new(seed));
     let mut asked = Vec::new();
@@ -72,14 +73,14 @@ fn simulate(seed: u64, seen: &mut checks::Seen) {
     checks::session(&world, &asked);
 }
 
-/// Where a run stands when its process is done with it.
+/// The state of a run when its process is done with it.
 enum Left {
     Ended,
     Waiting,
     Dead,
 }
 
-/// Asks, and takes the run up as often as it needs. `None` if no run came of it.
+/// Sends a request, and resumes the run as often as necessary. `None` if there was no run.
 fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
     let request = UserRequest::new(world.session.clone(), question).mode(Mode::EXPLORATORY);
     world.store.may_die(true);
@@ -93,7 +94,7 @@ fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
     let (run, mut left) = match begun {
         Some(Ok((run, left))) => (run, left),
         Some(Err(error)) if !matches!(error, RequestError::Store(_)) => panic!("{error}"),
-        // It died, or could not tell what became of its first records.
+        // The process died, or could not determine what happened to the run's first records.
         Some(Err(_)) | None => (died_in(world)?, Left::Dead),
     };
     let mut deaths = 0;
@@ -111,9 +112,9 @@ fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
             match orchestrator.runs().resume(run, answers).await {
                 Ok(handle) => live(world, &orchestrator, &handle).await,
                 Err(ResumeError::Store(_)) => Left::Dead,
-                // It died after its last record.
+                // The process died after the run's last record.
                 Err(ResumeError::Ended(_)) => Left::Ended,
-                // It died before it took the answers.
+                // The process died before the run took the answers.
                 Err(ResumeError::NothingToDo) => Left::Waiting,
                 Err(error) => panic!("{error}"),
             }
@@ -122,7 +123,7 @@ fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
     }
 }
 
-/// A process died before anybody heard of its run: is there one?
+/// Returns the run that exists, if any, after a process died before it reported one.
 fn died_in(world: &Arc<World>) -> Option<RunId> {
     world.store.may_die(false);
     let run = world.store.last_begun()?;
@@ -141,7 +142,7 @@ fn died_in(world: &Arc<World>) -> Option<RunId> {
     })
 }
 
-/// Follows a run to where this process leaves it.
+/// Follows a run until this process leaves it.
 async fn live(world: &World, orchestrator: &Orchestrator, handle: &RunHandle) -> Left {
     let disturbing = people::disturb(world, handle);
     let (result, steered) = tokio::join!(handle.result(), disturbing);
@@ -160,7 +161,7 @@ async fn live(world: &World, orchestrator: &Orchestrator, handle: &RunHandle) ->
     Left::Ended
 }
 
-/// A message that was taken is in the log, unless the run was about to end with what it was doing.
+/// Checks that an accepted message is in the log, unless the run's current work was about to end it.
 fn check_steered(message: &Steered, handle: &RunHandle) {
     let records = handle.records();
     let since = records.get(message.records_before..).unwrap_or_default();
@@ -178,7 +179,7 @@ fn check_steered(message: &Steered, handle: &RunHandle) {
     );
 }
 
-/// How long people wait before they act.
+/// Returns how long users wait before they act.
 fn moment(world: &World) -> Duration {
     Duration::from_millis(u64::from(world.dice.below(30_000)))
 }

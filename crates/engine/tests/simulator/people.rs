@@ -1,4 +1,4 @@
-//! People: they interrupt, add to what they asked, decide about calls, and run tools of their own.
+//! Users: they interrupt, add to their request, decide about calls, and run tools of their own.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::dice::Dice;
 use crate::moment;
 use crate::world::World;
 
-/// A message that a run took.
+/// A message that a run accepted.
 pub(crate) struct Steered {
     pub(crate) text: String,
     pub(crate) records_before: usize,
 }
 
-/// Says something more, or cancels, while a run is at work.
+/// Sends another message to a run in progress, or cancels it.
 pub(crate) async fn disturb(world: &World, handle: &RunHandle) -> Vec<Steered> {
     let mut taken = Vec::new();
     while world.dice.percent(30) {
@@ -45,7 +45,7 @@ pub(crate) async fn disturb(world: &World, handle: &RunHandle) -> Vec<Steered> {
     taken
 }
 
-/// Answers what a run waits for: one thing or all.
+/// Answers what a run waits for: one item or all.
 pub(crate) fn answers(world: &World, run: RunId) -> Vec<Answer> {
     let (records, before) = crate::process().block_on(async {
         let records = world.store.records(run, Seq(0)).await.unwrap();
@@ -111,7 +111,7 @@ fn decision(dice: &Dice) -> ApprovalDecision {
     }
 }
 
-/// Somebody who decides at once, later, or not at all.
+/// A user who decides immediately, later, or not at all.
 #[derive(Debug)]
 pub(crate) struct Somebody(pub(crate) Dice);
 

@@ -1,4 +1,4 @@
-//! A store that outlives its processes, fails now and then, and lets a process die at a commit.
+//! A store that survives its processes, fails now and then, and lets a process die at a commit.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,12 +39,12 @@ impl MortalStore {
         }
     }
 
-    /// Sets whether things go wrong from now on.
+    /// Sets whether faults may occur from now on.
     pub(crate) fn may_die(&self, may: bool) {
         self.may_die.store(may, Ordering::SeqCst);
     }
 
-    /// Returns the run that a session was last to be reserved for.
+    /// Returns the run for which a session was last reserved.
     pub(crate) fn last_begun(&self) -> Option<RunId> {
         *self.begun.lock().unwrap()
     }
@@ -53,7 +53,7 @@ impl MortalStore {
         *self.begun.lock().unwrap() = None;
     }
 
-    /// Lets a process work until it is done or dies: then there is nothing.
+    /// Lets a process work until it is done or dies; `None` if it dies.
     pub(crate) async fn until_death<T>(&self, life: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -67,7 +67,8 @@ impl MortalStore {
         std::future::pending::<()>().await;
     }
 
-    /// Does something to the store, or not, or does it and dies before anybody hears of it.
+    /// Performs a store operation, or fails without it, or performs it and lets the process die before it receives the
+    /// answer.
     async fn risk<T>(
         &self,
         done: impl FnOnce() -> Result<T, StoreError> + Send,
@@ -94,7 +95,7 @@ impl MortalStore {
     }
 }
 
-/// The memory store never waits: what it does can be done on the spot.
+/// The memory store never waits, so its operations complete immediately.
 fn now<T>(done: impl Future<Output = T>) -> T {
     futures_util::FutureExt::now_or_never(done).unwrap()
 }

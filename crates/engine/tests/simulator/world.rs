@@ -1,4 +1,4 @@
-//! What outlives the processes: the store, and the world that tools change.
+//! What survives the processes: the store, and the world that tools change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// Sets up what a process needs.
+    /// Builds what a process needs.
     pub(crate) fn orchestrator(&self) -> Orchestrator {
         let next = || Dice::new(u64::from(self.dice.below(u32::MAX)));
         let mut retry = RetryPolicy::default();
@@ -72,7 +72,7 @@ impl World {
     }
 }
 
-/// A model that says anything.
+/// A model with arbitrary output.
 fn model(dice: Dice) -> ScriptedModel {
     ScriptedModel::answering(move |request| {
         let wait = Duration::from_millis(u64::from(dice.below(15_000)));
@@ -135,13 +135,13 @@ fn call(dice: &Dice) -> (&'static str, String) {
                 .collect();
             format!("{{\"of\":[{}]}}", tasks.join(","))
         }
-        // Now and then the same again.
+        // Sometimes the same as before.
         _ => format!("{{\"n\":{}}}", dice.below(5)),
     };
     (name, arguments)
 }
 
-/// A tool that takes its time, fails, panics or hangs, and remembers what it paid.
+/// A tool that takes time, fails, panics or hangs, and records its payments.
 #[derive(Debug)]
 struct Machine {
     spec: neuraxis_core::ToolSpec,

@@ -254,7 +254,7 @@ fn id(text: &str) -> SessionId {
     text.parse().expect("a valid session id")
 }
 
-/// Returns a session created the given number of seconds after the Unix epoch.
+/// Returns a session created the given number of seconds after [`START`].
 fn session_of(text: &str, seconds: u64) -> Session {
     let at = START
         .checked_add(std::time::Duration::from_secs(seconds))

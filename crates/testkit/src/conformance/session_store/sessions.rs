@@ -292,7 +292,7 @@ pub async fn old_sessions_are_pruned_and_busy_ones_stay(store: impl SessionStore
     assert_eq!(store.create_session(&session_of("empty", 0)).await, Ok(()));
     assert_eq!(store.create_session(&session_of("new", 60)).await, Ok(()));
 
-    // The run's log creates one record per second: the last one of the old session came two seconds after the epoch.
+    // The run's log creates one record per second: the last one of the old session came two seconds after the start.
     let after = |seconds| session_of("time", seconds).created_at;
     let idle = async |seconds, most| {
         let idle = store.idle(after(seconds), most).await;
