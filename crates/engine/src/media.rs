@@ -43,7 +43,7 @@ const SAME: [(&str, &str); 5] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachmentError {
-    /// It is empty.
+    /// The attachment is empty.
     #[error("it is empty")]
     Empty,
     /// It is too large.

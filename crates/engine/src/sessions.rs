@@ -183,7 +183,7 @@ impl Sessions {
     ///
     /// Only errors of the store itself.
     pub async fn idle_since(&self, before: Timestamp) -> Result<Vec<Session>, StoreError> {
-        // A store finds this many at once. Only if there are more, the remaining sessions are checked one by one.
+        // A store finds this many in one query. The remaining sessions are checked one by one only if there are more.
         let most = SessionFilter::MAX_LIMIT;
         let oldest: HashSet<_> = self.idle(before, most).await?.into_iter().collect();
         let are_all = oldest.len() < most;

@@ -122,7 +122,7 @@ impl Orchestrator {
     /// use neuraxis_memory::MemoryStore;
     /// use neuraxis_testkit::{ScriptedModel, reply};
     ///
-    /// /// Somebody who is spoken of.
+    /// /// A person mentioned in the message.
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Person {
     ///     name: String,

@@ -28,8 +28,8 @@ pub struct RestateConfig {
     /// The public key of the Restate server that may call workers, `publickeyv1_…`. If left out, any client that
     /// reaches the port may call them.
     pub identity_key: Option<String>,
-    /// How long a waiting invocation keeps its connection to a worker, in milliseconds. Stopping or killing a worker
-    /// meanwhile loses nothing. Default: 60,000.
+    /// How long a waiting invocation keeps its connection to a worker, in milliseconds. Stopping or killing a worker in
+    /// the meantime loses nothing. Default: 60,000.
     pub inactivity_ms: u64,
     /// How long a step (a model call, the calls of a batch, a hook) may last after `inactivity_ms`, in milliseconds,
     /// before Restate gives up the attempt and has it repeated, according to the class of the calls in it. Must be

@@ -104,8 +104,7 @@ impl Approvals {
             });
         };
         refuse_expiry(asked, &decision)?;
-        // The decision takes its time before the deadline is checked: if the check passes, the decision was also made
-        // in time.
+        // Created before the deadline is checked: a decision that passes the check was then also made in time.
         let decided = self.decided(asked, decision, by);
         self.check_time(asked).await?;
         self.check_arguments(asked, &decided.decision)
@@ -326,7 +325,7 @@ impl Approvals {
             if let Some(answer) = answer_to(&waiting.request, &records) {
                 let (answer, given) = (&answer.decision, &given.decision);
                 let view = RunView::of(records.get(..1).unwrap_or_default());
-                // Such a log may withhold the text of an answer.
+                // If the log withholds the text of answers, only their kinds are compared.
                 let is_withheld = view.spec().is_some_and(|spec| spec.withheld().is_some());
                 let is_given =
                     answer == given || is_withheld && discriminant(answer) == discriminant(given);

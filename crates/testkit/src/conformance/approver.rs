@@ -23,7 +23,7 @@ macro_rules! approver_suite {
     };
 }
 
-/// Several questions of one run are open at once, and each gets its answer.
+/// Several questions of one run are open at the same time, and each gets its answer.
 pub async fn several_questions_may_be_open_at_once(approver: impl Approver) {
     let asks: Vec<_> = (0..8).map(ask).collect();
     let turn = turn_context();
