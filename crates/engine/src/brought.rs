@@ -47,7 +47,7 @@ pub struct Brought {
     /// The earlier messages, oldest first, if the client keeps the conversation; or the results of the calls that the
     /// session's last run handed over. Put in order like every history (loop rule 15), and stored with the session.
     pub conversation: Vec<Arc<Message>>,
-    /// The taint of the answers in the conversation, as far as it is known, such as the taint of the runs that gave
+    /// The taint of the answers in the conversation, as far as it is known, such as the taint of the runs that produced
     /// them. Tool results in the conversation are treated as untrusted without being named here.
     #[serde(skip_serializing_if = "Taint::is_clean")]
     pub untrusted: Taint,
@@ -60,9 +60,9 @@ pub struct Brought {
     /// Whether the run waits for the results of the client's tools, or ends with the calls:
     /// [`FinishReason::ClientTools`](neuraxis_core::FinishReason::ClientTools).
     pub client_tools: ClientTools,
-    /// Whether the first turn must call a tool, or may call none. If calls of the client's tools are handed over, one
-    /// of those tools must be called: after a successful call of one of the engine's own tools, the next turn must call
-    /// a tool again.
+    /// Whether the first turn must call a tool, or must not call any. If calls of the client's tools are handed over,
+    /// one of those tools must be called: after a successful call of one of the engine's own tools, the next turn must
+    /// call a tool again.
     pub tool_choice: Option<ToolChoice>,
     /// The sampling temperature; replaces the agent's.
     pub temperature: Option<f32>,
@@ -166,7 +166,7 @@ impl Brought {
         self
     }
 
-    /// Sets whether the first turn must call a tool, or may call none.
+    /// Sets whether the first turn must call a tool, or must not call any.
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);

@@ -19,7 +19,7 @@ use neuraxis_core::{JsonText, READ_OUTPUT, ToolCallId};
 
 use cut::{Gap, shortened};
 
-/// The minimum number of bytes left of a string that is cut: the marker, and some text around it.
+/// The minimum number of bytes for a string that is cut: it must hold the marker, and some text around it.
 const LEAST_PIECE: usize = 768;
 
 /// The maximum number of strings that are cut in one value. A value with more is cut as a whole.

@@ -144,8 +144,9 @@ fn unrecognized(content: &[u8]) -> String {
     }
 }
 
-/// Returns content that is text: UTF-8 without control characters that text does not contain. This comes before the
-/// checks for format signatures, some of which are letters; only the signature of a PDF is excluded here.
+/// Returns the content if it is text: UTF-8 without control characters that text does not contain. This check comes
+/// before those for format signatures, because some signatures consist of letters. Only content that begins like a PDF
+/// is never treated as text.
 fn as_text(content: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(content).ok()?;
     let is_text = !text.starts_with("%PDF-") && text.chars().all(is_of_text);

@@ -60,9 +60,9 @@ setters! {
     max_tool_calls: u32 => max_tool_calls = max_tool_calls;
     /// Sets the maximum number of tokens over all model calls.
     max_tokens: u64 => max_tokens = max_tokens;
-    /// Sets the maximum cost. Calls of a model without a price are not counted. When the agent runs alone, its model
-    /// has the price in the list of public prices, if there is one;
-    /// [`build_agent`](crate::OrchestratorBuilder::build_agent) describes how it gets a price from a policy.
+    /// Sets the maximum cost. Calls of a model without a price are not counted. When the agent runs alone, the price
+    /// comes from the list of public prices, if its model is on it;
+    /// [`build_agent`](crate::OrchestratorBuilder::build_agent) describes how to get a price from a policy.
     max_cost: MicroUsd => max_cost_micro_usd = max_cost;
     /// Sets the maximum active time.
     deadline: Duration => deadline = deadline;
@@ -98,7 +98,7 @@ setters! {
     };
     /// Sets the turns in which its tools may be called.
     offer: Offer => offer = offer;
-    /// Sets whether its first turn must call a tool, or none may.
+    /// Sets whether its first turn must call a tool, or must not call any.
     tool_choice: ToolChoice => tool_choice = tool_choice;
     /// Sets the role that serves its first turn, if that is a different one.
     first_role: Role => first_role = first_role;

@@ -74,7 +74,7 @@ pub enum ImportError {
         /// The store's error.
         source: StoreError,
     },
-    /// A run of a session is held by another process, which did not release it.
+    /// A run of a session is held, and was not released.
     #[error(transparent)]
     Held(#[from] ResumeError),
 }
