@@ -1,4 +1,4 @@
-//! A case: what is asked, of whom, and what has to be true of the run.
+//! A case: what is asked, of which agent, and what must be true of the run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,67 +10,67 @@ use serde::{Deserialize, Serialize};
 use crate::check::Check;
 use crate::matching::{Approved, CallPattern};
 
-/// What is asked, of whom, and what has to be true of the run that it leads to.
+/// A request, the agent and settings it is for, and what must be true of the resulting run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Case {
-    /// What it is called. Reports are compared by it, so that no two cases of a file have the same.
+    /// The case's name. Reports are compared by name, so no two cases of a file may share one.
     pub name: String,
-    /// What the user says. Not needed where the run is there already.
+    /// The user's message. Not needed if the run already exists.
     pub message: String,
-    /// What was said before, oldest first.
+    /// The earlier messages of the conversation, oldest first.
     pub history: Vec<Said>,
-    /// Where the request comes from; `chat` unless the case says so.
+    /// The channel the request comes from; `chat` by default.
     pub channel: Channel,
-    /// How much freedom it has; `moderate` unless the case says so.
+    /// The run's mode; `moderate` by default.
     pub mode: Mode,
-    /// The agent that answers, in place of the channel's own.
+    /// The agent that answers, instead of the channel's default.
     pub agent: Option<AgentName>,
-    /// The role whose model serves; one that policy allows for such a request.
+    /// The role whose model serves; policy must allow it for such a request.
     pub role: Option<Role>,
-    /// A named set of limits besides those of mode and channel.
+    /// A named set of limits, in addition to those of the mode and the channel.
     pub plan: Option<PlanName>,
-    /// Whose run is looked at.
+    /// Where the run to check comes from.
     pub source: Source,
-    /// The calls that are approved where policy asks about them. All others that it asks about are denied.
+    /// The calls to approve when policy asks about them. All other calls that it asks about are denied.
     pub approve: Vec<CallPattern>,
-    /// What has to be true of the run.
+    /// What must be true of the run.
     pub checks: Vec<Check>,
-    /// How often it is run; at least once. A stored run is looked at once.
+    /// The number of attempts; at least 1. A stored run is checked once.
     pub repeat: u32,
-    /// The share of its attempts that have to pass, from 0 to 1. All, unless the case says so.
+    /// The share of attempts that must pass, from 0 to 1. All of them by default.
     pub pass_rate: f64,
-    /// The line in which it begins, from 1, if it stands in a file.
+    /// The line on which the case begins, from 1, if it comes from a file.
     pub line: Option<usize>,
 }
 
-/// Whose run is looked at.
+/// Where the run to check comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Source {
-    /// One that is begun for the case, with the orchestrator's models.
+    /// A run started for the case, with the orchestrator's models.
     #[default]
     Models,
-    /// One that is begun for the case, with a recording in place of the models.
+    /// A run started for the case, with a recording instead of the models.
     Cassette(PathBuf),
-    /// One that is stored, by its id or the beginning of it. No model is asked.
+    /// A stored run, by its id or the beginning of it. No model is called.
     Run(String),
-    /// The only one in a file that a session was exported to, or the records of a run. No model is asked.
+    /// The only run in a file that a session was exported to, or in a file of a run's records. No model is called.
     Log(PathBuf),
 }
 
-/// Something that was said before.
+/// An earlier message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    /// By the user.
+    /// From the user.
     User(String),
-    /// By the model.
+    /// From the model.
     Assistant(String),
 }
 
 impl Case {
-    /// A case that asks this in the default mode and channel, and wants nothing yet.
+    /// Creates a case with this message, in the default mode and channel and without checks.
     pub fn new(name: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -90,7 +90,7 @@ impl Case {
         }
     }
 
-    /// A case about a run that is there already.
+    /// Creates a case about a run that already exists.
     pub fn of(name: impl Into<String>, source: Source) -> Self {
         Self {
             source,
@@ -98,21 +98,21 @@ impl Case {
         }
     }
 
-    /// Wants this to be true, too.
+    /// Adds a check.
     #[must_use]
     pub fn check(mut self, check: Check) -> Self {
         self.checks.push(check);
         self
     }
 
-    /// Sets how much freedom it has.
+    /// Sets the mode.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Sets where the request comes from.
+    /// Sets the channel the request comes from.
     #[must_use]
     pub fn channel(mut self, channel: Channel) -> Self {
         self.channel = channel;
@@ -133,40 +133,40 @@ impl Case {
         self
     }
 
-    /// Approves calls, where policy asks about them.
+    /// Approves these calls when policy asks about them.
     #[must_use]
     pub fn approve(mut self, calls: CallPattern) -> Self {
         self.approve.push(calls);
         self
     }
 
-    /// Sets how often it is run; 0 counts as 1.
+    /// Sets the number of attempts; 0 is treated as 1.
     #[must_use]
     pub fn repeat(mut self, times: u32) -> Self {
         self.repeat = times.max(1);
         self
     }
 
-    /// Sets the share of its attempts that have to pass, from 0 to 1.
+    /// Sets the share of attempts that must pass, from 0 to 1.
     #[must_use]
     pub const fn pass_rate(mut self, rate: f64) -> Self {
         self.pass_rate = rate;
         self
     }
 
-    /// Tells whether a run is begun for it.
+    /// Returns whether a run is started for the case.
     #[must_use]
     pub const fn begins_a_run(&self) -> bool {
         self.source.begins_a_run()
     }
 
-    /// Tells whether a judge is needed.
+    /// Returns whether the case needs a judge.
     #[must_use]
     pub fn needs_a_judge(&self) -> bool {
         self.checks.iter().any(|check| check.rubric().is_some())
     }
 
-    /// Returns how often it is run, where it is not to be another number of times.
+    /// Returns the number of attempts: `repeat` if given, otherwise the case's own; 1 for a stored run.
     pub(crate) fn attempts(&self, repeat: Option<u32>) -> u32 {
         if self.begins_a_run() {
             repeat.unwrap_or(self.repeat).max(1)
@@ -175,7 +175,7 @@ impl Case {
         }
     }
 
-    /// Returns what it asks, in a session of its own.
+    /// Returns the case's request, in a session of its own.
     pub(crate) fn request(&self, session: SessionId) -> UserRequest {
         let mut request = UserRequest::new(session, &*self.message)
             .mode(self.mode.clone())

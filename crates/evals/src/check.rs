@@ -1,4 +1,4 @@
-//! A check: one thing that has to be true of a run.
+//! A check: one thing that must be true of a run.
 
 mod table;
 mod verdict;
@@ -17,13 +17,13 @@ use crate::matching::CallPattern;
 
 pub(crate) use table::{CheckTable, json_of, toml_of};
 
-/// One thing that has to be true of a run.
+/// One thing that must be true of a run.
 ///
-/// Of the answer spaces and line ends around it do not count. Where tools are counted, those of sub-agents count, too.
+/// Spaces and line breaks around the answer are ignored. Counts of tool calls include those of sub-agents.
 #[derive(Debug, Clone)]
 pub struct Check(pub(crate) Kind);
 
-/// What a check looks at.
+/// What a check examines.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Exact(String),
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Regex(Regex),
     Schema(Arc<Schema>),
     Path {
-        /// As it was given: what the parser writes is not always what it reads.
+        /// The pattern as given. The parser's own output cannot always be parsed again.
         written: String,
         path: Box<JsonPath>,
         equals: Option<Value>,
@@ -48,74 +48,74 @@ pub(crate) enum Kind {
     Judge(String),
 }
 
-/// Which calls there have to be.
+/// The calls that a check requires.
 #[derive(Debug, Clone)]
 pub(crate) struct Called {
     pub(crate) pattern: CallPattern,
-    /// How many; at least one if `None`.
+    /// How many calls; at least one if `None`.
     pub(crate) times: Option<u32>,
-    /// Whether they gave a value or an error; either if `None`.
+    /// Whether the calls returned a value or an error; either if `None`.
     pub(crate) succeeded: Option<bool>,
 }
 
-/// A JSON Schema that was checked.
+/// A valid JSON Schema.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    /// As it stands in a file: the schema, or the name of the file that holds it.
+    /// The schema as written in the file: the schema itself, or the name of the file that holds it.
     pub(crate) written: Value,
     pub(crate) validator: Validator,
 }
 
-/// Why something is no check.
+/// Why a check is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckFault {
-    /// It looks at nothing.
+    /// It examines nothing.
     #[error("the check looks at nothing: give it one of {0}")]
     Nothing(String),
-    /// It looks at several things.
+    /// It examines several things.
     #[error("the check looks at several things, {0}: make a check of each")]
     Several(String),
-    /// A key stands beside one that it does not belong to.
+    /// A key is used with another that it does not belong to.
     #[error("`{key}` belongs to {owners}")]
     Misplaced {
         /// The key.
         key: &'static str,
-        /// What it belongs to.
+        /// The keys it belongs to.
         owners: &'static str,
     },
-    /// A regular expression that is none.
+    /// An invalid regular expression.
     #[error("`regex` is no regular expression: {0}")]
     Regex(String),
-    /// A JSON path that is none.
+    /// An invalid JSON path.
     #[error("`json_path` is no JSON path (RFC 9535, such as $.city): {0}")]
     Path(String),
-    /// A JSON Schema that is none, or a file that cannot be read.
+    /// An invalid JSON Schema, or a schema file that cannot be read.
     #[error("`json_schema` is no JSON Schema: {0}")]
     Schema(String),
-    /// No run ends with such a reason.
+    /// No run ends for this reason.
     #[error("no run finishes with {given:?}; the reasons are {known}")]
     Finish {
-        /// The reason as the file has it.
+        /// The reason as written in the file.
         given: String,
-        /// The reasons that there are.
+        /// The known reasons.
         known: String,
     },
-    /// A text that is empty stands in every answer.
+    /// An empty string, which every answer contains.
     #[error("`{0}` is empty, which every answer fits")]
     Empty(&'static str),
-    /// A value that JSON has not, such as infinity.
+    /// A value that JSON cannot represent, such as infinity.
     #[error("`{0}` holds a number that JSON has not")]
     Number(&'static str),
 }
 
 impl Check {
-    /// The answer is this text.
+    /// The answer is exactly this text.
     pub fn exact(text: impl Into<String>) -> Self {
         Self(Kind::Exact(text.into()))
     }
 
-    /// The answer contains this text; upper and lower case differ.
+    /// The answer contains this text; case matters.
     pub fn contains(text: impl Into<String>) -> Self {
         Self(Kind::Contains(text.into()))
     }
@@ -125,8 +125,8 @@ impl Check {
         Self(Kind::NotContains(text.into()))
     }
 
-    /// Some part of the answer matches a regular expression, in the syntax of the crate `regex`: `(?i)` for either case, `^`
-    /// and `$` for all of it.
+    /// Part of the answer matches a regular expression, in the syntax of the crate `regex`: `(?i)` ignores case, and
+    /// `^` and `$` match the beginning and end of the whole answer.
     ///
     /// # Errors
     ///
@@ -149,13 +149,13 @@ impl Check {
         }))))
     }
 
-    /// As [`json_schema`](Self::json_schema), for a schema that stands in a file of its own.
+    /// Same as [`json_schema`](Self::json_schema), for a schema from a separate file.
     pub(crate) fn schema_of(schema: &Value, written: Value) -> Result<Self, CheckFault> {
         let validator = validator(schema)?;
         Ok(Self(Kind::Schema(Arc::new(Schema { written, validator }))))
     }
 
-    /// The answer is JSON in which a JSON path (RFC 9535) finds something.
+    /// The answer is JSON in which a JSON path (RFC 9535) matches something.
     ///
     /// # Errors
     ///
@@ -169,7 +169,8 @@ impl Check {
         }))
     }
 
-    /// The answer is JSON in which a JSON path finds this value, among others perhaps. Objects in it may hold more.
+    /// The answer is JSON in which a JSON path matches this value, possibly among others. Objects in it may have
+    /// further keys.
     ///
     /// # Errors
     ///
@@ -182,7 +183,7 @@ impl Check {
         Ok(check)
     }
 
-    /// A model called this tool, whatever came of it.
+    /// A model called this tool, whatever the result.
     pub fn tool_called(tool: impl Into<String>) -> Self {
         Self(Kind::Called(Called {
             pattern: CallPattern::of(tool),
@@ -191,12 +192,12 @@ impl Check {
         }))
     }
 
-    /// No model called this tool; `*` is any tool.
+    /// No model called this tool; `*` means any tool.
     pub fn tool_not_called(tool: impl Into<String>) -> Self {
         Self(Kind::NotCalled(CallPattern::of(tool)))
     }
 
-    /// Counts only calls with these arguments, and perhaps others beside them. For checks of calls; others stay as they are.
+    /// Counts only calls with these arguments, possibly among others. For checks of calls; other checks are unchanged.
     #[must_use]
     pub fn with_arguments(mut self, arguments: Value) -> Self {
         if let Kind::Called(Called { pattern, .. }) | Kind::NotCalled(pattern) = &mut self.0 {
@@ -205,7 +206,7 @@ impl Check {
         self
     }
 
-    /// Wants so many of those calls, instead of at least one. For [`tool_called`](Self::tool_called).
+    /// Requires this number of calls instead of at least one. For [`tool_called`](Self::tool_called).
     #[must_use]
     pub const fn times(mut self, times: u32) -> Self {
         if let Kind::Called(called) = &mut self.0 {
@@ -214,7 +215,8 @@ impl Check {
         self
     }
 
-    /// Counts only calls that gave a value, or only those that gave an error. For [`tool_called`](Self::tool_called).
+    /// Counts only calls that returned a value, or only calls that returned an error. For
+    /// [`tool_called`](Self::tool_called).
     #[must_use]
     pub const fn succeeded(mut self, succeeded: bool) -> Self {
         if let Kind::Called(called) = &mut self.0 {
@@ -223,48 +225,49 @@ impl Check {
         self
     }
 
-    /// The run ended for this reason, whatever text or kind it has beside.
+    /// The run ended for this reason. Any text or kind that belongs to the reason is ignored.
     #[must_use]
     pub fn finish_reason(reason: &FinishReason) -> Self {
         Self(Kind::Finish(reason.name().to_owned()))
     }
 
-    /// No more turns counted.
+    /// At most this many turns counted.
     #[must_use]
     pub const fn max_turns(most: u32) -> Self {
         Self(Kind::MaxTurns(most))
     }
 
-    /// There were no more tool calls.
+    /// There were at most this many tool calls.
     #[must_use]
     pub const fn max_tool_calls(most: u64) -> Self {
         Self(Kind::MaxToolCalls(most))
     }
 
-    /// The models used no more tokens. Fails where a provider did not say how many.
+    /// The models used at most this many tokens. Fails if a provider did not report its usage.
     #[must_use]
     pub const fn max_tokens(most: u64) -> Self {
         Self(Kind::MaxTokens(most))
     }
 
-    /// The models cost no more. Fails where one has no price, and where a provider did not say what a call used.
+    /// The models cost at most this much. Fails if a model has no price or a provider did not report the usage of a
+    /// call.
     #[must_use]
     pub const fn max_cost(most: MicroUsd) -> Self {
         Self(Kind::MaxCost(most))
     }
 
-    /// The run was active no longer; waiting for a person does not count.
+    /// The run was active for at most this long. Time spent waiting for an approval or an answer does not count.
     #[must_use]
     pub const fn max_time(most: Duration) -> Self {
         Self(Kind::MaxTime(most))
     }
 
-    /// A judge finds that the run is as the rubric says: see [`Judge`](crate::Judge).
+    /// A judge finds that the run satisfies the rubric: see [`Judge`](crate::Judge).
     pub fn judge(rubric: impl Into<String>) -> Self {
         Self(Kind::Judge(rubric.into()))
     }
 
-    /// Returns what a judge has to find, if one is needed.
+    /// Returns the rubric, if the check needs a judge.
     pub(crate) fn rubric(&self) -> Option<&str> {
         match &self.0 {
             Kind::Judge(rubric) => Some(rubric),
@@ -272,7 +275,7 @@ impl Check {
         }
     }
 
-    /// Returns the tool of the calls that it is about, if it is about calls.
+    /// Returns the tool that the check is about, if it is about calls.
     pub(crate) fn tool(&self) -> Option<&str> {
         match &self.0 {
             Kind::Called(Called { pattern, .. }) | Kind::NotCalled(pattern) => Some(&pattern.tool),
@@ -280,7 +283,7 @@ impl Check {
         }
     }
 
-    /// Returns the tool that must not be called, if it is about one, and the key that says so.
+    /// Returns the key and the tool, if the check forbids calls of a tool.
     pub(crate) fn forbidden_tool(&self) -> Option<(&'static str, &str)> {
         match &self.0 {
             Kind::NotCalled(pattern) => Some(("tool_not_called", &pattern.tool)),
@@ -291,17 +294,17 @@ impl Check {
         }
     }
 
-    /// Tells whether it wants calls that failed, as those of an agent whose model fails do.
+    /// Returns whether the check wants failed calls, such as those of an agent whose model fails.
     pub(crate) fn wants_failed_calls(&self) -> bool {
         matches!(&self.0, Kind::Called(called) if called.succeeded == Some(false) && called.times != Some(0))
     }
 
-    /// Tells whether it is about how a run ended, so that a run without an answer can be what is wanted.
+    /// Returns whether the check is about how a run ended, so a run without an answer may be what it wants.
     pub(crate) const fn is_about_the_end(&self) -> bool {
         matches!(self.0, Kind::Finish(_))
     }
 
-    /// Tells whether it wants a run to end so.
+    /// Returns whether the check wants a run to end for this reason.
     pub(crate) fn wants_the_end(&self, end: &FinishReason) -> bool {
         matches!(&self.0, Kind::Finish(name) if name == end.name())
     }
@@ -355,7 +358,7 @@ fn validator(schema: &Value) -> Result<Validator, CheckFault> {
     jsonschema::validator_for(schema).map_err(|error| CheckFault::Schema(error.to_string()))
 }
 
-/// Writes an error of a regular expression without the picture of it, which takes several lines.
+/// Formats an error of a regular expression without its multi-line picture of the pattern.
 fn on_one_line(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().next_back().unwrap_or_default();

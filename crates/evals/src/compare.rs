@@ -6,40 +6,40 @@ use serde::Serialize;
 
 use crate::report::{CaseReport, CaseStatus, Report};
 
-/// Two reports beside each other, case by case. Cases are the same if they have the same name; of several that have one, as where
-/// secrets were taken out of them, the first are the same, and so on.
+/// Two reports compared case by case. Cases are matched by name. If several cases share a name, as may happen when
+/// secrets were removed from the names, they are matched in order: first with first, and so on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// Cases that passed and do not pass any more, or pass less often than they did without passing before.
+    /// Cases that passed and no longer do, or that did not pass before and now pass in fewer attempts.
     pub worse: Vec<Shift>,
-    /// Cases that pass and did not, or pass more often than they did without passing yet.
+    /// Cases that now pass and did not before, or that still do not pass but pass in more attempts.
     pub better: Vec<Shift>,
     /// Cases that pass and are new, or were not run before.
     pub new: Vec<String>,
-    /// Cases that do not pass and are new, or were not run before, or were an error before and are none now.
+    /// Cases that do not pass and are new or were not run before, and cases that were an error before and now fail.
     pub new_failures: Vec<String>,
-    /// Cases that did not pass and do not, as often as before.
+    /// Cases that did not pass and still do not, at the same rate.
     pub still_failing: Vec<String>,
-    /// Cases that there are no more.
+    /// Cases that no longer exist.
     pub gone: Vec<String>,
-    /// How many cases passed and still do.
+    /// The number of cases that passed and still do.
     pub unchanged: u64,
 }
 
-/// How a case was and how it is.
+/// The earlier and the current result of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Shift {
-    /// What it is called.
+    /// The case's name.
     pub name: String,
-    /// What came of it then.
+    /// The earlier status.
     pub was: CaseStatus,
-    /// The share of its attempts that passed then.
+    /// The share of attempts that passed earlier.
     pub was_rate: f64,
-    /// What comes of it now.
+    /// The current status.
     pub now: CaseStatus,
-    /// The share of its attempts that passes now.
+    /// The share of attempts that pass now.
     pub now_rate: f64,
 }
 
@@ -47,7 +47,7 @@ impl Report {
     /// Compares with an earlier report.
     #[must_use]
     pub fn compare(&self, earlier: &Self) -> Comparison {
-        // In the order of the earlier report; what was compared is taken out.
+        // In the order of the earlier report; each matched case is taken out.
         let mut before: Vec<Option<&CaseReport>> = earlier.cases.iter().map(Some).collect();
         let mut comparison = Comparison::default();
         for case in &self.cases {
@@ -55,7 +55,7 @@ impl Report {
             let mut left = before.iter_mut();
             let same = left.find(|was| was.is_some_and(|was| was.name == case.name));
             let was = same.and_then(Option::take);
-            // Of one that was not run nothing is known.
+            // Nothing is known about a case that was not run.
             match was.filter(|was| was.status != CaseStatus::NotRun) {
                 None if passes => comparison.new.push(case.name.clone()),
                 None => comparison.new_failures.push(case.name.clone()),
@@ -83,7 +83,7 @@ impl Comparison {
             (true, false) => self.worse.push(shift()),
             (false, true) => self.better.push(shift()),
             (false, false) if now.rate() < was.rate() => self.worse.push(shift()),
-            // Nobody could tell then: it may have passed.
+            // The earlier attempts could not be judged: the case may have passed.
             (false, false)
                 if was.status == CaseStatus::Error && now.status == CaseStatus::Failed =>
             {
@@ -94,7 +94,7 @@ impl Comparison {
         }
     }
 
-    /// Tells whether nothing got worse, and no new case fails.
+    /// Returns whether nothing got worse and no new case fails.
     #[must_use]
     pub const fn is_fine(&self) -> bool {
         self.worse.is_empty() && self.new_failures.is_empty()

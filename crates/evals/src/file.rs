@@ -1,4 +1,4 @@
-//! Cases in a file: TOML, with `[[case]]` for each, `[defaults]` for what they share, and `[judge]`.
+//! Cases in a TOML file: a `[[case]]` for each, `[defaults]` for what they share, and `[judge]`.
 
 mod fault;
 mod table;
@@ -17,7 +17,7 @@ use crate::judge::Judge;
 pub use fault::FileFault;
 pub(crate) use table::CaseTable;
 
-/// The most bytes of a file: far more than people write, and little enough to be read at once.
+/// The maximum size of a file in bytes: far more than anyone writes by hand, and small enough to read in one go.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A file of cases.
@@ -41,7 +41,7 @@ const MAX_BYTES: u64 = 4 * 1024 * 1024;
 pub struct EvalFile {
     /// The cases, in the order of the file.
     pub cases: Vec<Case>,
-    /// Who judges, where a case wants that.
+    /// The judge, for the cases that need one.
     pub judge: Judge,
 }
 
@@ -57,7 +57,7 @@ struct Tables {
 }
 
 impl EvalFile {
-    /// Reads a file. Files that its cases name, such as schemas and recordings, are looked for in its folder.
+    /// Reads a file. Paths in its cases, such as those of schemas and recordings, are relative to the file's folder.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl EvalFile {
     pub fn read(path: &Path) -> Result<Self, FileFault> {
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(FileFault::Io)?;
-        // One byte more than allowed tells a file that is too large, also one that says nothing of its size.
+        // Reading one byte more than allowed detects a file that is too large, even one that does not report its size.
         let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(FileFault::Io)?;
         if bytes.len() as u64 > MAX_BYTES {
@@ -76,7 +76,8 @@ impl EvalFile {
         Self::of(&text, Some(folder))
     }
 
-    /// Reads cases from a text. They name no other file but recordings and logs, by paths as they are.
+    /// Parses cases from a string. The only files they may name are recordings and logs, and their paths are used as
+    /// written.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl EvalFile {
         })
     }
 
-    /// Returns the recordings that answer for models, each once, in the order of their names.
+    /// Returns the recordings that answer instead of models, each once and sorted by name.
     #[must_use]
     pub fn cassettes(&self) -> BTreeSet<PathBuf> {
         let cassettes = self.cases.iter().filter_map(|case| match &case.source {

@@ -1,7 +1,7 @@
-//! A judge: a model that finds whether a run is as a rubric says.
+//! A judge: a model that finds whether a run satisfies a rubric.
 //!
-//! It is an agent without tools, run by the same orchestrator under the same policy, in a session of its own. What it reads of
-//! the run is data in one JSON object, and what it answers has to fit a schema: anything else is no judgment.
+//! It is an agent without tools, run by the same orchestrator under the same policy, in a session of its own. What it
+//! reads of the run is data in one JSON object. Its answer must fit a schema: anything else is not a judgment.
 
 use neuraxis_core::{AgentName, FinishReason, Mode, Offer, Role, RunStatus, SessionId, clip};
 use neuraxis_engine::{Agent, AnswerSchema, Brought, BuildError, OrchestratorResult, UserRequest};
@@ -10,13 +10,13 @@ use serde_json::json;
 
 use crate::seen::Seen;
 
-/// The name of the agent that [`judge`] makes.
+/// The name of the agent that [`judge`] builds.
 pub const JUDGE: &str = "eval_judge";
 
-/// The most characters of an answer, and of all results of tools, that a judge reads.
+/// The maximum number of characters a judge reads of an answer, and of all tool results together.
 const MAX_READ_CHARS: usize = 20_000;
 
-/// The most characters of one result that it reads.
+/// The maximum number of characters it reads of one result.
 const MAX_RESULT_CHARS: usize = 2_000;
 
 const INSTRUCTIONS: &str = "\
@@ -28,29 +28,30 @@ Give the reason first, in one or two sentences, and then whether the rubric is m
 
 const SCHEMA: &str = r#"{"title":"judgment","type":"object","properties":{"reason":{"type":"string","description":"Why, in one or two sentences."},"passed":{"type":"boolean","description":"Whether the rubric is met."}},"required":["reason","passed"],"additionalProperties":false}"#;
 
-/// Who judges: `[judge]` of a file.
+/// The judge: `[judge]` in a file of cases.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Judge {
-    /// The agent; [`JUDGE`] if `None`. It gets the rubric, the question, the answer and the calls as one JSON object.
+    /// The agent; [`JUDGE`] if `None`. It receives the rubric, the question, the answer and the calls as one JSON
+    /// object.
     pub agent: Option<AgentName>,
-    /// The role whose model judges; one that policy allows in mode `conservative`. Policy chooses if `None`.
+    /// The role whose model judges; policy must allow it in mode `conservative`. Policy chooses if `None`.
     pub role: Option<Role>,
 }
 
-/// What a judge found.
+/// A judge's finding.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Judgment {
     pub(crate) reason: String,
     pub(crate) passed: bool,
 }
 
-/// Makes the agent that judges, to be given to [`OrchestratorBuilder::agent`](neuraxis_engine::OrchestratorBuilder::agent).
+/// Builds the agent that judges, for [`OrchestratorBuilder::agent`](neuraxis_engine::OrchestratorBuilder::agent).
 ///
 /// # Errors
 ///
-/// None that a caller can bring about.
+/// None that a caller can cause.
 pub fn judge() -> Result<Agent, BuildError> {
     Agent::builder(JUDGE)
         .description("Judges runs for evals.")
@@ -62,7 +63,7 @@ pub fn judge() -> Result<Agent, BuildError> {
 }
 
 impl Judge {
-    /// Asks whether a run is as a rubric says.
+    /// Builds the request that asks whether a run satisfies a rubric.
     pub(crate) fn request(
         &self,
         session: SessionId,
@@ -74,7 +75,7 @@ impl Judge {
         Ok(request.answer(schema.retries(1)))
     }
 
-    /// Asks it something.
+    /// Builds a request to the judge.
     pub(crate) fn asked(&self, session: SessionId, message: String) -> UserRequest {
         let mut request = UserRequest::new(session, message).mode(Mode::CONSERVATIVE);
         let agent = self.agent.clone();
@@ -85,14 +86,14 @@ impl Judge {
         }
     }
 
-    /// Reads what it answered.
+    /// Reads the judge's answer.
     pub(crate) fn read(result: &OrchestratorResult) -> Result<Judgment, String> {
         let judged = match &result.answer {
             Some(answer) => answer
                 .decode::<Judgment>()
                 .map_err(|error| error.to_string()),
             None => Err(match (&result.finish_reason, &result.answer_fault) {
-                // What it told a user says nothing of why.
+                // The text of the answer for the user does not say why.
                 (Some(FinishReason::Failed(why)), _) => format!("its run failed: {why}"),
                 (_, Some(fault)) if result.status == RunStatus::Done => fault.to_string(),
                 (_, _) => result.reply.clone(),
@@ -102,7 +103,7 @@ impl Judge {
     }
 }
 
-/// Puts together what a judge reads.
+/// Builds what a judge reads.
 fn material(rubric: &str, seen: &Seen) -> String {
     let mut room = MAX_READ_CHARS;
     let calls = seen.calls.iter().map(|call| {

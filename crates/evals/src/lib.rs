@@ -1,12 +1,12 @@
-//! Checks on what runs did: whether an agent still does what it should after a prompt, a model or a policy changed.
+//! Checks on what runs did: whether an agent still behaves as it should after a prompt, a model or a policy changed.
 //!
-//! **For** tests and CI of whoever builds on models. A [`Case`] is a message and [`Check`]s; [`Evals`] runs cases on an
-//! orchestrator, several at a time and each as often as it says, under the orchestrator's own governance, and gives a
-//! [`Report`] that can be written, read and compared with an earlier one. A case may also be about a run that is stored
-//! already: then no model is asked. [`EvalFile`] reads cases from TOML.
+//! **For** the tests and CI of teams that build on models. A [`Case`] is a message and a list of [`Check`]s. [`Evals`]
+//! runs cases on an orchestrator, several at a time and each as often as it asks for, under the orchestrator's own
+//! governance. It returns a [`Report`] that can be written, read and compared with an earlier one. A case may also
+//! examine a run that is already stored; then no model is called. [`EvalFile`] reads cases from TOML.
 //!
-//! **Not for** tests of a policy, which `[[case]]` of a policy file has, nor for imitating models, which recordings do. What a
-//! run did is read from its records, never from sentences made of them.
+//! **Not for** testing a policy (use `[[case]]` in the policy file) or imitating models (use recordings). What a run
+//! did is read from its records, never from prose generated from them.
 //!
 //! ```
 //! use std::sync::Arc;

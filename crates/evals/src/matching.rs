@@ -1,5 +1,5 @@
-//! Which calls of tools are meant: by the tool's name, and by the arguments that have to be among those of the call. And the
-//! approver of a case, which approves those that the case means.
+//! Matches tool calls by the tool's name and by arguments that the call must include. Also the approver of a case,
+//! which approves the calls that match.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use neuraxis_core::{ApprovalDecision, AskApproval, JsonText};
 use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
 use serde_json::Value;
 
-/// A tool, and arguments that a call of it has to have. Others may stand beside them.
+/// A tool, and arguments that a call of it must include. The call may have others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallPattern {
-    /// The tool's name; `*` is any.
+    /// The tool's name; `*` means any.
     pub tool: String,
-    /// What the arguments have to hold; anything if `None`.
+    /// What the arguments must contain; anything if `None`.
     pub arguments: Option<Value>,
 }
 
 impl CallPattern {
-    /// Any call of a tool; `*` is any tool.
+    /// Matches any call of a tool; `*` means any tool.
     pub fn of(tool: impl Into<String>) -> Self {
         Self {
             tool: tool.into(),
@@ -25,7 +25,7 @@ impl CallPattern {
         }
     }
 
-    /// Tells whether a call is meant.
+    /// Returns whether a call matches.
     #[must_use]
     pub fn fits(&self, tool: &str, arguments: &JsonText) -> bool {
         if self.tool != "*" && self.tool != tool {
@@ -49,8 +49,8 @@ impl fmt::Display for CallPattern {
     }
 }
 
-/// Tells whether a value holds what is expected: an object every key of it, a list each item in its place, numbers by what
-/// they are worth, and everything else as it is.
+/// Returns whether a value contains what is expected. An object must contain every expected key, and a list must have
+/// the same items in the same places. Numbers are compared by value, everything else exactly.
 pub(crate) fn holds(found: &Value, expected: &Value) -> bool {
     match (found, expected) {
         (Value::Object(found), Value::Object(expected)) => expected
@@ -70,10 +70,10 @@ pub(crate) fn holds(found: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Who decided, as it stands on record.
+/// The name recorded for the approver's decisions.
 const BY: &str = "eval case";
 
-/// Approves the calls that a case says. Policy asked about them: what it denies, nobody can approve.
+/// Approves the calls that a case lists, when policy asks about them. What policy denies cannot be approved.
 #[derive(Debug)]
 pub(crate) struct Approved(pub(crate) Vec<CallPattern>);
 

@@ -1,4 +1,4 @@
-//! A case made of a run that happened: what was asked, and checks of what it did, to be read and edited by a person.
+//! A case built from an existing run: what was asked, and checks of what the run did, for the user to read and edit.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,37 +13,37 @@ use crate::check::Check;
 use crate::file::CaseTable;
 use crate::seen::Seen;
 
-/// Why no case can be made of a run.
+/// Why a run cannot be turned into a case.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoCase {
-    /// There is no record.
+    /// The run has no records.
     #[error("it has no records")]
     NoRecords,
-    /// The data policy kept what was asked out of the log.
+    /// The data policy kept the question out of the log.
     #[error("the data policy withheld {0}: a hash stands in its place")]
     Withheld(&'static str),
-    /// Nobody asked anything, as in a fork that goes on by itself.
+    /// There is no question, as in a fork that continues on its own.
     #[error("no user asked anything in it")]
     NoQuestion,
-    /// It has something in it that TOML cannot say.
+    /// The case contains something that TOML cannot express.
     #[error("it holds what TOML cannot say, such as null in a list")]
     Unwritable,
 }
 
-/// Something that models read in a run and that no case holds.
+/// Something that models read in a run and that no case contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeftOut {
-    /// Images, sounds, files and texts beside what users said.
+    /// Images, sounds, files and texts attached to user messages.
     Attachments,
-    /// Calls of tools in earlier runs, with their results.
+    /// Tool calls of earlier runs, with their results.
     EarlierCalls,
-    /// What models thought in earlier runs.
+    /// The models' reasoning in earlier runs.
     EarlierThoughts,
-    /// What the loop or the deployment said among earlier messages.
+    /// Notes of the loop or the deployment among earlier messages.
     EarlierNotes,
-    /// What a user said while the run was at work.
+    /// User messages that arrived during the run.
     Steered,
 }
 
@@ -60,9 +60,9 @@ impl fmt::Display for LeftOut {
 }
 
 impl Case {
-    /// Makes a case of a run: the question with what was said before, which tools were called and that they succeed if all their
-    /// calls did, that it finishes as it should, and in no more turns. [`left_out`](Self::left_out) says what of the conversation
-    /// is not in it.
+    /// Builds a case from a run: the question with the earlier messages, which tools were called (and that they
+    /// succeed, if all their calls did), that the run finishes for the same reason, and that it takes no more turns.
+    /// [`left_out`](Self::left_out) returns what the case lacks of the conversation.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Case {
         case.plan.clone_from(&spec.plan);
         let mut called: BTreeSet<&str> = BTreeSet::new();
         for call in &seen.calls {
-            // By that a model answers.
+            // Models give their final answer by calling this tool.
             if *call.name != *FINAL_ANSWER && called.insert(&call.name) {
                 let mut same = seen.calls.iter().filter(|it| it.name == call.name);
                 let check = Check::tool_called(&*call.name);
@@ -114,8 +114,8 @@ impl Case {
         Ok(case)
     }
 
-    /// Returns what models read in a run that a case made of it does not hold. A recording of such a run does not answer the
-    /// case.
+    /// Returns what models read in a run that a case built from it lacks. If there is anything, a recording of the run
+    /// does not answer the case.
     #[must_use]
     pub fn left_out(history: &Transcript, records: &[Arc<Record>]) -> Vec<LeftOut> {
         let seen = Seen::of(records);
@@ -134,7 +134,7 @@ impl Case {
                     &[]
                 }
             };
-            // A text that was attached, or came by a pipe, is a part of its own; a case asks in one.
+            // Attached or piped text is a separate part; a case asks in a single one.
             attached |= matches!(**message, Message::User { .. }) && parts.len() > 1;
             for part in parts {
                 attached |= matches!(part, Part::Media(_));
@@ -154,14 +154,14 @@ impl Case {
         .collect()
     }
 
-    /// Lets the case be about the run as it is stored, so that no model is asked.
+    /// Makes the case check the run as stored, without calling a model.
     #[must_use]
     pub fn stored(mut self, run: RunId) -> Self {
         self.source = Source::Run(run.to_string());
         self
     }
 
-    /// Writes the case as it stands in a file: `[[case]]` and what follows.
+    /// Returns the case as written in a file: `[[case]]` and its keys.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl Case {
     }
 }
 
-/// Tells whether models heard anything that came while the run was at work.
+/// Returns whether models received anything that arrived during the run.
 fn was_steered(records: &[Arc<Record>]) -> bool {
     let is_said = |record: &&Arc<Record>| matches!(record.body, RecordBody::Steered(_));
     let said = records.iter().filter(is_said).count();
@@ -189,7 +189,7 @@ fn was_steered(records: &[Arc<Record>]) -> bool {
     said > unheard.unwrap_or_default()
 }
 
-/// Returns what was said in a message, where somebody said something.
+/// Returns the text of a message, if the user or the model said something in it.
 fn said(message: &Arc<Message>) -> Option<Said> {
     let text = message.text();
     if text.trim().is_empty() {

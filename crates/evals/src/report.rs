@@ -1,4 +1,4 @@
-//! What came of cases: to be shown, written, read, and compared.
+//! The results of cases, to be shown, written, read and compared.
 
 mod shown;
 
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::seen::Seen;
 
-/// The form in which reports are written. A report of another one is not read.
+/// The version of the report format. Reports of another version are not read.
 pub const REPORT_FORMAT: u32 = 1;
 
-/// The most characters of an answer that a report keeps; the run has all of it.
+/// The maximum number of characters of an answer that a report keeps; the run keeps all of it.
 const MAX_ANSWER_CHARS: usize = 4_000;
 
-/// What came of cases.
+/// The results of cases.
 ///
-/// Its `Display` is for messages of tests: the cases that did not pass, and why.
+/// Its `Display` is meant for test messages: it lists the cases that did not pass, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -28,15 +28,15 @@ pub struct Report {
     pub format: u32,
     /// When the first case began.
     pub started_at: Timestamp,
-    /// How long all of it took, in milliseconds.
+    /// The total duration, in milliseconds.
     pub took_ms: u64,
-    /// How many cases came to what, and what they used.
+    /// The number of cases per status, and what they used.
     pub totals: Totals,
     /// The cases, in the order in which they were given.
     pub cases: Vec<CaseReport>,
 }
 
-/// How many cases came to what, and what all runs used that were begun for them, those of the judge among them.
+/// The number of cases per status, and the usage of all runs started for them, including the judge's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {
@@ -46,48 +46,48 @@ pub struct Totals {
     pub failed: u64,
     /// Cases that could not be judged.
     pub errors: u64,
-    /// Cases of which an attempt is missing, because somebody stopped it all.
+    /// Cases with missing attempts, because the eval was stopped.
     pub not_run: u64,
-    /// Tokens, in all.
+    /// The total number of tokens.
     pub tokens: u64,
-    /// Whether every provider said how many tokens it used; otherwise there were more, or the number is estimated.
+    /// Whether every provider reported the number of tokens; otherwise the count is too low or estimated.
     pub tokens_measured: bool,
-    /// Money; `None` if a model without a price answered.
+    /// The cost; `None` if a model without a price answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
 }
 
-/// What came of one case.
+/// The result of one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CaseReport {
-    /// What it is called.
+    /// The case's name.
     pub name: String,
-    /// What came of it.
+    /// The case's status.
     pub status: CaseStatus,
-    /// The share of its attempts that had to pass.
+    /// The share of attempts that had to pass.
     pub pass_rate: f64,
-    /// How many attempts were to be made.
+    /// The number of planned attempts.
     pub planned: u32,
-    /// Whether it is about a run that was there already: the totals leave out what that one used.
+    /// Whether the case is about a run that already existed. The totals leave out that run's usage.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stored: bool,
-    /// Those that were made, in the order in which they began.
+    /// The attempts made, in the order in which they began.
     pub attempts: Vec<Attempt>,
 }
 
-/// What came of a case.
+/// The status of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CaseStatus {
-    /// Enough of its attempts are as they should be.
+    /// Enough attempts passed.
     Passed,
-    /// Too many of its attempts are not as they should be.
+    /// Too many attempts failed.
     Failed,
-    /// Too few could be judged to tell: a model, a store or the judge failed.
+    /// Too few attempts could be judged: a model, a store or the judge failed.
     Error,
-    /// Somebody stopped it all before it was done.
+    /// The eval was stopped before the case was complete.
     NotRun,
 }
 
@@ -97,12 +97,12 @@ pub enum CaseStatus {
 pub struct Attempt {
     /// Its number, from 1.
     pub number: u32,
-    /// What came of it.
+    /// Its verdict.
     pub verdict: Verdict,
-    /// Why it could not be judged, if so.
+    /// Why the attempt could not be judged, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The run, if there is one.
+    /// The run, if one was found or started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
     /// The answer, or the beginning of a long one.
@@ -111,50 +111,50 @@ pub struct Attempt {
     /// Why the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
-    /// Turns that counted.
+    /// The number of turns that counted.
     pub turns: u32,
-    /// Tool calls, those of sub-agents included.
+    /// The number of tool calls, including those of sub-agents.
     pub tool_calls: u64,
     /// Tokens of all model calls.
     pub tokens: u64,
-    /// How sure that number is.
+    /// How reliable that number is.
     pub tokens_label: CountLabel,
-    /// What the models cost; `None` if one has no price.
+    /// The cost of the models; `None` if one has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
     /// How long the run was active, in milliseconds.
     pub active_ms: u64,
-    /// What each check found, in the order of the case.
+    /// The result of each check, in the order of the case.
     pub checks: Vec<CheckReport>,
 }
 
-/// Whether something is as it should be.
+/// Whether a run is as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is as it should be.
+    /// It is.
     Passed,
-    /// It is another way, which the message tells.
+    /// It is not; the message says why.
     Failed,
-    /// Nobody can tell.
+    /// It could not be judged.
     Error,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// What was looked at.
+    /// What the check examined.
     pub check: String,
     /// Whether the run is as the check wants it.
     pub verdict: Verdict,
-    /// What is there instead, or why nobody can tell; of a judge that passed it, why.
+    /// What was found instead, or why the check could not be judged. If a judge passed the run, its reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The run of the judge, if one was asked.
+    /// The judge's run, if one was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge_run: Option<RunId>,
-    /// What that run used.
+    /// What the judge's run used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge_usage: Option<JudgeUsage>,
 }
@@ -165,30 +165,30 @@ pub struct CheckReport {
 pub struct JudgeUsage {
     /// Tokens of all its model calls.
     pub tokens: u64,
-    /// How sure that number is.
+    /// How reliable that number is.
     pub tokens_label: CountLabel,
-    /// What they cost; `None` if a model has no price.
+    /// Its cost; `None` if a model has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
 }
 
-/// Why a text is no report.
+/// Why a text cannot be read as a report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportFault {
-    /// The text is no JSON, or lacks what a report has.
+    /// The text is not JSON, or lacks parts of a report.
     #[error("it is no result of an eval")]
     Json(#[from] serde_json::Error),
-    /// It was written by a version that writes otherwise.
+    /// The report was written in another version of the format.
     #[error("it is written in format {found}, and this program reads format {REPORT_FORMAT}")]
     OtherFormat {
-        /// The format of the text.
+        /// The format of the report.
         found: u32,
     },
 }
 
 impl Report {
-    /// A report of cases of which none was run yet.
+    /// Creates a report in which no case has been run yet.
     pub(crate) fn begin(started_at: Timestamp, cases: &[Case], repeat: Option<u32>) -> Self {
         let cases = cases.iter().map(|case| CaseReport {
             name: case.name.clone(),
@@ -209,7 +209,7 @@ impl Report {
         report
     }
 
-    /// Takes in an attempt of a case.
+    /// Adds an attempt of a case.
     pub(crate) fn add(&mut self, case: usize, attempt: Attempt, took: Duration) {
         if let Some(case) = self.cases.get_mut(case) {
             let place = case
@@ -248,7 +248,7 @@ impl Report {
         self.totals = totals;
     }
 
-    /// Tells whether every case passed.
+    /// Returns whether every case passed.
     #[must_use]
     pub fn passed(&self) -> bool {
         let mut cases = self.cases.iter();
@@ -258,7 +258,7 @@ impl Report {
     /// Returns the report as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // It is built of strings, numbers and lists: encoding one cannot fail.
+        // The report consists of strings, numbers and lists, so encoding it cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
@@ -290,13 +290,13 @@ impl Totals {
 }
 
 impl CaseReport {
-    /// Returns how many of its attempts passed.
+    /// Returns the number of attempts that passed.
     #[must_use]
     pub fn passes(&self) -> u32 {
         self.count(Verdict::Passed)
     }
 
-    /// Returns the share of its planned attempts that passed, from 0 to 1.
+    /// Returns the share of the planned attempts that passed, from 0 to 1.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.share(self.passes())
@@ -320,7 +320,7 @@ impl CaseReport {
         if self.rate() >= self.pass_rate {
             return CaseStatus::Passed;
         }
-        // As if all that nobody could tell of had passed.
+        // The share if every attempt that could not be judged had passed.
         let at_best = self.share(self.passes().saturating_add(self.count(Verdict::Error)));
         if at_best >= self.pass_rate {
             CaseStatus::Error
@@ -331,7 +331,7 @@ impl CaseReport {
 }
 
 impl CaseStatus {
-    /// Returns the word for it, as reports have it.
+    /// Returns the word for this status in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -344,7 +344,7 @@ impl CaseStatus {
 }
 
 impl JudgeUsage {
-    /// What the run that came to this used.
+    /// Returns what the run with this result used.
     pub(crate) fn of(result: &OrchestratorResult) -> Self {
         let TokenCount { tokens, label } = result.usage.total.total;
         Self {
@@ -356,7 +356,7 @@ impl JudgeUsage {
 }
 
 impl Attempt {
-    /// An attempt that led to a run, before anything was looked at.
+    /// Creates an attempt that led to a run, before any check.
     pub(crate) fn of(number: u32, seen: &Seen) -> Self {
         let TokenCount { tokens, label } = seen.view.usage().total.total;
         Self {
@@ -377,7 +377,7 @@ impl Attempt {
         }
     }
 
-    /// An attempt that led to nothing.
+    /// Creates an attempt that did not lead to a run.
     pub(crate) fn error(number: u32, error: impl Into<String>) -> Self {
         Self {
             number,
@@ -396,7 +396,7 @@ impl Attempt {
         }
     }
 
-    /// Takes in what a check found: whatever nobody can tell of another, one failure is enough.
+    /// Adds the result of a check. One failure fails the attempt, even if another check could not be judged.
     pub(crate) fn add(&mut self, found: CheckReport) {
         self.verdict = match (self.verdict, found.verdict) {
             (Verdict::Failed, _) | (_, Verdict::Failed) => Verdict::Failed,

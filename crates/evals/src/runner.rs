@@ -1,4 +1,4 @@
-//! Runs cases: several at a time, each as often as it says, and lets those that wait be left out.
+//! Runs cases: several at a time, each as often as it asks for. Can be stopped before all of them have begun.
 
 mod attempt;
 mod check;
@@ -21,15 +21,16 @@ use crate::seen::Redact;
 
 pub use check::CaseFault;
 
-/// How many attempts run at a time, unless somebody says otherwise: few enough for the limits of most providers.
+/// The default number of attempts at a time: low enough for the rate limits of most providers.
 const JOBS: usize = 4;
 
-/// How often a report is shown again, if attempts ended since.
+/// How often a report is shown again, if attempts have ended since.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs cases on an orchestrator.
 ///
-/// Every run is one of the orchestrator: under its policy, in its store, in a session of its own whose id begins with `eval-`.
+/// Every run belongs to the orchestrator: it is under the orchestrator's policy, in its store, and in a session of its
+/// own whose id begins with `eval-`.
 #[derive(Debug, Clone)]
 pub struct Evals {
     orchestrator: Option<Orchestrator>,
@@ -44,7 +45,7 @@ pub struct Evals {
 }
 
 impl Evals {
-    /// Runs cases on this orchestrator. One that is to judge needs the [agent](crate::judge) that does.
+    /// Creates a runner for this orchestrator. To judge, the orchestrator needs the [judging agent](crate::judge).
     #[must_use]
     pub fn new(orchestrator: &Orchestrator) -> Self {
         let sessions = orchestrator.sessions();
@@ -54,7 +55,8 @@ impl Evals {
         }
     }
 
-    /// Looks at runs that are there already, without any model. A case that begins a run, or needs a judge, is an error then.
+    /// Creates a runner that checks runs that already exist, without any model. A case that starts a run or needs a
+    /// judge is then an error.
     #[must_use]
     pub fn of_stored_runs(sessions: Sessions) -> Self {
         Self {
@@ -70,73 +72,74 @@ impl Evals {
         }
     }
 
-    /// Runs the cases about this recording on this orchestrator, which has it in place of models.
+    /// Runs the cases about this recording on this orchestrator, which uses the recording instead of models.
     #[must_use]
     pub fn cassette(mut self, file: PathBuf, orchestrator: Orchestrator) -> Self {
         self.cassettes.insert(file, orchestrator);
         self
     }
 
-    /// Sets who judges.
+    /// Sets the judge.
     #[must_use]
     pub fn judge(mut self, judge: Judge) -> Self {
         self.judge = judge;
         self
     }
 
-    /// Sets how many attempts run at a time; 4 unless somebody says otherwise, and at least 1.
+    /// Sets the number of attempts at a time; 4 by default, and at least 1.
     #[must_use]
     pub fn jobs(mut self, jobs: usize) -> Self {
         self.jobs = jobs.max(1);
         self
     }
 
-    /// Runs each case so often, whatever it says.
+    /// Sets the number of attempts of each case, whatever the case says.
     #[must_use]
     pub const fn repeat(mut self, times: u32) -> Self {
         self.repeat = Some(times);
         self
     }
 
-    /// Stops when this is cancelled: no attempt begins any more, and those at work are cancelled and count as errors.
+    /// Stops when this is cancelled: no further attempt begins, and attempts in progress are cancelled and count as
+    /// errors.
     #[must_use]
     pub fn stop_on(mut self, stop: CancellationToken) -> Self {
         self.stop = stop;
         self
     }
 
-    /// Takes a run for one that no model was there to answer, and so for an error whatever its checks want, if this finds what
-    /// was said last in it to be no answer, as `OfflineModel::is_no_answer` does.
+    /// Treats a run as not answered by any model if this function returns `true` for the last reply in it, as
+    /// `OfflineModel::is_no_answer` does. Such a run is an error, whatever its checks want.
     #[must_use]
     pub const fn no_answer_is(mut self, is_no_answer: fn(&Reply) -> bool) -> Self {
         self.is_no_answer = is_no_answer;
         self
     }
 
-    /// Takes out of what reports quote whatever this takes out of a text, before long texts are cut. Checks and judges see
-    /// what was said as it was said.
+    /// Applies this function to the text that reports quote, to remove secrets for example. It is applied before long
+    /// texts are cut. Checks and judges see the original text.
     #[must_use]
     pub fn redact(mut self, clean: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.redact = Redact::new(clean);
         self
     }
 
-    /// Runs cases. What goes wrong with one is told in its report and stops no other.
+    /// Runs cases. An error in one case is part of its report and does not stop the others.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the runs at work; [`stop_on`](Self::stop_on) keeps what there is.
+    /// Dropping the future cancels the runs in progress; [`stop_on`](Self::stop_on) keeps the results so far.
     pub async fn run(&self, cases: &[Case]) -> Report {
         self.run_watched(cases, |_, _| {}).await
     }
 
-    /// As [`run`](Self::run), and shows the report after each attempt, with the number of the case that it was of, from 0.
-    /// Each second it is shown once more, without a number, if attempts ended since: whoever keeps it and leaves some out
-    /// gets them so.
+    /// Like [`run`](Self::run), but shows the report after each attempt, with the index of the attempt's case, from 0.
+    /// The report is also shown each second without an index, if attempts have ended since, so a caller that saves only
+    /// some of the reports still gets the latest.
     ///
     /// # Cancel safety
     ///
-    /// As there.
+    /// Same as [`run`](Self::run).
     pub async fn run_watched(
         &self,
         cases: &[Case],
@@ -153,7 +156,7 @@ impl Evals {
             let numbers = 1..=case.attempts(self.repeat);
             numbers.map(move |number| (index, case, number))
         });
-        // Those that wait for their turn are left out once it is stopped; those at work end by themselves.
+        // Once stopped, attempts that have not begun are skipped; those in progress end on their own.
         let waiting = stream::iter(planned).take_until(self.stop.cancelled());
         let attempts = waiting
             .map(|(index, case, number)| async move { (index, self.attempt(case, number).await) });

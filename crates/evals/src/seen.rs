@@ -1,4 +1,4 @@
-//! What a run did, as checks look at it.
+//! What a run did, in the form that checks examine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,30 +12,31 @@ use neuraxis_core::{
 use neuraxis_engine::{ToolCallRecord, run_cost, tool_calls};
 use serde_json::Value;
 
-/// The most characters of a reason, of a judge or of a run that ended otherwise, that a report keeps; the run has all of it.
+/// The maximum number of characters of a reason that a report keeps, whether from a judge or for how a run ended. The
+/// run keeps all of it.
 const MAX_REASON_CHARS: usize = 1_000;
 
 /// What the records of one run say.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) view: RunView,
-    /// The calls of the run and of its sub-agents, in the order in which models made them.
+    /// The calls of the run and its sub-agents, in the order in which models made them.
     pub(crate) calls: Vec<ToolCallRecord>,
     /// `None` if a model without a price answered.
     pub(crate) cost: Option<MicroUsd>,
-    /// That model, the first if there are several, by the name under which it answered.
+    /// The first model without a price, by the name under which it answered.
     pub(crate) without_price: Option<ModelRef>,
-    /// Unknown, and the cost a lower bound, if somebody did not say what a call used.
+    /// Unknown if the usage of a call was not reported; the cost is then a lower bound.
     pub(crate) cost_label: CountLabel,
-    /// Whether a limit, if one ended it, left it an answer.
+    /// Whether the run has an answer although a limit ended it.
     has_answered: bool,
     redact: Redact,
 }
 
-/// Makes a text one that may leave the process.
+/// Removes from a text what must not leave the process.
 type Clean = dyn Fn(&str) -> String + Send + Sync;
 
-/// Takes out of a text what no report is to hold. As provided, nothing.
+/// Removes from a text what reports must not hold. Removes nothing by default.
 #[derive(Clone, Default)]
 pub(crate) struct Redact(Option<Arc<Clean>>);
 
@@ -44,8 +45,8 @@ impl Redact {
         Self(Some(Arc::new(clean)))
     }
 
-    /// Returns the beginning of a text, as a report may hold it. What is to be taken out is taken out first: half a key, cut
-    /// off, would be known as none.
+    /// Returns the beginning of a text, as a report may hold it. Redaction comes first: half of a key would not be
+    /// recognized as one.
     pub(crate) fn shown(&self, text: &str, most: usize) -> String {
         match &self.0 {
             Some(redact) => clip(&redact(text), most),
@@ -53,7 +54,7 @@ impl Redact {
         }
     }
 
-    /// Returns a reason, as a report may hold it: it may quote what was said.
+    /// Returns a reason, as a report may hold it: it may quote messages.
     pub(crate) fn reason(&self, text: &str) -> String {
         self.shown(text, MAX_REASON_CHARS)
     }
@@ -65,7 +66,7 @@ impl fmt::Debug for Redact {
     }
 }
 
-/// Returns the model without a price for which nobody knows what a run cost.
+/// Returns the first model without a price, because of which a run's cost is unknown.
 fn without_price(records: &[Arc<Record>]) -> Option<ModelRef> {
     records.iter().find_map(|record| match &record.body {
         RecordBody::LlmCall(call) if call.cost.is_none() => {
@@ -88,7 +89,7 @@ impl Seen {
         }
     }
 
-    /// Lets what is shown of the run be without what this takes out.
+    /// Applies this redaction to everything that is shown of the run.
     pub(crate) fn redacted_by(mut self, redact: &Redact) -> Self {
         self.redact = redact.clone();
         self
@@ -99,18 +100,18 @@ impl Seen {
         self.redact.shown(text, most)
     }
 
-    /// Returns a reason, as a report may hold it: it may quote what was said.
+    /// Returns a reason, as a report may hold it: it may quote messages.
     pub(crate) fn reason(&self, text: &str) -> String {
         self.redact.reason(text)
     }
 
-    /// Returns the answer; what there is of it, if the run came to none.
+    /// Returns the answer, or the part of it that exists if the run did not complete one.
     pub(crate) fn answer(&self) -> &str {
         let outcome = self.view.outcome();
         outcome.map_or_else(|| self.view.text(), |outcome| &outcome.content)
     }
 
-    /// Reads the answer as JSON, out of a code fence if that is all of it.
+    /// Parses the answer as JSON, without the code fence if one encloses all of it.
     pub(crate) fn json(&self) -> Result<Value, String> {
         let read = serde_json::from_str(without_fence(self.answer()));
         read.map_err(|error| format!("the answer is not JSON ({error}): {}", self.quoted()))
@@ -124,7 +125,7 @@ impl Seen {
         }
     }
 
-    /// Returns what the user said last.
+    /// Returns the user's last message.
     pub(crate) fn question(&self) -> String {
         let messages = self.view.spec().map(|spec| spec.messages.as_slice());
         let last = messages.and_then(last_of_user);
@@ -145,7 +146,7 @@ impl Seen {
         }
     }
 
-    /// Says why the run ended without an answer, if so: it failed, a limit left none, or nothing was said.
+    /// Returns why the run ended without an answer, if so: it failed, a limit left it none, or the answer is empty.
     pub(crate) fn no_answer(&self) -> Option<String> {
         let reason = self.view.finish()?;
         let is_limit = reason.ends_at_a_limit() && !self.has_answered;
@@ -156,7 +157,7 @@ impl Seen {
         is_empty.then(|| self.quoted())
     }
 
-    /// Says why the run is none that can be judged: it was never answered, by whoever's fault.
+    /// Returns why the run cannot be judged, if so: it failed, was interrupted or cancelled, waits, or has not ended.
     pub(crate) fn trouble(&self) -> Option<String> {
         match self.view.finish() {
             Some(FinishReason::Failed(why)) => Some(self.reason(&format!("the run failed: {why}"))),

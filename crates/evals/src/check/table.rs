@@ -1,4 +1,4 @@
-//! A check as it stands in a file: a table with the one key that says what is looked at, and those that belong to it.
+//! A check as written in a file: a table with the one key that says what is examined, and the keys that belong to it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,13 +32,13 @@ pub(crate) struct CheckTable {
     #[serde(with = "duration_text::optional")]
     max_time: Option<Duration>,
     judge: Option<String>,
-    // Tables stand behind everything else.
+    // TOML requires tables to come after all other values.
     json_schema: Option<toml::Value>,
     arguments: Option<toml::Table>,
 }
 
 impl CheckTable {
-    /// Makes a check of it; a schema that is a file's name is looked for in a folder.
+    /// Builds the check. A schema given as a file name is looked up in `folder`.
     pub(crate) fn check(self, folder: Option<&Path>) -> Result<Check, CheckFault> {
         self.has_one_kind()?;
         self.has_its_own_keys()?;
@@ -95,7 +95,7 @@ impl CheckTable {
         Ok(Check(kind))
     }
 
-    /// The keys that say what is looked at, each with whether it is there.
+    /// Returns the keys that say what is examined, each with whether it is set.
     const fn kinds(&self) -> [(&'static str, bool); 15] {
         [
             ("exact", self.exact.is_some()),
@@ -149,7 +149,7 @@ impl CheckTable {
         Ok(())
     }
 
-    /// Refuses what every answer fits.
+    /// Refuses a check that every answer passes.
     fn can_fail(&self) -> Result<(), CheckFault> {
         let texts = [("contains", &self.contains), ("regex", &self.regex)];
         let empty = texts
@@ -161,7 +161,7 @@ impl CheckTable {
         }
     }
 
-    /// Returns a check as it is written; `None` if it holds what TOML cannot say.
+    /// Returns a check in its written form, or `None` if it holds something that TOML cannot express.
     pub(crate) fn of(check: &Check) -> Option<Self> {
         let mut table = Self::default();
         match &check.0 {
@@ -201,7 +201,7 @@ impl CheckTable {
     }
 }
 
-/// Returns the arguments of a pattern, if it has any; the outer `None` is for those that TOML cannot say.
+/// Returns the arguments of a pattern, if it has any. The outer `None` means that TOML cannot express them.
 pub(crate) fn arguments_of(pattern: &CallPattern) -> Option<Option<toml::Table>> {
     match &pattern.arguments {
         None => Some(None),
@@ -212,7 +212,7 @@ pub(crate) fn arguments_of(pattern: &CallPattern) -> Option<Option<toml::Table>>
     }
 }
 
-/// Reads a schema that stands in the file, or in one of its own.
+/// Reads a schema that is in the file itself or in a separate one.
 fn schema_of(written: toml::Value, folder: Option<&Path>) -> Result<Check, CheckFault> {
     let written = json_of(written, "json_schema")?;
     let Value::String(file) = &written else {
@@ -233,7 +233,7 @@ fn schema_of(written: toml::Value, folder: Option<&Path>) -> Result<Check, Check
     })
 }
 
-/// Reads a value of TOML as JSON: a time is its text.
+/// Converts a TOML value to JSON. A date or time becomes a string.
 pub(crate) fn json_of(value: toml::Value, key: &'static str) -> Result<Value, CheckFault> {
     Ok(match value {
         toml::Value::String(text) => Value::String(text),
@@ -256,8 +256,8 @@ pub(crate) fn json_of(value: toml::Value, key: &'static str) -> Result<Value, Ch
     })
 }
 
-/// Writes a value of JSON as TOML, which has no `null`: keys that hold one are left out. `None` for other values with one,
-/// and for numbers that are too large.
+/// Converts a JSON value to TOML. TOML has no `null`, so keys with that value are left out. Returns `None` for any
+/// other value that contains `null`, and for numbers that are too large.
 pub(crate) fn toml_of(value: &Value) -> Option<toml::Value> {
     Some(match value {
         Value::Null => return None,

@@ -1,4 +1,4 @@
-//! Whether a run is as a check wants it, and if not what is there instead.
+//! Whether a run is as a check wants it, and otherwise what was found instead.
 
 use neuraxis_core::log::describe::counted;
 use neuraxis_core::{CountLabel, duration_text};
@@ -9,18 +9,18 @@ use super::{Called, Check, Kind, Schema};
 use crate::matching::{CallPattern, holds};
 use crate::seen::Seen;
 
-/// How many faults of an answer against a schema a message names.
+/// The maximum number of schema errors that a message names.
 const MAX_FAULTS: usize = 3;
 
-/// The most characters of one of them, and of the place where it is.
+/// The maximum number of characters of one schema error, and of its location.
 const MAX_FAULT_CHARS: usize = 200;
 
 impl Check {
-    /// Looks at a run. A check that needs a judge passes here.
+    /// Examines a run. A check that needs a judge passes here.
     ///
     /// # Errors
     ///
-    /// What is there instead, for people.
+    /// A message for the user that says what was found instead.
     pub(crate) fn look_at(&self, seen: &Seen) -> Result<(), String> {
         let answer = seen.answer().trim();
         let of_answer = |is_fine: bool| is_fine.then_some(()).ok_or_else(|| seen.quoted());
@@ -85,10 +85,10 @@ fn fits(schema: &Schema, seen: &Seen) -> Result<(), String> {
     let answer = seen.json()?;
     let faults = schema.validator.iter_errors(&answer).take(MAX_FAULTS);
     let faults = faults.map(|fault| {
-        // The names on the way there are the answer's, too.
+        // The keys in this path come from the answer, too.
         let place = seen.shown(&fault.instance_path().to_string(), MAX_FAULT_CHARS);
         let told = fault.to_string();
-        // It quotes what is there before it says what is wrong with it.
+        // The error quotes the value before it says what is wrong with it.
         let told = match told.chars().nth(MAX_FAULT_CHARS) {
             Some(_) => fault.masked().to_string(),
             None => told,

@@ -1,8 +1,8 @@
-//! Why a file holds no cases.
+//! Why a file of cases cannot be used.
 
 use std::io;
 
-/// Why a file holds no cases.
+/// Why a file of cases cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileFault {
@@ -12,30 +12,30 @@ pub enum FileFault {
     /// The file is too large.
     #[error("it is larger than {most} bytes: split it")]
     TooLarge {
-        /// The most bytes that a file may have.
+        /// The maximum size in bytes.
         most: u64,
     },
-    /// The file is no text.
+    /// The file is not text.
     #[error("it is not UTF-8 text")]
     NotText,
-    /// There is no case in it.
+    /// The file has no cases.
     #[error("it has no [[case]]: write one, or add one from a stored run")]
     Empty,
-    /// Something in it cannot be used.
+    /// Something in the file cannot be used.
     #[error("line {line}: {message}")]
     Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// What is wrong on that line.
         message: String,
     },
 }
 
 impl FileFault {
-    /// Something that TOML refuses, or the types that it is read as.
+    /// Returns the fault for an error of the TOML parser or of the types that the file is read into.
     pub(super) fn syntax(text: &str, error: &toml::de::Error) -> Self {
         let start = error.span().map_or(0, |span| span.start);
-        // What the parser says may go on with the line and where in it.
+        // The parser's message may continue with the line and the position in it.
         let message = error.message().trim().replace('\n', " ");
         Self::Line {
             line: line_of(text, start),
@@ -44,7 +44,7 @@ impl FileFault {
     }
 }
 
-/// Returns the line in which a byte stands, from 1.
+/// Returns the line that contains a byte, from 1.
 pub(super) fn line_of(text: &str, byte: usize) -> usize {
     let before = text.as_bytes().get(..byte).unwrap_or(text.as_bytes());
     before.iter().filter(|byte| **byte == b'\n').count() + 1

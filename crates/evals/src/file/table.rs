@@ -1,4 +1,4 @@
-//! A case as it stands in a file.
+//! A case as written in a file.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::case::{Case, Said, Source};
 use crate::check::{CheckTable, json_of, toml_of};
 use crate::matching::CallPattern;
 
-/// The keys of a case. What it does not say, `[defaults]` may.
+/// The keys of a case. `[defaults]` supplies those that are not set.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CaseTable {
@@ -27,7 +27,7 @@ pub(crate) struct CaseTable {
     log: Option<PathBuf>,
     repeat: Option<u32>,
     pass_rate: Option<f64>,
-    // What holds tables stands behind everything else.
+    // TOML requires tables to come after all other values.
     #[serde(skip_serializing_if = "Option::is_none")]
     approve: Option<Vec<toml::Value>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -36,7 +36,7 @@ pub(crate) struct CaseTable {
     check: Vec<Spanned<CheckTable>>,
 }
 
-/// What is wrong with a case, and where if that is known better than the case itself.
+/// What is wrong with a case, and on which line if that is known more precisely than the line of the case.
 #[derive(Debug)]
 pub(super) struct Fault {
     message: String,
@@ -51,7 +51,7 @@ impl Fault {
         }
     }
 
-    /// It stands in this line.
+    /// Returns the fault for this line.
     pub(super) fn at(self, line: usize) -> FileFault {
         FileFault::Line {
             line,
@@ -59,7 +59,7 @@ impl Fault {
         }
     }
 
-    /// It stands in this line, unless a better one is known.
+    /// Returns the fault for this line, unless a more precise line is known.
     pub(super) fn or_at(self, line: usize) -> FileFault {
         let line = self.line.unwrap_or(line);
         self.at(line)
@@ -67,7 +67,7 @@ impl Fault {
 }
 
 impl CaseTable {
-    /// Refuses defaults of what no two cases share.
+    /// Refuses defaults for keys that no two cases can share.
     pub(super) fn refuse_as_defaults(&self) -> Result<(), Fault> {
         let own = [
             ("name", self.name.is_some()),
@@ -85,7 +85,7 @@ impl CaseTable {
         }
     }
 
-    /// Makes a case of it.
+    /// Builds the case.
     pub(super) fn case(
         self,
         defaults: &Self,
@@ -119,7 +119,7 @@ impl CaseTable {
                 "case {name:?}: `repeat` must be at least 1"
             )));
         }
-        // What all cases have to keep to comes first.
+        // The checks that apply to all cases come first.
         let tables = defaults.check.iter().cloned().chain(self.check);
         let checks = tables.map(|table| {
             let line = line(table.span());
@@ -172,10 +172,10 @@ impl CaseTable {
         }
     }
 
-    /// Returns a case as it is written; `None` if it holds what TOML cannot say.
+    /// Returns a case in its written form, or `None` if it holds something that TOML cannot express.
     pub(crate) fn of(case: &Case) -> Option<Self> {
         let default = Case::new("", "");
-        // What it leaves out, the [defaults] of a file that it is added to would say.
+        // If a key were left out, the [defaults] of the file the case is added to would apply.
         let begins_a_run = case.begins_a_run();
         let (mut cassette, mut run, mut log) = (None, None, None);
         match &case.source {
@@ -210,7 +210,7 @@ impl CaseTable {
     }
 }
 
-/// Reads which calls are approved: a tool's name, or a table with that name and arguments.
+/// Reads which calls are approved: a tool's name, or a table with the name and arguments.
 fn approved(value: &toml::Value) -> Result<CallPattern, Fault> {
     let wrong = || {
         Fault::new(format!(

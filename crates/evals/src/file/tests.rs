@@ -1,4 +1,4 @@
-//! Files of cases that are taken, and those that are refused: each with the line and what to do.
+//! Files of cases that are accepted, and files that are refused: each with the line and what to do.
 
 use proptest::prelude::*;
 use serde_json::json;

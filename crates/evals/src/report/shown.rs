@@ -1,4 +1,4 @@
-//! A report in a few lines, for messages of tests and logs.
+//! A short form of a report, for test messages and logs.
 
 use std::fmt;
 
@@ -40,13 +40,13 @@ impl fmt::Display for Report {
 }
 
 impl CaseReport {
-    /// Returns why it did not pass, a line each: what the first attempt shows that is why.
+    /// Returns why the case did not pass, one reason per line, from the attempt that [`why`](Self::why) returns.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         self.why().map(Attempt::reasons).unwrap_or_default()
     }
 
-    /// Returns the first attempt that is why it did not pass: one that failed, where it failed.
+    /// Returns the attempt that explains why the case did not pass: if the case failed, the first that failed.
     #[must_use]
     pub fn why(&self) -> Option<&Attempt> {
         self.attempts.iter().find(|attempt| match self.status {
@@ -57,7 +57,7 @@ impl CaseReport {
 }
 
 impl Attempt {
-    /// Returns why it did not pass, a line each.
+    /// Returns why the attempt did not pass, one reason per line.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let bad = self.checks.iter();

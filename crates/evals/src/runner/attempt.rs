@@ -1,4 +1,4 @@
-//! One attempt of a case: finds the run or begins it, and looks at what it did.
+//! One attempt of a case: finds or starts the run, and examines what it did.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -22,25 +22,25 @@ use crate::judge::{Judge, Judgment};
 use crate::report::{Attempt, CheckReport, JudgeUsage, Verdict};
 use crate::seen::Seen;
 
-/// Why a run was cancelled, as it stands on record.
+/// The recorded reason for cancelling a run.
 const STOPPED: &str = "the eval was stopped";
 
-/// How the ids of sessions begin that runs of evals are in.
+/// The prefix of the ids of sessions that contain eval runs.
 const SESSION: &str = "eval-";
 
-/// A run that is cancelled when nobody waits for its end any more.
+/// A run that is cancelled when nothing waits for its end any more.
 #[derive(Debug)]
 struct Held(RunHandle);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // One that has ended already needs no cancelling.
+        // A run that has already ended cannot be cancelled, and need not be.
         let _ = self.0.cancel(STOPPED);
     }
 }
 
 impl Evals {
-    /// Makes one attempt. Whatever goes wrong, there is one.
+    /// Makes one attempt. Every error is reported in the attempt.
     pub(super) async fn attempt(&self, case: &Case, number: u32) -> Attempt {
         let records = match self.records(case).await {
             Ok(records) => records,
@@ -73,11 +73,11 @@ impl Evals {
         attempt
     }
 
-    /// Says why the run tells nothing, whatever end it is to come to: no model was there to answer, or a recording that
-    /// stands for one does not hold what was asked.
+    /// Returns why the run says nothing about the case, whatever its end: no model was there to answer, or the
+    /// recording that replaces one does not contain what was asked.
     fn unserved(&self, records: &[Arc<Record>], seen: &Seen) -> Option<String> {
         if last_reply(records).is_some_and(self.is_no_answer) {
-            // What it says besides, such as what could be asked instead, would stand under each case.
+            // Only the first line: the rest, such as what else could be asked, would be repeated under each case.
             let told = seen.answer().trim().lines().next().unwrap_or_default();
             return Some(seen.reason(&format!("no model was there to answer: {told}")));
         }
@@ -92,7 +92,7 @@ impl Evals {
         Some(seen.trouble().unwrap_or_else(why))
     }
 
-    /// Finds the records of the run that a case is about.
+    /// Returns the records of the run that a case is about.
     async fn records(&self, case: &Case) -> Result<Vec<Arc<Record>>, String> {
         let orchestrator = match &case.source {
             Source::Models => self.orchestrator(None)?,
@@ -113,7 +113,7 @@ impl Evals {
         Ok(handle.records())
     }
 
-    /// Returns what runs are begun on: with the models, or with a recording in their place.
+    /// Returns the orchestrator that starts runs: the one with models, or one with a recording instead.
     pub(super) fn orchestrator(&self, cassette: Option<&Path>) -> Result<&Orchestrator, String> {
         match cassette {
             None => {
@@ -127,7 +127,7 @@ impl Evals {
         }
     }
 
-    /// Begins a run and waits for its end, which comes early if everything is stopped.
+    /// Starts a run and waits for its end, which comes early if the eval is stopped.
     async fn run_to_its_end(
         &self,
         orchestrator: &Orchestrator,
@@ -138,7 +138,7 @@ impl Evals {
         let result = tokio::select! {
             result = held.0.result() => result,
             () = self.stop.cancelled() => {
-                // As when it is dropped; but here its end is waited for.
+                // Dropping the run would cancel it as well, but here its end is awaited.
                 let _ = held.0.cancel(STOPPED);
                 held.0.result().await
             }
@@ -164,7 +164,7 @@ impl Evals {
         }
     }
 
-    /// Asks the judge. Returns its run with what that used, if there was one, and what it found.
+    /// Asks the judge. Returns the judge's run and usage, if there was a run, and its finding.
     async fn ask_judge(
         &self,
         rubric: &str,
@@ -195,7 +195,7 @@ impl Evals {
     }
 }
 
-/// Says which tool server a case is about that has no tools now: whatever its checks find of calls would be nobody's doing.
+/// Returns the tool server that a case is about if it currently has no tools: checks of its calls would prove nothing.
 fn absent_server(case: &Case, orchestrator: &Orchestrator) -> Option<String> {
     let tools = orchestrator.tools();
     let is_there = |own: &str| {
@@ -215,22 +215,22 @@ fn absent_server(case: &Case, orchestrator: &Orchestrator) -> Option<String> {
     })
 }
 
-/// Says why a run that was begun for a case tells nothing of whom the case asks: a budget that was used up before left it no
-/// model, another role answered in it, or one of its agents was left without an answer of its model.
+/// Returns why a run that was started for a case says nothing about the agent or role that the case asks for: a used-up
+/// budget left it no model, another role answered, or one of its agents got no answer from its model.
 fn served_otherwise(case: &Case, records: &[Arc<Record>], seen: &Seen) -> Option<String> {
     if !case.begins_a_run() {
         return None;
     }
     let spent = seen.view.decision().and_then(|it| it.spent.as_ref());
     let spent = spent.map(|spent| format!("no model was asked: {}", spent.reply));
-    // Who answers out of a case's own recording is the same each time.
+    // Answers from the case's own recording are the same each time.
     let is_live = case.source == Source::Models;
     let why = spent.or_else(|| other_role(records).filter(|_| is_live));
     let why = why.or_else(|| failed_agent(case, records));
     why.map(|why| seen.reason(&why))
 }
 
-/// Says which role answered instead of which, if one did since that one failed.
+/// Returns which role answered instead of which, if a role was replaced after it failed.
 fn other_role(records: &[Arc<Record>]) -> Option<String> {
     records.iter().find_map(|record| match &record.body {
         RecordBody::LlmCall(call) => call.downgraded.as_ref().map(|downgraded| {
@@ -241,7 +241,7 @@ fn other_role(records: &[Arc<Record>]) -> Option<String> {
     })
 }
 
-/// Says why an agent that was called in a run failed, if one did as no check wants it.
+/// Returns why an agent that was called in a run failed, unless a check wants that failure.
 fn failed_agent(case: &Case, records: &[Arc<Record>]) -> Option<String> {
     let called = records.iter().filter(|it| it.agent != AgentId::ROOT);
     let mut ends = called.filter_map(|record| match &record.body {
@@ -260,7 +260,7 @@ fn failed_agent(case: &Case, records: &[Arc<Record>]) -> Option<String> {
     })
 }
 
-/// Says that the model did not come to an answer, if so.
+/// Returns a failed check if the model did not reach an answer.
 fn no_answer(seen: &Seen) -> Option<CheckReport> {
     Some(CheckReport {
         check: "the run comes to an answer".to_owned(),
@@ -285,7 +285,7 @@ fn looked_at(check: &Check, seen: &Seen) -> CheckReport {
     }
 }
 
-/// Reads the only run of a file.
+/// Reads the only run in a file.
 fn log(file: &Path) -> Result<Vec<Arc<Record>>, String> {
     let name = file.display();
     let open = File::open(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
@@ -300,7 +300,7 @@ fn log(file: &Path) -> Result<Vec<Arc<Record>>, String> {
     }
 }
 
-/// Makes the id of a session for one run.
+/// Creates a session id for one run.
 pub(super) fn new_session() -> Result<SessionId, String> {
     let id = format!("{SESSION}{}", UuidV7.new_id()).parse();
     id.map_err(|error: neuraxis_core::InvalidId| error.to_string())

@@ -1,4 +1,4 @@
-//! Whether cases can be run as they stand, which is told before anything is run.
+//! Checks whether cases can be run as written, before anything runs.
 
 use std::error::Error;
 use std::fmt;
@@ -12,17 +12,17 @@ use super::attempt::new_session;
 use crate::case::{Case, Source};
 use crate::check::Check;
 
-/// Where it stands which roles may judge.
+/// Names the setting that says which roles may judge.
 const JUDGED: &str =
     "judges are asked in mode conservative: [modes.conservative] roles says which may serve";
 
-/// Why a case cannot be run as it stands.
+/// Why a case cannot be run as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CaseFault {
-    /// The case.
+    /// The case's name.
     pub case: String,
-    /// The line in which it begins, from 1, if it stands in a file.
+    /// The line on which the case begins, from 1, if it comes from a file.
     pub line: Option<usize>,
     /// What is wrong with it.
     pub why: String,
@@ -40,13 +40,13 @@ impl fmt::Display for CaseFault {
 impl Error for CaseFault {}
 
 impl Evals {
-    /// Looks whether cases can be run as they stand: whether policy knows what they name and lets it serve, whether there are
-    /// the tools that must not be called or are approved, and the files of records. Nothing is run. `knows_tool` tells whether a tool has a
-    /// name.
+    /// Checks whether cases can be run as written: whether the policy knows and allows the names in them, whether the
+    /// tools that they forbid or approve exist, and whether their files of records can be read. Runs nothing.
+    /// `knows_tool` returns whether a tool has this name.
     ///
     /// # Errors
     ///
-    /// A [`CaseFault`] about the first that cannot.
+    /// A [`CaseFault`] about the first case that cannot be run.
     pub fn check(
         &self,
         cases: &[Case],
@@ -74,11 +74,12 @@ impl Evals {
                 None
             }
         };
-        // Which tools there were when a stored run was made nobody knows.
+        // Which tools existed when a stored run was made is unknown.
         if let Some(orchestrator) = asked {
             let request = case.request(new_session()?);
             is_let_in(orchestrator, &request)?;
-            // A slip in the first would never be noticed, and one in the second be told as a call that is denied.
+            // A typo in a forbidden tool would never be noticed, and one in an approved tool would be reported as a
+            // denied call.
             let forbidden = case.checks.iter().filter_map(Check::forbidden_tool);
             let approved = case.approve.iter().map(|calls| calls.tool.as_str());
             let mut named = forbidden.chain(approved.map(|tool| ("approve", tool)));
@@ -98,7 +99,7 @@ impl Evals {
     }
 }
 
-/// Looks whether policy lets a request in.
+/// Checks whether policy admits a request.
 fn is_let_in(orchestrator: &Orchestrator, request: &UserRequest) -> Result<(), String> {
     let decision = orchestrator.decide(request);
     decision.map(drop).map_err(|error| with_causes(&error))
