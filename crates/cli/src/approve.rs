@@ -1,7 +1,8 @@
-//! Brings questions about calls to the person at the terminal, and the answers back.
+//! Brings questions about calls to the user at the terminal, and returns the answers.
 //!
-//! A run asks through the port, on whichever thread it lives. The question waits at a [`Prompter`] until the one place that
-//! writes to the terminal is ready for it: questions come one by one, and nothing else is written meanwhile.
+//! A run asks through the port, on whichever thread it runs. The question waits in a [`Prompter`] until the one place
+//! that writes to the terminal is ready for it. Questions are asked one at a time, and nothing else is written
+//! meanwhile.
 //!
 //! What may be asked, and what may be remembered of an answer, is decided elsewhere.
 
@@ -46,59 +47,59 @@ pub(crate) use show::{
     Asked, Whole, asker, folder_elsewhere, is_folder_of, said, scope, text as question_text,
 };
 
-/// How many questions may stand in line; who asks beyond waits at the end of it.
+/// The maximum number of queued questions; further callers wait until there is room.
 const MAX_IN_LINE: usize = 64;
 
-/// What is answered where nobody can be asked.
+/// What to answer when nobody can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenAway {
-    /// No.
+    /// Deny the call.
     Deny,
-    /// Nothing: the run waits until somebody answers from elsewhere.
+    /// Do not answer: the run waits until the decision comes from elsewhere.
     Wait,
 }
 
-/// Asks the person at the terminal.
+/// Asks the user at the terminal.
 #[derive(Debug)]
 struct PromptingApprover {
     questions: mpsc::Sender<Question>,
 }
 
-/// Where questions wait until they are put to the person.
+/// The queue of questions that wait to be put to the user.
 #[derive(Debug)]
 pub(crate) struct Prompter {
-    /// None where nobody sits here.
+    /// `None` if nobody is at the terminal.
     questions: Option<mpsc::Receiver<Question>>,
     postponing: Postponing,
     /// The folder that the file tools work in.
     project: PathBuf,
-    /// Where rules for that folder are kept, if they can be.
+    /// The rules for that folder, if they can be stored.
     rules: Option<FolderRules>,
-    /// Questions that came and are not put yet.
+    /// Questions that were received and not put yet.
     waiting: VecDeque<Question>,
 }
 
-/// A question and the way back.
+/// A question, and the channel for its answer.
 #[derive(Debug)]
 pub(crate) enum Question {
     /// Whether a call may run.
     Call {
         /// The call.
         ask: Box<AskApproval>,
-        /// The way back.
+        /// The channel for the answer.
         reply: oneshot::Sender<ApproverReply>,
     },
-    /// What a tool wants to know in the middle of a call.
+    /// Input that a tool needs in the middle of a call.
     Form {
-        /// What it asks, with the fields of the answer.
+        /// The question, with the fields to fill in.
         question: ports::Question,
-        /// The way back.
+        /// The channel for the answer.
         reply: oneshot::Sender<QuestionReply>,
     },
 }
 
 impl Question {
-    /// Tells whether nobody waits for the answer any more.
+    /// Returns whether the asker has stopped waiting for the answer.
     fn is_withdrawn(&self) -> bool {
         match self {
             Self::Call { reply, .. } => reply.is_closed(),
@@ -107,9 +108,9 @@ impl Question {
     }
 }
 
-/// Tells whether somebody sits here who can be asked.
+/// Returns whether a user who can be asked is at the terminal.
 fn is_attended() -> bool {
-    // The prompt goes to the terminal itself where there is one, and not to standard output.
+    // The prompt goes to the terminal itself if there is one, not to standard output.
     let is_reachable = io::stdout().is_terminal() || has_terminal_of_its_own();
     is_somebody_there() && is_reachable
 }
@@ -124,7 +125,7 @@ const fn has_terminal_of_its_own() -> bool {
     true
 }
 
-/// Returns who is asked about calls, if anybody is, and the prompter at which the questions arrive.
+/// Returns the approver for calls, if there is one, and the prompter that receives its questions.
 pub(crate) fn prompter(
     away: WhenAway,
     postponing: Postponing,
@@ -158,7 +159,7 @@ impl Approver for PromptingApprover {
         if self.questions.send(question).await.is_err() {
             return ApproverReply::Nobody;
         }
-        // A prompter that is gone answers nothing: the call is denied.
+        // If the prompter is gone, nobody answers and the call is denied.
         answer.await.unwrap_or(ApproverReply::Nobody)
     }
 
@@ -178,12 +179,12 @@ impl Approver for PromptingApprover {
 }
 
 impl Prompter {
-    /// Tells whether somebody sits here who is asked.
+    /// Returns whether a user at the terminal is asked.
     pub(crate) const fn is_attended(&self) -> bool {
         self.questions.is_some()
     }
 
-    /// Returns the next question that is still open; never, where nobody sits here.
+    /// Returns the next question that is still open. Never returns if nobody is at the terminal.
     ///
     /// # Cancel safety
     ///
@@ -205,7 +206,7 @@ impl Prompter {
         }
     }
 
-    /// Puts a question to the person and brings the answer back, unless it is settled elsewhere before.
+    /// Puts a question to the user and sends the answer back, unless the question is settled elsewhere first.
     pub(crate) async fn put(
         &mut self,
         question: Question,
@@ -246,7 +247,7 @@ impl Prompter {
         };
         let answer = match answered {
             Ok(Ok(answer)) => answer,
-            // Without an answer the call is denied: the way back is dropped.
+            // Without an answer the call is denied, because the reply channel is dropped.
             Ok(Err(error)) => {
                 let error = anyhow::Error::new(error).context("cannot ask at the terminal");
                 return Err(CommandError::failed(error));
@@ -264,11 +265,11 @@ impl Prompter {
         }
         if answer == Answer::StopRun {
             interrupt.note();
-            // The run is told to end before it hears of the denial, so that it does not go on in between.
+            // Cancel the run before it receives the denial, so that it does not continue in between.
             let _ = run.cancel("interrupted at the terminal");
         }
         let reply_to_run = ApproverReply::from(answer.clone());
-        // A run that has ended meanwhile needs no answer anymore.
+        // The run may have ended meanwhile and no longer need an answer.
         let _ = reply.send(reply_to_run.clone());
         if let ApproverReply::Decided { decision, .. } = reply_to_run
             && answer != Answer::StopRun
@@ -281,7 +282,7 @@ impl Prompter {
         Ok(())
     }
 
-    /// Keeps a rule for the folder of the project, and says where.
+    /// Stores a rule for the project folder, and reports where.
     async fn keep(&self, rule: String) {
         let Some(rules) = self.rules.clone() else {
             return;
@@ -302,7 +303,7 @@ impl Prompter {
     }
 }
 
-/// What a person is asked about, with what has to be known to show it.
+/// A question for the user, with everything needed to show it.
 struct About {
     call: AskApproval,
     others: Vec<AskApproval>,
@@ -314,7 +315,7 @@ struct About {
 }
 
 impl About {
-    /// Asks the person at the terminal until there is an answer or the call is settled elsewhere.
+    /// Asks the user until there is an answer or the call is settled elsewhere.
     fn ask(&self, is_settled: CancellationToken) -> io::Result<Answer> {
         let asked = self.described(&self.call);
         let others = self.others.iter().map(|call| self.described(call));
@@ -333,7 +334,7 @@ impl About {
         dialog::ask(&asked, &terms, &mut person::Terminal::asked(is_settled))
     }
 
-    /// Describes a call. What is there is read for it, and a patch fitted to it.
+    /// Describes a call. Reads the current files for this, and fits a patch to them.
     fn described(&self, call: &AskApproval) -> Asked {
         let (records, project) = (&self.records, &self.project);
         let spec = spec_of(&self.tools, &call.name);
@@ -344,7 +345,7 @@ impl About {
     }
 }
 
-/// Puts the question of a tool to the person, unless it is withdrawn.
+/// Puts a tool's question to the user, unless it is withdrawn.
 async fn put_form(
     question: ports::Question,
     mut reply: oneshot::Sender<QuestionReply>,
@@ -366,7 +367,7 @@ async fn put_form(
     let answer = answered.and_then(|answer| answer.map_err(anyhow::Error::new));
     let answer = answer
         .map_err(|error| CommandError::failed(error.context("cannot ask at the terminal")))?;
-    // A call that was given up needs no answer any more.
+    // The call may have been given up and no longer need an answer.
     let _ = reply.send(answer);
     Ok(())
 }
@@ -397,7 +398,7 @@ impl From<Answer> for ApproverReply {
     }
 }
 
-/// Returns what is known of the tool of a call.
+/// Returns the tool's spec, if the catalog has it.
 pub(crate) fn spec_of<'a>(tools: &'a ToolCatalog, name: &str) -> Option<&'a ToolSpec> {
     tools.specs().find(|spec| spec.name.as_str() == name)
 }

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command-line arguments.
 
 use std::fs::File;
 use std::io;
@@ -69,7 +69,7 @@ fn key_and_value(text: &str) -> Result<(String, String), &'static str> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// Opens a file that was named, for reading. One that is not there or cannot be read, such as a folder, was named wrongly.
+/// Opens a file named by the user for reading. A missing or unreadable file, such as a folder, is a usage error.
 pub(crate) fn open_file(path: &Path) -> Result<File, CommandError> {
     let opened = File::open(path).and_then(|file| {
         if file.metadata()?.is_dir() {

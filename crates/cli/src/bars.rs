@@ -1,11 +1,11 @@
-//! Bars: how large something is beside others, and when something was within a whole.
+//! Bars: how large a value is compared with others, or when something happened within a whole.
 
 use crate::tree::Branches;
 
-/// What ends a bar that fills a part of its last column, by eighths.
+/// The characters that fill the last column of a bar, in eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Draws how large a part of the largest something is. What is more than nothing can be seen.
+/// Draws a value in proportion to the largest one. Every value above zero is visible.
 pub(crate) fn bar(part: u64, largest: u64, columns: usize, drawn_with: Branches) -> String {
     if part == 0 || largest == 0 {
         return String::new();
@@ -21,8 +21,8 @@ pub(crate) fn bar(part: u64, largest: u64, columns: usize, drawn_with: Branches)
     }
 }
 
-/// Draws when something was within a whole: so many columns, blank but for the part from its begin to its end. What took
-/// no time can be seen.
+/// Draws when something happened within a whole: as wide as `columns`, and blank except from its beginning to its end.
+/// Something that took no time is visible, too.
 pub(crate) fn span(
     (begin, end): (u64, u64),
     whole: u64,
@@ -40,7 +40,7 @@ pub(crate) fn span(
     format!("{before}{}{after}", block.repeat(to.saturating_sub(from)))
 }
 
-/// Returns so many parts of the columns, rounded to the nearest.
+/// Scales a part of the whole to columns, rounded to the nearest.
 fn scaled(part: u64, whole: u64, columns: usize) -> usize {
     let columns = u128::try_from(columns).unwrap_or(u128::MAX);
     let whole = u128::from(whole.max(1));

@@ -1,7 +1,7 @@
-//! What a person sees of a tool call: what it touches, what came of it, and the lines that show it.
+//! How a tool call is shown to the user: what it touches, its result, and the lines that show both.
 //!
-//! Everything here was written by a model, a tool or a stranger. Lines of ours quote it on one line and harmless; lines of
-//! theirs stand in a margin.
+//! All content here was written by a model, a tool or a third party. Where the program's own lines quote it, it is
+//! harmless and on one line; multi-line content is in a margin.
 
 mod end;
 mod log;
@@ -17,7 +17,7 @@ pub(crate) use end::{End, failed, named};
 pub(crate) use log::{CallLog, OpenCall};
 pub(crate) use outcome::{lines_of, outcome, outcome_of, rows};
 
-/// The arguments that say what a call touches, the one that says most first.
+/// The arguments that say what a call touches, the most telling first.
 const TARGETS: [&str; 14] = [
     "path",
     "file",
@@ -35,13 +35,13 @@ const TARGETS: [&str; 14] = [
     "id",
 ];
 
-/// The most characters of what a call touches.
+/// The maximum number of characters of a call's target.
 const MAX_TARGET_CHARS: usize = 120;
 
-/// The most files of a patch that are named.
+/// The maximum number of files of a patch that are named.
 const MAX_FILES: usize = 3;
 
-/// Says what a call touches: the file, the command, the address; its arguments where none says so.
+/// Returns what a call touches: the file, the command or the address; otherwise its arguments.
 pub(crate) fn target(arguments: &str) -> String {
     let Ok(Value::Object(given)) = serde_json::from_str(arguments) else {
         return shortened(arguments);
@@ -66,7 +66,7 @@ pub(crate) fn target(arguments: &str) -> String {
     match named.as_slice() {
         [] => shortened(arguments),
         [only] => shortened(only),
-        // Such as a pattern, and the folder in which it is looked for.
+        // For example a pattern, and the folder to search.
         [first, second, ..] => match given.contains_key("pattern") || given.contains_key("query") {
             true => shortened(&format!("{second} in {first}")),
             false => shortened(first),
@@ -74,7 +74,7 @@ pub(crate) fn target(arguments: &str) -> String {
     }
 }
 
-/// Names a call: its tool, and what it touches.
+/// Describes a call by its tool and what it touches.
 pub(crate) fn headline(name: &str, arguments: &str) -> String {
     let target = target(arguments);
     let name = one_line(name);
@@ -130,7 +130,7 @@ fn files_of(patch: &str) -> String {
     }
 }
 
-/// Writes words of others on one line, with their end left out if they are long.
+/// Puts quoted text on one line, and cuts it if it is long.
 fn shortened(words: &str) -> String {
     one_line_of(words, MAX_TARGET_CHARS)
 }

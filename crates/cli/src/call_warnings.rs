@@ -1,7 +1,7 @@
-//! Shows what the adapters of models warn of while a call is made: what whoever reads the answer should know of how it came about,
-//! such as that the model took no tools. And that the store is brought up to date, which is not taken back.
+//! Shows what model adapters warn of during a call: what the user should know about how the answer came about, such as
+//! that the model accepted no tools. Also shows that the store is being migrated, which cannot be undone.
 //!
-//! Not the rest of what the crates log: the command line keeps no log.
+//! Other log output of the crates is not shown: the command line keeps no log.
 
 use std::fmt::Debug;
 
@@ -13,8 +13,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::progress;
 
-/// The modules whose warnings are about what one call met, or about the store. Those about what a model never takes, such as a
-/// temperature, would come with each command.
+/// The modules whose warnings concern a single call, or the store. Warnings about what a model never accepts, such as a
+/// temperature, would appear with each command.
 const SHOWN: [&str; 4] = [
     "neuraxis_wire",
     "neuraxis_anthropic::decode",
@@ -24,7 +24,7 @@ const SHOWN: [&str; 4] = [
 
 /// Shows such warnings from now on.
 pub(crate) fn show() {
-    // It fails only where something listens already, and this is the only place of the program where that begins.
+    // This fails only if a subscriber is already set, and the program sets one nowhere else.
     let _ = tracing::subscriber::set_global_default(CallWarnings);
 }
 
@@ -50,7 +50,7 @@ impl Subscriber for CallWarnings {
         progress::warn(&warning.told());
     }
 
-    // No span is enabled.
+    // Spans are never enabled.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }
@@ -64,7 +64,7 @@ impl Subscriber for CallWarnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// What a warning says, of which model, and why.
+/// The text of a warning, with its model and reason.
 #[derive(Default)]
 struct Warning {
     message: String,

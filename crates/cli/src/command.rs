@@ -1,4 +1,4 @@
-//! The commands, one a file.
+//! The commands, one per file.
 
 mod agents;
 mod approvals;
@@ -39,7 +39,7 @@ Examples:
   neuraxis completions bash > ~/.local/share/bash-completion/completions/neuraxis
   neuraxis completions fish > ~/.config/fish/completions/neuraxis.fish";
 
-/// What the program is asked to do: a subcommand with its options.
+/// The subcommand to run, with its options.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ask(ask::Ask),
@@ -63,7 +63,7 @@ pub(crate) enum Command {
     Completions(Completions),
 }
 
-/// Does what the user wants.
+/// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     let setup = Setup::new(arguments.configuration);
     match arguments.command {
@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     }
 }
 
-/// Print what a shell needs to complete commands, flags and values such as ids of sessions
+/// Print the script that lets a shell complete commands, flags and values such as session ids
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS)]
 pub(crate) struct Completions {

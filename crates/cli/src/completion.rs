@@ -1,5 +1,5 @@
-//! What a shell completes: commands and options, and the values there are just now, such as ids of sessions. The shell asks
-//! this program each time, in a variable of its own.
+//! Shell completion: commands, options and current values, such as session ids. The shell runs this program for each
+//! completion and passes the request in an environment variable.
 
 use std::ffi::{OsStr, OsString};
 
@@ -17,12 +17,12 @@ use crate::harmless::one_line;
 use crate::question::ASK;
 use crate::setup::{Loaded, Setup, with_store};
 
-/// The variable in which a shell asks.
+/// The environment variable that carries the shell's request.
 const VARIABLE: &str = "_NEURAXIS_COMPLETE";
 
-/// What bash calls in place of the function that it is given: a name that it would read as something else, such as one of a file
-/// with a space in it, is taken without its quoting, and completed with it. Bash splits words at `:` and `=`, and puts what is
-/// proposed in the place of what stands behind: they are asked about as a whole, and proposed without what stands before.
+/// The function that bash calls instead of the generated one. Words that are quoted, such as a file name with a space
+/// in it, are completed without their quoting and quoted again. Bash splits words at `:` and `=` and replaces only the
+/// part after them; such words are completed as a whole and proposed without the part before.
 const QUOTING: &str = r#"
 _neuraxis_complete() {
     local line=$COMP_LINE words=() before= prefix= word index
@@ -52,31 +52,31 @@ _neuraxis_complete() {
 }
 "#;
 
-/// What zsh does first: it would quote the `~` of what is proposed, which would name no file then.
+/// What zsh does first: zsh would quote the `~` of a proposal, which would then not name a file.
 const HOME: &str = r"    if [[ ${words[CURRENT]} == \~* ]]; then
         _files
         return
     fi
 ";
 
-/// How many sessions or runs are proposed.
+/// The maximum number of sessions or runs to propose.
 const MAX_IDS: usize = 20;
 
-/// How many of the newest runs are looked at for those that wait.
+/// How many of the newest runs are searched for waiting ones.
 const MAX_LOOKED_AT: usize = 10_000;
 
-/// Answers a shell that asks, and ends the program then.
+/// Answers a shell's completion request, and then ends the program.
 pub(crate) fn answer() {
     CompleteEnv::with_factory(understood)
         .var(VARIABLE)
         .complete();
 }
 
-/// Returns what is understood on the command line: without a command, it takes the options of the one that answers a question. They
-/// are proposed once it is not the name of a command that is typed.
+/// Returns the command line to complete. Without a command, the options of `ask` are accepted. They are proposed from
+/// the second word on, or once an option is typed: a single word may be the name of a command.
 fn understood() -> Command {
     let command = Arguments::command();
-    // The name of this program stands first.
+    // The program's name comes first.
     let words = std::env::args_os().skip_while(|word| word != "--").skip(2);
     let words: Vec<OsString> = words.collect();
     let is_option = |word: &OsString| word.to_string_lossy().starts_with('-');
@@ -88,7 +88,7 @@ fn understood() -> Command {
     command.args(options)
 }
 
-/// Returns what a shell has to read so that it asks.
+/// Returns the script with which a shell registers its completion.
 pub(crate) fn registration(shell: Shell) -> Option<Vec<u8>> {
     let shells = Shells::builtins();
     let completer = shells.completer(&shell.to_string())?;
@@ -108,22 +108,22 @@ pub(crate) fn registration(shell: Shell) -> Option<Vec<u8>> {
     Some(script.into_bytes())
 }
 
-/// The modes there are.
+/// Proposes modes.
 pub(crate) fn modes() -> Vec<CompletionCandidate> {
     of_config(|config| names(config.policy().modes()))
 }
 
-/// The channels there are.
+/// Proposes channels.
 pub(crate) fn channels() -> Vec<CompletionCandidate> {
     of_config(|config| names(config.policy().channels()))
 }
 
-/// The agents there are.
+/// Proposes agents.
 pub(crate) fn agents() -> Vec<CompletionCandidate> {
     of_config(|config| names(config.policy().agents()))
 }
 
-/// The prompts that the user keeps.
+/// Proposes the user's saved prompts.
 pub(crate) fn prompts() -> Vec<CompletionCandidate> {
     let Some(loaded) = loaded() else {
         return Vec::new();
@@ -134,17 +134,17 @@ pub(crate) fn prompts() -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// The plans there are.
+/// Proposes plans.
 pub(crate) fn plans() -> Vec<CompletionCandidate> {
     of_config(|config| names(config.policy().config().plans.keys()))
 }
 
-/// The MCP servers that are configured.
+/// Proposes the configured MCP servers.
 pub(crate) fn mcp_servers() -> Vec<CompletionCandidate> {
     of_config(|config| names(config.mcp().servers.keys()))
 }
 
-/// The tools of this program: no MCP server is started to be asked for its own.
+/// Proposes the built-in tools. MCP servers are not started to list theirs.
 pub(crate) fn tools() -> Vec<CompletionCandidate> {
     let Some(loaded) = loaded() else {
         return Vec::new();
@@ -154,7 +154,7 @@ pub(crate) fn tools() -> Vec<CompletionCandidate> {
     names.map(CompletionCandidate::new).collect()
 }
 
-/// The roles that have a model, and their models.
+/// Proposes the roles that have a model, and their models.
 pub(crate) fn models() -> Vec<CompletionCandidate> {
     of_config(|config| {
         let is_model = |key: &str| key.starts_with("models.") && key.ends_with(".model");
@@ -169,7 +169,7 @@ pub(crate) fn models() -> Vec<CompletionCandidate> {
     })
 }
 
-/// The newest sessions of which the ids begin with what is typed.
+/// Proposes the newest sessions whose ids begin with the typed text.
 pub(crate) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else {
         return Vec::new();
@@ -190,12 +190,12 @@ pub(crate) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     beginning_with(typed, found)
 }
 
-/// The newest runs of which the ids begin with what is typed.
+/// Proposes the newest runs whose ids begin with the typed text.
 pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     runs_of(typed, MAX_IDS, |_| true)
 }
 
-/// As [`runs`], those that wait for somebody, among so many as a shell may wait for.
+/// Like [`runs`], but only those that wait for a decision, among as many as can be searched while a shell waits.
 pub(crate) fn waiting_runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     runs_of(typed, MAX_LOOKED_AT, |run| run.status == RunStatus::Waiting)
 }
@@ -229,7 +229,7 @@ fn runs_of(
     beginning_with(typed, found)
 }
 
-/// Leaves out what a shell would put in the place of what is typed: a store may take the beginning of an id less exactly.
+/// Removes proposals that do not begin with the typed text: a store may match the beginning of an id less strictly.
 fn beginning_with(typed: &str, mut found: Vec<CompletionCandidate>) -> Vec<CompletionCandidate> {
     let goes_on = |id: &OsStr| id.to_str().is_some_and(|id| id.starts_with(typed));
     found.retain(|candidate| goes_on(candidate.get_value()));
@@ -245,7 +245,7 @@ fn names<T: ToString>(all: impl Iterator<Item = T>) -> Vec<String> {
     all.map(|name| name.to_string()).collect()
 }
 
-/// Nothing is proposed where the configuration cannot be read: the command itself says why.
+/// Returns `None` if the configuration cannot be read, so nothing is proposed: the command itself reports why.
 fn loaded() -> Option<Loaded> {
     let arguments = ConfigurationArguments {
         config: None,
@@ -270,7 +270,7 @@ fn of_store(
         return Vec::new();
     };
     runtime.block_on(async {
-        // Nothing is said of what is ignored: it would stand in the line that is being typed.
+        // Notices about ignored settings are not shown: they would appear in the line being typed.
         match OpenStore::open_to_look(&loaded.config, &loaded.environment).await {
             Ok(open) => with_store(open, values).await,
             Err(_) => Vec::new(),

@@ -1,4 +1,4 @@
-//! Asks a person at a terminal: before something is deleted, trusted, allowed or taken up.
+//! Asks the user at the terminal before something is deleted, trusted, allowed or resumed.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,12 +9,12 @@ use crate::error::CommandError;
 use crate::terminal;
 use crate::wrap::laid_out;
 
-/// Tells whether a person sits here who can be asked: whoever reads from a terminal in the background is stopped.
+/// Returns whether a user at the terminal can be asked. A background process that reads from the terminal is stopped.
 pub(crate) fn is_somebody_there() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal() && !terminal::is_in_the_background()
 }
 
-/// Makes sure that a person sits here who can be asked; the hint says what to do where none does.
+/// Fails if no user at the terminal can be asked; the hint says what to do instead.
 pub(crate) fn require_person(hint: &str) -> Result<(), CommandError> {
     match is_somebody_there() {
         true => Ok(()),
@@ -22,7 +22,7 @@ pub(crate) fn require_person(hint: &str) -> Result<(), CommandError> {
     }
 }
 
-/// What a person says to a question.
+/// The user's answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A clear yes.
@@ -33,12 +33,13 @@ pub(crate) enum Answer {
     Unclear,
 }
 
-/// Asks a person a question. Nothing but a clear yes is one, and what was typed before there was a question is none.
+/// Asks the user a question, and returns whether the answer is a clear yes. Input typed before the question is
+/// discarded.
 pub(crate) fn says_yes(question: &str) -> io::Result<bool> {
     Ok(ask(question)? == Answer::Yes)
 }
 
-/// Asks a person a question. What was typed before there was a question is no answer.
+/// Asks the user a question. Input typed before the question is discarded.
 pub(crate) fn ask(question: &str) -> io::Result<Answer> {
     let mut stderr = anstream::stderr();
     let question = format!("{question} [y/N]");
@@ -48,7 +49,7 @@ pub(crate) fn ask(question: &str) -> io::Result<Answer> {
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     if !answer.ends_with('\n') {
-        // The input ended: what follows begins a line of its own.
+        // The input ended without a line break, so the next output must start on a new line.
         writeln!(stderr)?;
     }
     Ok(match answer.trim().to_lowercase().as_str() {
@@ -58,7 +59,7 @@ pub(crate) fn ask(question: &str) -> io::Result<Answer> {
     })
 }
 
-/// Makes sure that somebody wants something deleted.
+/// Asks the user to confirm a deletion.
 pub(crate) fn confirm(question: &str) -> Result<(), CommandError> {
     require_person("add --yes, or --dry-run to see what would go")?;
     match says_yes(question)? {

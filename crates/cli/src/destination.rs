@@ -1,4 +1,4 @@
-//! A file that the user names and a command writes: whatever is there, or only if nothing is.
+//! An output file named by the user, which is written whether or not it exists, or only if it does not.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -6,27 +6,28 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// Where a text is written.
+/// Where text is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// A file, or what is to be one, by its path without links: it is replaced as a whole, and nobody ever reads half of it.
+    /// A new or existing file, by its path with links resolved. It is replaced as a whole, so readers never see half of
+    /// it.
     File(PathBuf),
-    /// Something else, such as a device, a pipe or the file that standard output goes to: it stays what it is, and the text
-    /// goes into it.
+    /// Anything else, such as a device, a pipe or the file that standard output goes to. It is not replaced; the text
+    /// is written into it.
     Other(PathBuf),
 }
 
-/// Who may read a file that was not there before. Of one that was, nothing changes.
+/// Who may read a newly created file. The permissions of an existing file do not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
-    /// Whoever the umask lets.
+    /// Everyone the umask allows.
     All,
-    /// Its owner alone.
+    /// Only its owner.
     Owner,
 }
 
 impl Destination {
-    /// Finds what a path leads to, also by links at whose end nothing is yet.
+    /// Resolves a path, including links whose target does not exist yet.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Ok(there) if there.is_file() && own_stream(&there).is_none() => {
@@ -44,23 +45,23 @@ impl Destination {
         }
     }
 
-    /// Returns its path.
+    /// Returns the path.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Other(path) => path,
         }
     }
 
-    /// Looks whether a file can be written there. Nothing is changed.
+    /// Checks whether a file can be written here, without changing anything.
     pub(crate) fn check(&self) -> io::Result<()> {
         match self {
             Self::File(path) => NamedTempFile::new_in(folder(path)).map(drop),
-            // A pipe that nobody reads yet would be waited for.
+            // Opening a pipe that has no reader yet would block.
             Self::Other(_) => Ok(()),
         }
     }
 
-    /// Writes a text.
+    /// Writes the text.
     pub(crate) fn write(&self, text: &str, readers: Readers) -> io::Result<()> {
         let path = match self {
             Self::File(path) => path,
@@ -85,7 +86,7 @@ impl Destination {
         draft.as_file().sync_all()?;
         match draft.persist(path) {
             Ok(_) => Ok(()),
-            // A file that is mounted by itself, as into a container, cannot be replaced.
+            // A file that is a mount point of its own, as in a container, cannot be replaced.
             Err(failed) if failed.error.kind() == ErrorKind::ResourceBusy => fs::write(path, text),
             Err(failed) => Err(failed.error),
         }
@@ -93,13 +94,13 @@ impl Destination {
 }
 
 impl Readers {
-    /// Begins a file that was not there before, for them to read.
+    /// Creates a temporary file with the permissions of a new file for these readers.
     fn draft(self, folder: &Path) -> io::Result<NamedTempFile> {
         #[cfg(unix)]
         if self == Self::All {
             use std::os::unix::fs::PermissionsExt;
 
-            // As of any file that a program makes; the umask takes away from that.
+            // The usual permissions of a new file, from which the umask removes some.
             let all = fs::Permissions::from_mode(0o666);
             let mut builder = tempfile::Builder::new();
             return builder.permissions(all).tempfile_in(folder);
@@ -108,8 +109,8 @@ impl Readers {
     }
 }
 
-/// Returns standard output or error, if it goes to what is there. What is written to it stands behind what was, which is not so
-/// of a file that is opened by its name once more.
+/// Returns standard output or error if it goes to this file. Writing to the stream appends to what it has written so
+/// far; opening the file again by its name would not.
 #[cfg(unix)]
 fn own_stream(there: &fs::Metadata) -> Option<fs::File> {
     use std::os::fd::AsFd;
@@ -131,7 +132,7 @@ fn own_stream(_there: &fs::Metadata) -> Option<fs::File> {
     None
 }
 
-/// Makes a file that has to be new, and that its owner alone may read.
+/// Creates a file that must not exist yet, readable only by its owner.
 pub(crate) fn create_new(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,23 +1,23 @@
-//! How much is told about a run beside its answer.
+//! How much is shown about a run in addition to its answer.
 
 use clap::Args;
 
-/// How much is told about a run beside its answer.
+/// How much is shown about a run in addition to its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Detail {
-    /// Warnings and questions alone.
+    /// Only warnings and questions.
     Quiet,
-    /// Each call on a line, with the beginning and the end of what it printed or changed.
+    /// One line per call, with the beginning and the end of what it printed or changed.
     #[default]
     Usual,
-    /// All of that, what the model thinks, and its calls.
+    /// All of that in full, with the model's thinking and its calls.
     Verbose,
 }
 
-/// The options that say so.
+/// The options for the level of detail.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct DetailArguments {
-    /// Say nothing about the calls and tokens of a run
+    /// Do not show the calls and tokens of a run
     #[arg(short, long)]
     quiet: bool,
 

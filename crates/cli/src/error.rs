@@ -1,4 +1,4 @@
-//! Why a command failed: what kind of failure, the chain of causes, and what to do next.
+//! Why a command failed: the kind of failure, the chain of causes, and what to do next.
 
 mod resume;
 
@@ -19,25 +19,25 @@ use crate::invocation;
 use crate::terminal;
 use crate::wrap::{laid_out, with_commands};
 
-/// The exit code of wrong usage and wrong configuration.
+/// The exit code for wrong usage and wrong configuration.
 pub(crate) const USAGE: u8 = 2;
 
-/// The exit code of a run that reached a limit before it came to an answer.
+/// The exit code for a run that reached a limit before it had an answer.
 const AT_A_LIMIT: u8 = 3;
 
-/// The exit code of a run of which a call was denied because nobody could be asked about it.
+/// The exit code for a run in which a call was denied because nobody could be asked about it.
 const DENIED: u8 = 4;
 
-/// The exit code of a run that waits.
+/// The exit code for a run that waits.
 const WAITING: u8 = 5;
 
-/// The exit code of a run that nothing could answer: there is no language model, and no rule fitted.
+/// The exit code for a run that nothing could answer: there is no language model, and no rule matched.
 const NO_ANSWER: u8 = 6;
 
-/// The exit code of a command whose output nobody reads anymore: that of a program which SIGPIPE, signal 13, ended.
+/// The exit code for a command whose output has no reader any more: the same as for a program that SIGPIPE (13) ended.
 const OUTPUT_CLOSED: u8 = 128 + 13;
 
-/// The most lines of a cause after its first.
+/// The maximum number of lines of a cause, after its first.
 const MAX_CAUSE_LINES: usize = 60;
 
 /// Why a command failed.
@@ -48,77 +48,77 @@ pub(crate) struct CommandError {
     hints: Vec<String>,
 }
 
-/// What kind of failure it is; it decides the exit code.
+/// The kind of failure, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     Usage,
     /// The configuration cannot be used.
     Configuration,
-    /// It was tried and failed.
+    /// The command was tried and failed.
     Failed,
     /// A limit was reached before there was an answer.
     AtLimit,
     /// A call was denied because nobody could be asked about it.
     Denied,
-    /// The run waits for somebody.
+    /// The run waits for a decision or for its client.
     Waiting,
-    /// There is no language model, and no rule fitted.
+    /// There is no language model, and no rule matched.
     NoAnswer,
-    /// The user stopped it, or whoever manages the process.
+    /// The user stopped the command, or the process manager did.
     Interrupted(Signal),
-    /// Whoever read the output went away.
+    /// The reader of the output went away.
     OutputClosed,
 }
 
 impl CommandError {
-    /// What was asked for makes no sense.
+    /// Creates an error for a request that makes no sense.
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::Usage, error)
     }
 
-    /// The configuration cannot be used.
+    /// Creates an error for a configuration that cannot be used.
     pub(crate) fn configuration(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::Configuration, error)
     }
 
-    /// It was tried and failed.
+    /// Creates an error for something that was tried and failed.
     pub(crate) fn failed(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::Failed, error)
     }
 
-    /// A limit was reached before there was an answer.
+    /// Creates an error for a limit that was reached before there was an answer.
     pub(crate) fn at_limit(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::AtLimit, error)
     }
 
-    /// A call was denied because nobody could be asked about it.
+    /// Creates an error for a call that was denied because nobody could be asked about it.
     pub(crate) fn denied(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::Denied, error)
     }
 
-    /// The run waits for somebody.
+    /// Creates an error for a run that waits for a decision or for its client.
     pub(crate) fn waiting(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::Waiting, error)
     }
 
-    /// There is no language model, and no rule fitted.
+    /// Creates an error for a request without a language model to answer it or a rule that matches.
     pub(crate) fn no_answer(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Kind::NoAnswer, error)
     }
 
-    /// The user stopped it, or whoever manages the process.
+    /// Creates an error for a command that the user or the process manager stopped.
     pub(crate) fn interrupted(signal: Signal) -> Self {
         Self::new(Kind::Interrupted(signal), anyhow!(signal.word()))
     }
 
-    /// Adds what to do next. A command between backticks gets the options that this one was called with.
+    /// Adds what to do next. Commands between backticks get the configuration options of this command line.
     #[must_use]
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         self.hint_anew(invocation::again(&hint.into()))
     }
 
-    /// Adds what to do next, without the options that this command was called with.
+    /// Adds what to do next, without the options of this command line.
     #[must_use]
     fn hint_anew(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -133,7 +133,7 @@ impl CommandError {
         }
     }
 
-    /// Returns what stopped it, if anything did.
+    /// Returns the signal that stopped the command, if any.
     pub(crate) const fn interruption(&self) -> Option<Signal> {
         match self.kind {
             Kind::Interrupted(signal) => Some(signal),
@@ -141,19 +141,19 @@ impl CommandError {
         }
     }
 
-    /// Tells whether nobody reads the output anymore.
+    /// Returns whether the output has no reader any more.
     pub(crate) fn is_output_closed(&self) -> bool {
         self.kind == Kind::OutputClosed
     }
 
-    /// Returns what went wrong, with its causes, on one line.
+    /// Returns the error and its causes on one line.
     pub(crate) fn in_one_line(&self) -> String {
         one_line(&without_secrets(&with_causes(&*self.error)))
     }
 
-    /// Tells the user, and returns the exit code.
+    /// Reports the error to the user and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        // When nobody can be told, there is still the exit code.
+        // If the error cannot be printed, the exit code still remains.
         self.tell();
         match self.kind {
             Kind::Usage | Kind::Configuration => ExitCode::from(USAGE),
@@ -167,13 +167,13 @@ impl CommandError {
         }
     }
 
-    /// Tells the user, on standard error: in lines that fit, where a terminal shows them.
+    /// Prints the error to standard error, with lines wrapped to the width of a terminal.
     pub(crate) fn tell(&self) {
-        // Nobody is there to be told that standard error cannot be written.
+        // If standard error cannot be written, there is nowhere to report that.
         let _ = anstream::stderr().write_all(self.told(terminal::error_columns()).as_bytes());
     }
 
-    /// Returns what the user is told; where it is shown in so many columns, in lines that fit.
+    /// Returns the text of the error, wrapped to this many columns if given.
     pub(crate) fn told(&self, columns: Option<usize>) -> String {
         const ERROR: Style = AnsiColor::Red.on_default().bold();
         const HINT: Style = AnsiColor::Cyan.on_default().bold();
@@ -185,7 +185,8 @@ impl CommandError {
             Kind::Failed | Kind::AtLimit | Kind::Denied | Kind::Waiting | Kind::NoAnswer => "",
         };
         let error = one_line(&without_secrets(&self.error.to_string()));
-        // A run that waits does what it was asked to do, and one of which a call was denied has said something.
+        // A run that waits did what it was asked to do, and a run with a denied call has said something: neither is an
+        // error.
         let mut told = match self.kind {
             Kind::Waiting | Kind::Denied => format!("{HINT}note{HINT:#}: {error}\n"),
             _ => format!("{ERROR}error{ERROR:#}: {what}{error}\n"),
@@ -208,8 +209,8 @@ impl CommandError {
     }
 }
 
-/// Returns what an error says and what its causes do, but those that end what was said before: some errors say what caused them
-/// themselves.
+/// Returns the messages of an error and its causes. Causes that the message before already ends with are left out,
+/// since some errors include their causes.
 fn causes(error: &anyhow::Error) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for cause in error.chain() {
@@ -221,7 +222,7 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
     said
 }
 
-/// Returns a cause as it is told: its first line, and under it those that follow, such as a comparison.
+/// Formats a cause: its first line, followed by the indented remaining lines, such as a comparison.
 fn told_cause(cause: &str) -> String {
     let mut lines = cause.lines();
     let first = lines.next().unwrap_or_default();
@@ -251,12 +252,12 @@ impl From<ConfigError> for CommandError {
             }
             _ => "`neuraxis config init` writes a file that explains every key",
         };
-        // Its options are what is wrong.
+        // The options of this command line are what is wrong.
         Self::configuration(error).hint_anew(hint)
     }
 }
 
-/// Tells whether somebody wrote the cases of a policy where only the policy may stand.
+/// Returns whether the policy contains `[[case]]` sections in a place where only the policy may be.
 fn is_case(fault: &Fault) -> bool {
     matches!(fault, Fault::UnknownKey { given, table, .. } if given == "case" && table.is_empty())
 }
@@ -354,7 +355,7 @@ impl From<RequestError> for CommandError {
     }
 }
 
-/// Says what to do about a name that the policy does not have.
+/// Returns what to do about a name that is not in the policy.
 fn hint_about_policy(refusal: &neuraxis::brainstem::Refusal) -> &'static str {
     use neuraxis::brainstem::Refusal;
 
@@ -370,7 +371,7 @@ fn hint_about_policy(refusal: &neuraxis::brainstem::Refusal) -> &'static str {
     }
 }
 
-/// Says what to do about a failure of the store.
+/// Returns what to do about a failure of the store.
 fn hint_about(error: &StoreError) -> Option<String> {
     match error {
         StoreError::SessionBusy { run, .. } => Some(format!(
@@ -434,7 +435,7 @@ impl From<anyhow::Error> for CommandError {
     }
 }
 
-/// What went wrong with standard output.
+/// An error of standard output.
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

@@ -1,4 +1,4 @@
-//! Makes text of strangers harmless to a terminal: nothing in it may move the cursor, change colors or hide what follows.
+//! Makes untrusted text harmless to a terminal: it cannot move the cursor, change colors or hide what comes after it.
 
 use std::borrow::Cow;
 
@@ -6,18 +6,18 @@ use neuraxis::core::{clip, is_invisible, is_overlay};
 use unicode_bidi::{BidiClass, bidi_class};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// The most characters of a line about something else.
+/// The maximum number of characters of quoted text in a line.
 const MAX_LINE_CHARS: usize = 1_000;
 
-/// The most marks on one letter. Scripts need fewer; more only cover what stands around them.
+/// The maximum number of combining marks per letter. Scripts need fewer; more would cover the surrounding text.
 const MAX_MARKS: usize = 4;
 
-/// Replaces what a terminal might obey by a visible sign. Line breaks and tabs stay.
+/// Replaces everything that a terminal might obey with a visible sign. Line breaks and tabs stay.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
     }
-    // A carriage return only ever ends a line together with a line feed, or else overwrites one.
+    // A carriage return either belongs to a line break or overwrites the line.
     let visible = text.chars().filter(|letter| *letter != '\r');
     Cow::Owned(visible.map(sign_for).collect())
 }
@@ -27,13 +27,13 @@ pub(crate) fn one_line(text: &str) -> String {
     one_line_of(text, MAX_LINE_CHARS)
 }
 
-/// As [`one_line`], of so many characters at most.
+/// Same as [`one_line`], with this maximum number of characters.
 pub(crate) fn one_line_of(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     cut(&words.join(" "), most)
 }
 
-/// As [`one_line`], with as many blanks as the line has: they count where it quotes another.
+/// Same as [`one_line`], but keeps the number of blanks, for lines that quote other lines.
 pub(crate) fn line_with_blanks(line: &str) -> String {
     cut(
         &line.trim().replace(char::is_whitespace, " "),
@@ -45,14 +45,14 @@ fn cut(line: &str, most: usize) -> String {
     clip(&harmless(line), most)
 }
 
-/// Writes a text so that what stands there is what is seen: as [`harmless`], and in addition every character that leaves
-/// no mark, looks like a plain space without being one, or covers what it stands on is named by its number. For what a
-/// person decides by.
+/// Escapes a text so that the reader sees exactly what it contains. Like [`harmless`], but also names by its number
+/// every character that leaves no mark, looks like a plain space without being one, or covers the letter before it. For
+/// text that the user bases a decision on.
 ///
-/// Letters that are written from right to left stay; [`in_order`] says how they follow one another.
+/// Right-to-left letters stay; [`in_order`] shows their real order.
 pub(crate) fn plain_to_see(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
-    // How many marks may still follow: none where there is no letter to stand on.
+    // How many more marks may follow: none without a letter to attach to.
     let mut room = 0_usize;
     for letter in text.chars() {
         let is_mark = is_mark(letter);
@@ -74,9 +74,8 @@ pub(crate) fn plain_to_see(text: &str) -> String {
     seen
 }
 
-/// Writes a text that is plain to see once more, with the letters that are written from right to left named by their
-/// numbers: terminals show them, and what stands between them, in another order than the one that counts. Nothing if there
-/// are none.
+/// Writes text that is already plain to see again, with right-to-left letters named by their numbers. Terminals show
+/// these letters, and the text between them, in an order other than the logical one. Returns `None` if there are none.
 pub(crate) fn in_order(text: &str) -> Option<String> {
     let runs_back = |letter| {
         matches!(
@@ -87,7 +86,7 @@ pub(crate) fn in_order(text: &str) -> Option<String> {
     text.contains(runs_back).then(|| {
         let mut named = String::with_capacity(text.len());
         for letter in text.chars() {
-            // Marks on them would stand on nothing.
+            // Their marks would have no letter to attach to.
             if runs_back(letter) || is_mark(letter) {
                 name(letter, &mut named);
             } else {
@@ -109,7 +108,7 @@ fn is_harmless(letter: char) -> bool {
         || !(letter.is_control() || is_invisible(letter))
 }
 
-/// Tells whether a character leaves no mark on the screen, or one that differs from font to font.
+/// Returns whether a character leaves no mark on the screen, or a mark that differs between fonts.
 fn leaves_no_mark(letter: char) -> bool {
     let is_of_no_shape = matches!(
         letter.general_category(),
@@ -124,7 +123,7 @@ fn leaves_no_mark(letter: char) -> bool {
     is_of_no_shape || is_invisible(letter) || joins(letter) || letter == '\u{fffc}'
 }
 
-/// Tells whether a character stands on the one before it.
+/// Returns whether a character combines with the one before it.
 fn is_mark(letter: char) -> bool {
     let category = letter.general_category();
     matches!(
@@ -133,12 +132,12 @@ fn is_mark(letter: char) -> bool {
     )
 }
 
-/// Tells whether a character only changes how its neighbors look.
+/// Returns whether a character only changes how its neighbors look.
 const fn joins(letter: char) -> bool {
     matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
 }
 
-/// Tells whether a character looks like a plain space and is none.
+/// Returns whether a character looks like a plain space but is not.
 const fn is_odd_space(letter: char) -> bool {
     matches!(
         letter,
@@ -151,7 +150,7 @@ fn sign_for(letter: char) -> char {
     match letter {
         _ if is_harmless(letter) => letter,
         '\u{7f}' => '␡',
-        // Unicode has a picture of each control character of ASCII, in the same order.
+        // Unicode has a picture of each ASCII control character, in the same order.
         '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(letter)).unwrap_or('\u{fffd}'),
         _ => '\u{fffd}',
     }

@@ -1,7 +1,7 @@
-//! Ctrl-C, and what else tells a process to end: the first one stops the work in an orderly way.
+//! Ctrl-C and the other signals that end a process: the first one stops the work in an orderly way.
 //!
-//! SIGTERM comes from whoever manages processes, SIGHUP when the terminal goes away. Both are heard as Ctrl-C is. A signal
-//! that whoever started the process wants ignored, such as SIGHUP under `nohup`, is not listened for.
+//! SIGTERM comes from process managers, and SIGHUP when the terminal goes away. Both are handled like Ctrl-C. Signals
+//! that the parent process set to be ignored, such as SIGHUP under `nohup`, stay ignored.
 
 use std::io;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use futures_util::FutureExt;
 use crate::progress;
 use crate::terminal;
 
-/// How long the work may take to end once the process was told to. Whoever told it kills it sooner or later.
+/// How long the work may take to end after a signal. The sender kills the process sooner or later.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How soon after the first signal another one comes by itself: to the process, and to its group. Who presses a key twice so fast
-/// has to press it once more.
+/// How long after the first signal a duplicate of it may arrive, since it is sent to the process and to its group. A
+/// second key press within this time is ignored.
 const BY_ITSELF: Duration = Duration::from_millis(200);
 
-/// What told the process to end.
+/// The signal that told the process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// Ctrl-C.
@@ -34,7 +34,7 @@ pub(crate) enum Signal {
 impl Signal {
     const ALL: [Self; 3] = [Self::Interrupt, Self::Terminate, Self::HangUp];
 
-    /// Returns its number, which is the same on every system that has it.
+    /// Returns the signal's number, which is the same on all systems that have the signal.
     const fn number(self) -> u8 {
         match self {
             Self::Interrupt => 2,
@@ -43,12 +43,12 @@ impl Signal {
         }
     }
 
-    /// Returns the exit code of a command that it ended, as shells tell it.
+    /// Returns the exit code of a command that this signal ended, by the convention of shells.
     pub(crate) const fn exit_code(self) -> u8 {
         128 + self.number()
     }
 
-    /// Returns what the user is told.
+    /// Returns the word that is shown to the user.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Interrupt => "interrupted",
@@ -57,7 +57,7 @@ impl Signal {
         }
     }
 
-    /// Says why a run was cancelled, for the record.
+    /// Returns the recorded reason for cancelling a run.
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::Interrupt => "interrupted",
@@ -67,8 +67,8 @@ impl Signal {
     }
 }
 
-/// Hears the signals from when it was made on; until then, and again once it is dropped, nobody does. Making one keeps
-/// them from ending the process, for good.
+/// Receives signals from when it is created until it is dropped; outside that time they go unnoticed. Once one was
+/// created, these signals no longer end the process, permanently.
 #[derive(Debug)]
 pub(crate) struct Signals {
     #[cfg(unix)]
@@ -76,7 +76,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Starts listening.
     #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -91,14 +91,14 @@ impl Signals {
         })
     }
 
-    /// Begins to listen.
+    /// Starts listening.
     #[cfg(not(unix))]
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {})
     }
 
-    /// Forgets those of one kind that came already. One that another listener heard this very moment may only now be on its way
-    /// to this one, so that to look for it is not enough: it would be heard later.
+    /// Discards signals of one kind that have already arrived. A signal that another listener received at this moment
+    /// may still be on its way to this listener, so polling for it is not enough: it would arrive later.
     #[cfg(unix)]
     pub(crate) fn forget(&mut self, signal: Signal) -> io::Result<()> {
         use tokio::signal::unix::{SignalKind, signal as listen};
@@ -111,22 +111,22 @@ impl Signals {
         Ok(())
     }
 
-    /// Forgets those of one kind that came already.
+    /// Discards signals of one kind that have already arrived.
     #[cfg(not(unix))]
     pub(crate) fn forget(&mut self, _signal: Signal) -> io::Result<()> {
         Ok(())
     }
 
-    /// Returns the next one of those that came already.
+    /// Returns the next signal that has already arrived.
     pub(crate) fn heard(&mut self) -> Option<Signal> {
         self.next().now_or_never()
     }
 
-    /// Returns the next one; never, where there are none.
+    /// Returns the next signal. Never returns if signals are not available.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses none.
+    /// Dropping the future loses no signal.
     #[cfg(unix)]
     pub(crate) async fn next(&mut self) -> Signal {
         std::future::poll_fn(|context| {
@@ -140,7 +140,7 @@ impl Signals {
         .await
     }
 
-    /// Returns the next one; never, where there are none.
+    /// Returns the next signal. Never returns if signals are not available.
     #[cfg(not(unix))]
     pub(crate) async fn next(&mut self) -> Signal {
         match tokio::signal::ctrl_c().await {
@@ -150,7 +150,7 @@ impl Signals {
     }
 }
 
-/// Tells whether whoever started the process wants a signal ignored.
+/// Returns whether the parent process set this signal to be ignored.
 #[cfg(target_os = "linux")]
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -159,13 +159,13 @@ fn is_ignored(signal: Signal) -> bool {
     mask.is_some_and(|mask| mask & (1 << (signal.number() - 1)) != 0)
 }
 
-/// Where that cannot be known, a lost terminal ends the process as it always does: `nohup` has to work.
+/// If that cannot be known, a lost terminal ends the process as usual, because `nohup` must work.
 #[cfg(all(unix, not(target_os = "linux")))]
 fn is_ignored(signal: Signal) -> bool {
     signal == Signal::HangUp
 }
 
-/// Knows whether the process was told to end.
+/// Records whether the process was told to end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt {
     /// The number of the signal; 0 for none.
@@ -173,19 +173,19 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Stops the work with `stop` on the first signal, and ends the process on a second Ctrl-C.
+    /// Calls `stop` on the first signal, and ends the process on a second Ctrl-C.
     pub(crate) fn watch(stop: impl Fn(Signal) + Send + 'static) -> Self {
         let interrupt = Self::default();
         let heard = interrupt.clone();
-        // Where they cannot be listened for, they end the process at once.
+        // If listening fails, signals end the process immediately.
         if let Ok(signals) = Signals::listen() {
             tokio::spawn(heard.hear(signals, stop, |_| Again::Ends));
         }
         interrupt
     }
 
-    /// Stops the work with `stop` on the first signal, says with `hint` on a second Ctrl-C that it is ending, and ends the
-    /// process on the third. Listens until the listening is dropped; the process lives on.
+    /// Calls `stop` on the first signal, calls `hint` on a second Ctrl-C to say that the work is ending, and ends the
+    /// process on the third. Listens until the returned value is dropped; the process continues afterwards.
     pub(crate) fn listen(
         stop: impl Fn(Signal) + Send + 'static,
         hint: impl Fn() + Send + 'static,
@@ -215,7 +215,7 @@ impl Interrupt {
         loop {
             tokio::select! {
                 signal = signals.next() => {
-                    // Others come twice by themselves, however late.
+                    // Other signals may arrive twice, at any interval.
                     if signal == Signal::Interrupt && Instant::now() >= by_itself {
                         match again(ctrl_c) {
                             Again::IsHeard => ctrl_c += 1,
@@ -223,32 +223,32 @@ impl Interrupt {
                         }
                     }
                 }
-                // A person who pressed Ctrl-C can do so again.
+                // After Ctrl-C the user can press it again.
                 () = &mut grace, if first != Signal::Interrupt => leave(first),
             }
         }
     }
 
-    /// Notes a Ctrl-C that came as a key and not as a signal.
+    /// Records a Ctrl-C that arrived as a key press instead of a signal.
     pub(crate) fn note(&self) {
         let number = Signal::Interrupt.number();
         self.happened.store(number, Ordering::SeqCst);
     }
 
-    /// Returns what told the process to end, if anything did.
+    /// Returns the signal that told the process to end, if any.
     pub(crate) fn happened(&self) -> Option<Signal> {
         let number = self.happened.load(Ordering::SeqCst);
         Signal::ALL.into_iter().find(|it| it.number() == number)
     }
 }
 
-/// What another Ctrl-C does.
+/// The effect of another Ctrl-C.
 enum Again {
     IsHeard,
     Ends,
 }
 
-/// Ends the process at once.
+/// Ends the process immediately.
 fn leave(signal: Signal) -> ! {
     progress::end();
     terminal::restore();

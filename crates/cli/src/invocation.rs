@@ -1,4 +1,5 @@
-//! How this program was called, for the commands that it proposes: whoever copies one means the same configuration.
+//! How this program was called. Commands that it proposes repeat its configuration options, so that a copied command
+//! uses the same configuration.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -7,15 +8,15 @@ use neuraxis_app::shown_setting;
 
 use crate::arguments::ConfigurationArguments;
 
-/// The options about the configuration, with a space before each.
+/// The configuration options, each preceded by a space.
 static OPTIONS: OnceLock<String> = OnceLock::new();
 
-/// Notes the options that this program was called with.
+/// Stores the options that this program was called with.
 pub(crate) fn remember(arguments: &ConfigurationArguments) {
     OPTIONS.get_or_init(|| options(arguments));
 }
 
-/// Returns the name of this program with the options that it was called with: the beginning of a command to propose.
+/// Returns the program's name with the options it was called with: the beginning of a proposed command.
 pub(crate) fn neuraxis() -> String {
     let options = OPTIONS.get().map_or("", String::as_str);
     format!("neuraxis{options}")
@@ -29,7 +30,7 @@ pub(crate) fn again(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Adds options to the commands between backticks, and says what to do about what is not shown of them.
+/// Adds options to the commands between backticks, and says what to do about options that are not shown.
 fn with_options(text: &str, options: &str) -> String {
     let again = text.replace("`neuraxis ", &format!("`neuraxis{options} "));
     match again != text && options.contains("***") {

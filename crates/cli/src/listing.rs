@@ -1,4 +1,4 @@
-//! Lists of any length: written one item at a time, as lines for people or as one JSON array.
+//! Lists of any length: written one item at a time, as lines of text or as one JSON array.
 
 use std::io;
 
@@ -10,13 +10,13 @@ use crate::output::Output;
 use crate::progress;
 use crate::wrap::{broken, width};
 
-/// How many items a page has at the most, where nobody says.
+/// The default maximum number of items on a page.
 pub(crate) const PAGE: usize = 30;
 
-/// The form of a list.
+/// The output format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Human-readable text
     Text,
     /// JSON
     Json,
@@ -25,7 +25,7 @@ pub(crate) enum Format {
 /// Which part of a list is shown.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Paging {
-    /// Show so many at the most
+    /// Show at most this many
     #[arg(long, value_name = "N", default_value_t = PAGE, value_parser = at_least_one)]
     pub(crate) limit: usize,
 
@@ -33,13 +33,13 @@ pub(crate) struct Paging {
     #[arg(long, value_name = "ID")]
     pub(crate) before: Option<String>,
 
-    /// What to print: a table for people, or a JSON array
+    /// What to print: a table, or a JSON array
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }
 
 impl Paging {
-    /// Says below the lines of a page that there is more, or nothing at all. The last item is named by its id.
+    /// Writes below a page that there is more, or that the list is empty. Names the last item by its id.
     pub(crate) fn tell_rest(
         &self,
         what: &str,
@@ -69,44 +69,44 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, &'static str> {
     number.ok_or("it must be a number from 1 on")
 }
 
-/// The columns of an id, and of its end, which names it as well.
+/// The columns of a full id, and of its end, which identifies it as well.
 const ID: usize = 36;
 const END_OF_ID: usize = 12;
 
-/// The least columns in which it can be read what something is about.
+/// The minimum number of columns for the text that says what an item is about.
 const LEAST_ABOUT: usize = 24;
 
-/// How many lines say what something is about, at the most.
+/// The maximum number of lines for that text.
 const LINES_ABOUT: usize = 2;
 
-/// Something in a list that has an id and says what it is about.
+/// A list item with an id and a text that says what it is about.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) id: String,
-    /// The columns between, each padded, with two blanks between them; they may have colors.
+    /// The middle columns, each padded and separated by two blanks; they may have colors.
     pub(crate) middle: String,
-    /// What it is about: somebody's words.
+    /// What the item is about: quoted text.
     pub(crate) about: String,
 }
 
-/// How the lines of a list are laid out, so that what each is about can be read at every width.
+/// The layout of the lines of a list, chosen so that the text of each item can be read at every width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// On one line, however long: for files and programs.
     Whole,
-    /// On a line of so many columns, what it is about beneath itself.
+    /// In columns, with the text wrapped in its own column.
     Beside {
-        /// How many columns the id has; less than it has letters where its end is to do.
+        /// The columns of the id; fewer than its length if only its end is shown.
         id: usize,
         columns: usize,
     },
-    /// What it is about on lines of its own.
+    /// The text on lines of its own, below the other columns.
     Below { columns: usize },
 }
 
 impl Layout {
-    /// Chooses a layout for a terminal of so many columns, of which others take so many between the id and what it is about;
-    /// for none, that of files.
+    /// Chooses a layout for a terminal of this many columns, `middle` of which are needed between the id and the text.
+    /// Without a terminal, chooses the layout for files.
     pub(crate) const fn of(columns: Option<usize>, middle: usize) -> Self {
         let Some(columns) = columns else {
             return Self::Whole;
@@ -122,7 +122,7 @@ impl Layout {
         Self::Below { columns }
     }
 
-    /// Writes an item, without a line break at its end.
+    /// Formats an item, without a trailing line break.
     pub(crate) fn item(self, item: &Item) -> String {
         let Item { id, middle, about } = item;
         let about = one_line(about);
@@ -146,7 +146,7 @@ impl Layout {
         text.trim_end().to_owned()
     }
 
-    /// Writes the names of the columns.
+    /// Formats the column headings.
     pub(crate) fn heading(self, id: &str, middle: &str) -> String {
         let id = match self {
             Self::Whole => format!("{id:<ID$}"),
@@ -157,7 +157,7 @@ impl Layout {
     }
 }
 
-/// Writes the line above what something is about: in columns where it fits, and otherwise with no more blanks than it needs.
+/// Formats the line above an item's text: in columns if it fits, otherwise with as few blanks as possible.
 fn above(id: &str, middle: &str, columns: usize) -> String {
     let line = format!("{id:<END_OF_ID$}  {middle}");
     if width(&line) <= columns {
@@ -168,7 +168,7 @@ fn above(id: &str, middle: &str, columns: usize) -> String {
     format!("{id:<END_OF_ID$}  {}", middle.join("  "))
 }
 
-/// Returns an id, or its end where there is room for no more of one that was made and not chosen.
+/// Returns an id, or only its end if there is no room for all of it. A user-chosen id is never shortened.
 fn short(id: &str, room: usize) -> &str {
     let is_made = id.len() == ID
         && id
@@ -180,7 +180,7 @@ fn short(id: &str, room: usize) -> &str {
     }
 }
 
-/// Leaves out the end of a text that takes more columns. Words take a little more where they are broken.
+/// Cuts the end of a text that needs more columns than there are. Allows some room for breaking between words.
 fn cut(text: &str, columns: usize) -> String {
     let most = columns.saturating_sub(LEAST_ABOUT / 2);
     let mut letters = text.char_indices();
@@ -192,24 +192,24 @@ fn cut(text: &str, columns: usize) -> String {
     }
 }
 
-/// A list on its way to standard output.
+/// A list being written to standard output.
 #[derive(Debug)]
 pub(crate) struct Listing {
     output: Output,
     format: Format,
     heading: String,
-    /// How many items were written.
+    /// The number of items written.
     pub(crate) count: usize,
 }
 
 impl Listing {
-    /// Chooses how items are laid out for whoever reads, with so many columns between their ids and what they are about.
+    /// Chooses the layout for standard output, with this many columns between the id and the text of an item.
     pub(crate) fn layout(middle: usize) -> Layout {
         let output = Output::new();
         Layout::of(output.columns(), middle)
     }
 
-    /// Begins a list; the heading stands over the lines for people, if there are any.
+    /// Starts a list. The heading is printed above the lines of text, if there are any.
     pub(crate) fn new(format: Format, heading: impl Into<String>) -> Self {
         Self {
             output: Output::new(),
@@ -219,7 +219,7 @@ impl Listing {
         }
     }
 
-    /// Writes an item: a line for people, of which every strange part was made harmless, or a JSON value.
+    /// Writes an item: a line of text in which every untrusted part is already harmless, or a JSON value.
     pub(crate) fn item(&mut self, line: &str, value: &Value) -> io::Result<()> {
         let is_first = self.count == 0;
         self.count += 1;

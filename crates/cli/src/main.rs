@@ -1,9 +1,10 @@
 //! `neuraxis`: Neuraxis in a terminal.
 //!
-//! Parses what the user wants, has it done, and says by its exit code how it went: 0 answered, 1 failed, 2 wrong usage or
-//! configuration, 3 a limit was reached before there was an answer, 4 a call was denied because nobody could be asked, 5 it
-//! waits for a person or its client, 6 there was nothing that could answer, 130 interrupted, 143 and 129 ended by SIGTERM and
-//! SIGHUP, 141 whoever read the output was gone. What it does is in `neuraxis-app` and below.
+//! Parses the command line, runs the command, and reports the outcome in the exit code: 0 answered, 1 failed, 2 wrong
+//! usage or configuration, 3 a limit was reached before there was an answer, 4 a call was denied because nobody could
+//! be asked, 5 the run waits for a decision or for its client, 6 nothing could answer, 130 interrupted, 143 and 129
+//! ended by SIGTERM and SIGHUP, 141 the reader of the output is gone. The work itself is in `neuraxis-app` and the
+//! crates below it.
 
 mod approve;
 mod arguments;
@@ -41,7 +42,7 @@ use anyhow::Context;
 use arguments::Arguments;
 use error::CommandError;
 
-/// How long is waited at the end for what is dropped on other threads.
+/// How long to wait at exit for tasks that are dropped on other threads.
 const ENDING: Duration = Duration::from_millis(200);
 
 /// Much of what a run allocates is freed by another thread: mimalloc does that without a lock.
@@ -49,7 +50,7 @@ const ENDING: Duration = Duration::from_millis(200);
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Commands are run, and documents of the web read, by this program, started a second time.
+    // This program starts itself a second time to run sandboxed commands and to read web documents.
     let helper = neuraxis::tools::run_sandbox_helper();
     if let Some(code) = helper.or_else(neuraxis::web::run_convert_helper) {
         return code;
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
             Err(error) => error.report(),
         },
         Err(refusal) => {
-            // Help goes to a reader that may be gone: nothing is lost then.
+            // The reader of the help may be gone; nothing is lost then.
             let _ = refusal.print();
             ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(error::USAGE))
         }
@@ -71,14 +72,14 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), CommandError> {
     invocation::remember(&arguments.configuration);
     call_warnings::show();
-    // One worker beside this thread is enough for a single run, and keeps it alive while a tool blocks or output lags.
+    // Two workers are enough for a single run: one keeps it alive while a tool or lagging output blocks the other.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build();
     let runtime = runtime.context("cannot start")?;
     let done = runtime.block_on(command::run(arguments));
     terminal::restore();
-    // What is still at work is dropped, and what it started ends with it: an MCP server with all that it started. What
-    // takes longer is a tool that was stopped and does not know it yet, or somebody who reads what nobody types.
+    // Drops what is still running, which also ends what it started: an MCP server with all of its child processes. Only
+    // a tool that has not noticed yet that it was stopped, or a thread that waits for terminal input, takes longer.
     runtime.shutdown_timeout(ENDING);
     done
 }

@@ -1,7 +1,7 @@
-//! Markdown on a terminal, as it comes: text word by word, code line by line, and what can only be judged whole, such as a
-//! table, once it is complete. What was shown never changes.
+//! Streams Markdown to a terminal: text word by word, code line by line, and what can only be judged as a whole, such
+//! as a table, once it is complete. Text that was shown never changes.
 //!
-//! What a model writes is made harmless after it was read, since Markdown has its own ways to spell any character.
+//! What a model writes is made harmless after parsing, since Markdown can spell any character in several ways.
 
 mod blocks;
 mod code;
@@ -16,20 +16,20 @@ use render::Marks;
 
 use crate::wrap::USUAL_WIDTH;
 
-/// Turns Markdown that comes in pieces into text with styles.
+/// Turns Markdown that arrives in pieces into styled text.
 #[derive(Debug)]
 pub(crate) struct Markdown {
     blocks: Blocks,
-    /// How wide the screen is, and was when the block that is not complete yet began, or was last fitted to it.
+    /// The width of the screen, and the width that the incomplete block began with or was last fitted to.
     columns: usize,
     columns_of_block: usize,
-    /// The code of the block that is not complete yet.
+    /// The code of the incomplete block.
     code: Code,
-    /// What was shown of the block that is not complete yet.
+    /// The text already shown of the incomplete block.
     shown: String,
-    /// What stands before what is shown next, because the screen was resized.
+    /// The line break before what is shown next, if the screen was resized.
     line_break: Option<String>,
-    /// Whether the marks of what styles show stay, because there are none.
+    /// Whether Markdown marks are kept, because there are no styles.
     keeps_marks: bool,
 }
 
@@ -48,7 +48,7 @@ impl Default for Markdown {
 }
 
 impl Markdown {
-    /// Lets the marks of headings, code, and what is emphasized or struck out stay, for whoever sees no styles.
+    /// Keeps the marks of headings, code, emphasis and strikethrough, for output without styles.
     pub(crate) fn with_marks() -> Self {
         Self {
             keeps_marks: true,
@@ -56,12 +56,12 @@ impl Markdown {
         }
     }
 
-    /// Says how wide the screen is from now on.
+    /// Sets the width of the screen.
     pub(crate) const fn set_columns(&mut self, columns: usize) {
         self.columns = columns;
     }
 
-    /// Takes a piece of text and returns what of it can be shown by now.
+    /// Adds a piece of text and returns what can be shown now.
     pub(crate) fn push(&mut self, text: &str) -> String {
         self.fit();
         let complete = self.blocks.push(text);
@@ -70,19 +70,19 @@ impl Markdown {
         more
     }
 
-    /// Tells whether the last line that was shown is not complete yet.
+    /// Returns whether the last line shown is incomplete.
     pub(crate) fn is_in_line(&self) -> bool {
         !self.shown.is_empty()
     }
 
-    /// Returns what is left, complete or not, and begins anew.
+    /// Returns the rest, complete or not, and resets.
     pub(crate) fn end(&mut self) -> String {
         let rest = self.blocks.end();
         rest.iter().map(|block| self.rest_of(block)).collect()
     }
 
-    /// Lets the block that is not complete yet go on in the width that the screen has now. What stands of it stays as it is;
-    /// the rest begins on a line of its own, of which as much is left as there would be had it been so wide from the beginning.
+    /// Continues the incomplete block at the current width of the screen. What is shown of it stays. The rest begins on
+    /// a new line, with as much room as if the block had had this width from the beginning.
     fn fit(&mut self) {
         let before = self.columns_of_block;
         if self.columns == before || self.shown.is_empty() || self.blocks.is_code() {
@@ -103,12 +103,12 @@ impl Markdown {
                 self.line_break = Some(format!("\n{}", " ".repeat(begins)));
                 self.shown = fitted.to_owned();
             }
-            // What stands before its lines is part of what stands, such as the bar of a quotation.
+            // Something in front of its lines, such as the bar of a quotation, is part of what is shown.
             _ => self.columns_of_block = before,
         }
     }
 
-    /// Returns more of a block, on a line of its own where the screen was resized.
+    /// Returns more of a block, on a new line if the screen was resized.
     fn going_on(&mut self, more: &str) -> String {
         match self.line_break.take() {
             Some(line_break) if !more.trim().is_empty() => {
@@ -118,18 +118,18 @@ impl Markdown {
         }
     }
 
-    /// Returns what was not shown yet of a block that is complete.
+    /// Returns the part of a complete block that was not shown yet.
     fn rest_of(&mut self, block: &Block) -> String {
         let whole = self.shown(block, true);
         let begun = std::mem::take(&mut self.shown);
         match whole.strip_prefix(begun.as_str()) {
             Some(rest) => self.going_on(rest),
-            // What looked like text turned out to be something else: that stays, and is said again as what it is.
+            // What was shown as text turned out to be something else. It stays, and the block is shown again in full.
             None => format!("\n{whole}"),
         }
     }
 
-    /// Returns what can be shown now of the block that is not complete yet.
+    /// Returns what can be shown now of the incomplete block.
     fn more_of_open(&mut self) -> String {
         let Some(open) = self.blocks.open() else {
             return String::new();
@@ -163,7 +163,7 @@ impl Markdown {
     }
 }
 
-/// Returns what is seen of a text but its blanks and line breaks.
+/// Returns the visible characters of a text, without whitespace.
 fn letters(text: &str) -> Vec<char> {
     let plain = anstream::adapter::strip_str(text).to_string();
     plain
@@ -172,7 +172,7 @@ fn letters(text: &str) -> Vec<char> {
         .collect()
 }
 
-/// Returns the place in a text after so many of its letters, and after the styles that end there.
+/// Returns the position in a text after this many visible characters, and after the styles that end there.
 fn after(text: &str, count: usize) -> Option<usize> {
     let mut seen = 0;
     let mut is_style = false;

@@ -18,28 +18,28 @@ pub(crate) struct Output {
     reader: Reader,
 }
 
-/// Who reads what is printed.
+/// The reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reader {
     /// A terminal, which obeys control characters.
     Terminal,
-    /// A file or another program, which gets every byte as it is.
+    /// A file or another program, which gets every byte unchanged.
     Program,
 }
 
-/// The form of a list.
+/// The output format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ListFormat {
-    /// For people
+    /// Human-readable text
     Text,
     /// A JSON array
     Json,
 }
 
-/// The form of something that is one object for programs.
+/// The output format of a command that prints one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ObjectFormat {
-    /// For people
+    /// Human-readable text
     Text,
     /// One JSON object
     Json,
@@ -76,28 +76,27 @@ impl Output {
         Self { stdout, reader }
     }
 
-    /// Tells whether somebody watches.
+    /// Returns whether standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.reader == Reader::Terminal
     }
 
-    /// Returns how many columns lines for people may have.
+    /// Returns the number of columns for human-readable lines.
     pub(crate) fn width(&self) -> usize {
         terminal::width(&self.stdout)
     }
 
-    /// Returns how many columns a terminal has. A file or another program gets each line whole.
+    /// Returns the number of columns of the terminal. Lines for a file or another program are not wrapped.
     pub(crate) fn columns(&self) -> Option<usize> {
         self.is_terminal().then(|| self.width())
     }
 
-    /// Tells whether text is laid out for whoever watches: at a terminal that knows more than lines, with styles or, where
-    /// they are not wanted, without.
+    /// Returns whether text is laid out: on a terminal that can do more than print lines, with or without styles.
     pub(crate) fn lays_out(&self) -> bool {
         self.is_terminal() && !terminal::is_dumb()
     }
 
-    /// Prints a text at once, harmless where a terminal shows it.
+    /// Prints a text immediately, made harmless if standard output is a terminal.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         let text = match self.reader {
             Reader::Terminal => harmless(text),
@@ -107,16 +106,16 @@ impl Output {
         self.stdout.flush()
     }
 
-    /// Prints a text of ours at once, of which every strange part was made harmless: with styles where a terminal shows
-    /// them and nobody minds.
+    /// Prints the program's own text immediately; every untrusted part must already be harmless. Styles are kept if the
+    /// output is a terminal and colors are not turned off.
     pub(crate) fn painted(&mut self, text: &str) -> io::Result<()> {
         let mut stdout = anstream::AutoStream::auto(&mut self.stdout);
         stdout.write_all(text.as_bytes())?;
         stdout.flush()
     }
 
-    /// Prints lines of ours at once, of which every strange part was made harmless: as [`painted`](Self::painted), and broken
-    /// between words where a terminal ends.
+    /// Prints the program's own lines immediately; every untrusted part must already be harmless. Like
+    /// [`painted`](Self::painted), but wraps between words at the width of a terminal.
     pub(crate) fn lines(&mut self, text: &str) -> io::Result<()> {
         match self.reader {
             Reader::Terminal => self.painted(&laid_out(text, self.width())),
@@ -124,7 +123,8 @@ impl Output {
         }
     }
 
-    /// Prints lines with others' words in them at once: as [`text`](Self::text), and broken between words where a terminal ends.
+    /// Prints lines with untrusted text immediately. Like [`text`](Self::text), but wraps between words at the width of
+    /// a terminal.
     pub(crate) fn plain_lines(&mut self, text: &str) -> io::Result<()> {
         match self.reader {
             Reader::Terminal => self.lines(&harmless(text)),
@@ -132,7 +132,7 @@ impl Output {
         }
     }
 
-    /// Prints a sentence of ours at once: broken between words where a terminal ends, with each command to be copied whole.
+    /// Prints the program's own sentence immediately, wrapped between words, with each command to be copied kept whole.
     pub(crate) fn sentence(&mut self, sentence: &str) -> io::Result<()> {
         match self.columns() {
             Some(columns) => self.line(&with_commands(sentence, columns)),
@@ -140,7 +140,8 @@ impl Output {
         }
     }
 
-    /// Returns what Markdown is laid out by. Where nobody wants styles its marks stay: nothing else says what they say.
+    /// Returns a Markdown renderer for this output. Without styles it keeps the marks, since nothing else shows their
+    /// meaning.
     pub(crate) fn empty_page(&self) -> Markdown {
         match anstream::AutoStream::choice(&self.stdout) {
             anstream::ColorChoice::Never => Markdown::with_marks(),
@@ -148,7 +149,7 @@ impl Output {
         }
     }
 
-    /// Prints Markdown that is complete: laid out where that is wanted, and otherwise as it is.
+    /// Prints complete Markdown: laid out if the output is, otherwise unchanged.
     pub(crate) fn markdown(&mut self, text: &str) -> io::Result<()> {
         if !self.lays_out() {
             return self.line(text);
@@ -159,18 +160,19 @@ impl Output {
         self.painted(&shown)
     }
 
-    /// Prints a value at once, as JSON on one line, whatever a reader takes for the end of one.
+    /// Prints a value immediately as JSON on one line, without characters that a reader could take for a line break.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         self.line(&on_one_line(&serde_json::to_string(value)?))
     }
 
-    /// Prints a line at once.
+    /// Prints a line immediately.
     pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
         self.text(&format!("{line}\n"))
     }
 }
 
-/// Escapes in JSON what is no end of a line there and is one for many who read line by line. It stands in strings alone.
+/// Escapes characters in JSON that are not line breaks there but are treated as such by many readers. They occur only
+/// in strings.
 pub(crate) fn on_one_line(json: &str) -> String {
     let json = json.replace('\u{85}', "\\u0085");
     let json = json.replace('\u{2028}', "\\u2028");

@@ -1,5 +1,5 @@
-//! What comes through standard input where that is no terminal: data that goes with a question, or lines that are messages.
-//! Whoever pipes something in may still sit at the terminal: questions go there.
+//! Standard input that is not a terminal: data that goes with a question, or lines that are messages. A user who pipes
+//! something in may still be at the terminal, where questions are asked.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -12,16 +12,16 @@ use crate::error::CommandError;
 #[cfg(unix)]
 use crate::progress;
 
-/// How long nothing may come before it is said that standard input is waited for.
+/// How long to wait for input before printing that the program waits for standard input.
 #[cfg(unix)]
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Tells whether standard input is something else than a terminal.
+/// Returns whether standard input is not a terminal.
 pub(crate) fn is_piped() -> bool {
     !io::stdin().is_terminal()
 }
 
-/// Reads standard input to its end, of which at most so many bytes may come. `what` is what it is to the user.
+/// Reads standard input to its end, up to `most` bytes. `what` names the input in error messages.
 pub(crate) fn read(what: &str, most: usize) -> Result<Vec<u8>, CommandError> {
     #[cfg(unix)]
     if is_piped() && !comes_within(SILENCE) {
@@ -32,7 +32,7 @@ pub(crate) fn read(what: &str, most: usize) -> Result<Vec<u8>, CommandError> {
     bounded(io::stdin().lock(), what, most)
 }
 
-/// Reads to the end, of which at most so many bytes may come.
+/// Reads to the end, up to `most` bytes.
 pub(crate) fn bounded(input: impl Read, what: &str, most: usize) -> Result<Vec<u8>, CommandError> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(most).unwrap_or(u64::MAX);
@@ -47,8 +47,8 @@ pub(crate) fn bounded(input: impl Read, what: &str, most: usize) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// Makes the terminal of whoever started this standard input, so that questions can be answered there. Returns what was
-/// standard input before; nothing where there is no such terminal, or nobody reads what would be asked.
+/// Makes the controlling terminal standard input, so that questions can be answered there. Returns the previous
+/// standard input, or `None` if there is no such terminal or the user would not see the questions.
 pub(crate) fn make_way_for_person() -> Option<File> {
     #[cfg(unix)]
     if is_piped() && io::stderr().is_terminal() {
@@ -63,7 +63,7 @@ fn exchange() -> io::Result<File> {
     use rustix::termios::tcgetpgrp;
 
     let terminal = File::options().read(true).write(true).open("/dev/tty")?;
-    // Others have it: whoever reads from it in the background is stopped.
+    // Another process group has the terminal, and a background process that reads from it is stopped.
     if tcgetpgrp(&terminal)? != getpgrp() {
         return Err(io::Error::from(io::ErrorKind::WouldBlock));
     }
@@ -72,7 +72,7 @@ fn exchange() -> io::Result<File> {
     Ok(File::from(before))
 }
 
-/// Waits a while for something to come, the end included.
+/// Waits up to this long for input or its end.
 #[cfg(unix)]
 fn comes_within(wait: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -82,6 +82,6 @@ fn comes_within(wait: Duration) -> bool {
     };
     let stdin = io::stdin();
     let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
-    // What cannot be waited for is found out by reading.
+    // Input that cannot be polled is read directly.
     !matches!(poll(&mut waiting, Some(&wait)), Ok(0))
 }

@@ -1,4 +1,4 @@
-//! Standard error: what is going on, for whoever watches, and what everybody should know.
+//! Standard error: progress for a user who watches, and warnings and notices for everyone.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,34 +15,34 @@ use crate::wrap::broken;
 
 const DIM: Style = Style::new().dimmed();
 
-/// What stands before what a line of ours goes on with below.
+/// The indentation of continuation lines.
 const MARGIN: &str = "  ";
 
-/// What is going on, wherever that is shown from: whatever else is written goes above it.
+/// The current status, whichever [`Progress`] shows it: all other output goes above it.
 static SHOWN: Mutex<Option<Status>> = Mutex::new(None);
 
-/// Tells about the work: with a line for what is going on and one for each step done where somebody watches, otherwise not at
-/// all. Dropped, it shows nothing any more.
+/// Reports progress: a status line and a line for each completed step if a user watches, otherwise nothing. Hides its
+/// status when dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
     audience: Audience,
-    /// Whether what is shown is its own: what others show is not for it to take away.
+    /// Whether this value shows the current status. It must not hide a status shown by another.
     is_shown: AtomicBool,
 }
 
-/// Who reads standard error.
+/// The reader of standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Audience {
-    /// Somebody at a terminal.
+    /// A user at a terminal.
     Watcher,
-    /// Somebody at a terminal that knows nothing but lines, and a log that is to hold each step.
+    /// A user at a terminal that can only print lines, or a log that should contain each step.
     Reader,
-    /// A log, or nobody.
+    /// A log, or no reader.
     Log,
 }
 
 impl Audience {
-    /// Looks who reads, where so much is wanted.
+    /// Determines the reader, for this level of detail.
     fn of(detail: Detail) -> Self {
         let is_terminal = io::stderr().is_terminal();
         match detail {
@@ -55,19 +55,19 @@ impl Audience {
 
     fn hear_done(self, what: &str) {
         if self != Self::Log {
-            // It may hold a command to be copied, which is broken by nobody but the terminal.
+            // The line may hold a command to be copied, so it is not wrapped here.
             print(&format!("{DIM}{}{DIM:#}\n", one_line(what)));
         }
     }
 }
 
 impl Progress {
-    /// Tells as much as whoever reads standard error wants to know.
+    /// Reports with the usual level of detail.
     pub(crate) fn new() -> Self {
         Self::telling(Detail::Usual)
     }
 
-    /// Tells so much: nothing if little is wanted, and each step wherever it goes if much is.
+    /// Reports with this level of detail: nothing if quiet, and each step, even to a log, if verbose.
     pub(crate) fn telling(detail: Detail) -> Self {
         Self {
             audience: Audience::of(detail),
@@ -75,12 +75,12 @@ impl Progress {
         }
     }
 
-    /// Shows what is going on now.
+    /// Sets the current activity.
     pub(crate) fn activity(&self, what: &str) {
         self.activity_over(what, &[]);
     }
 
-    /// Shows what is going on now, and below it the last lines of what it prints.
+    /// Sets the current activity, with the last lines of its output below it.
     pub(crate) fn activity_over(&self, what: &str, below: &[String]) {
         if self.audience == Audience::Watcher {
             self.is_shown.store(true, Ordering::Relaxed);
@@ -90,26 +90,26 @@ impl Progress {
         }
     }
 
-    /// Shows nothing until the next activity, so that the terminal is free for other text.
+    /// Hides the status until the next activity, so that other text can be written.
     pub(crate) fn hide(&self) {
         if self.is_shown.swap(false, Ordering::Relaxed) {
             *shown() = None;
         }
     }
 
-    /// Says that a step is done, to whoever watches.
+    /// Reports a completed step to a user who watches.
     pub(crate) fn done(&self, what: &str) {
         self.audience.hear_done(what);
     }
 
-    /// Says something in a style of its own, to whoever watches. What is in it is harmless, and its lines fit.
+    /// Prints text that is already styled, harmless and wrapped, to a user who watches.
     pub(crate) fn show(&self, text: &str) {
         if self.audience != Audience::Log {
             print(text);
         }
     }
 
-    /// Tells whether somebody reads more than warnings.
+    /// Returns whether more than warnings is printed.
     pub(crate) fn is_read(&self) -> bool {
         self.audience != Audience::Log
     }
@@ -121,33 +121,33 @@ impl Drop for Progress {
     }
 }
 
-/// Shows nothing any more, for a process that ends at once: one that is writing at this very moment is not waited for.
+/// Hides the status before the process ends immediately. Does not wait for a thread that is writing at this moment.
 pub(crate) fn end() {
     if let Ok(mut shown) = SHOWN.try_lock() {
         *shown = None;
     }
 }
 
-/// Says that a step is done, to whoever watches.
+/// Reports a completed step to a user who watches.
 pub(crate) fn done(what: &str) {
     Audience::of(Detail::Usual).hear_done(what);
 }
 
-/// Says something that everybody should know.
+/// Prints a warning for everyone.
 pub(crate) fn warn(what: &str) {
     const WARNING: Style = AnsiColor::Yellow.on_default().bold();
     let what = one_line(&without_secrets(what));
     tell(&format!("{WARNING}warning{WARNING:#}: {what}"));
 }
 
-/// Says something that everybody should know before it begins.
+/// Prints a notice for everyone, before work begins.
 pub(crate) fn notice(what: &str) {
     const NOTICE: Style = AnsiColor::Cyan.on_default().bold();
     let what = one_line(&without_secrets(what));
     tell(&format!("{NOTICE}note{NOTICE:#}: {what}"));
 }
 
-/// Writes a line, broken between words where a terminal shows it.
+/// Writes a line, wrapped between words if a terminal shows it.
 fn tell(line: &str) {
     let line = match terminal::error_columns() {
         Some(columns) => broken(line, columns, MARGIN),
@@ -157,7 +157,7 @@ fn tell(line: &str) {
 }
 
 fn print(text: &str) {
-    // Nobody is there to be told that standard error cannot be written.
+    // If standard error cannot be written, there is nowhere to report that.
     let print = || drop(write!(anstream::stderr(), "{text}"));
     match &*shown() {
         Some(status) => status.above(print),
@@ -166,7 +166,7 @@ fn print(text: &str) {
 }
 
 fn shown() -> MutexGuard<'static, Option<Status>> {
-    // What is kept here is whole, whoever panicked meanwhile.
+    // The value is intact even if another thread panicked meanwhile.
     SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,11 +1,11 @@
-//! Durations, times and numbers of tokens as people read them.
+//! Human-readable durations, times and numbers of tokens.
 
 use std::time::Duration;
 
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::{Cost, CountLabel, MicroUsd, TokenCount};
 
-/// Says how long something took.
+/// Formats how long something took.
 pub(crate) fn brief(duration: Duration) -> String {
     match duration.as_millis() {
         millis @ ..1_000 => format!("{millis} ms"),
@@ -14,13 +14,13 @@ pub(crate) fn brief(duration: Duration) -> String {
     }
 }
 
-/// Says how long something took, in milliseconds.
+/// Formats how long something took, from milliseconds.
 pub(crate) fn brief_millis(millis: u64) -> String {
     brief(Duration::from_millis(millis))
 }
 
-/// Says what something cost in US dollars, and how sure that is; nothing where nothing is known, or
-/// nothing had to be paid.
+/// Formats a cost in US dollars, with how reliable it is. Returns `None` if the cost is unknown or nothing had to be
+/// paid.
 pub(crate) fn money(cost: Cost) -> Option<String> {
     if cost.amount.0 == 0 {
         return None;
@@ -33,13 +33,13 @@ pub(crate) fn money(cost: Cost) -> Option<String> {
     })
 }
 
-/// Says when something was, to the second, in the time zone of whoever reads it.
+/// Formats a time to the second, in the local time zone.
 pub(crate) fn moment(at: Timestamp) -> String {
     let here = at.to_zoned(jiff::tz::TimeZone::system());
     here.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Says how many US dollars these are.
+/// Formats an amount in US dollars.
 pub(crate) fn dollars(cost: MicroUsd) -> String {
     let micros = cost.0;
     match micros {
@@ -49,7 +49,7 @@ pub(crate) fn dollars(cost: MicroUsd) -> String {
     }
 }
 
-/// Says how many tokens there were, and how sure that is.
+/// Formats a number of tokens, with how reliable it is.
 pub(crate) fn tokens(count: TokenCount) -> String {
     let digits = count.tokens.to_string();
     let mut grouped = String::new();

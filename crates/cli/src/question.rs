@@ -1,4 +1,4 @@
-//! `neuraxis "What time is it?"`: a question without a command is one to `ask`.
+//! `neuraxis "What time is it?"`: a question without a command is treated as `ask`.
 
 use std::ffi::OsString;
 
@@ -11,10 +11,10 @@ use crate::arguments::Arguments;
 /// The command that answers a question.
 pub(crate) const ASK: &str = "ask";
 
-/// How alike a word and a command have to be for the word to be a slip rather than a question.
+/// How similar a word and a command must be for the word to be treated as a typo instead of a question.
 const LIKENESS: f64 = 0.9;
 
-/// Reads the arguments. Where they name no command, they are those of `ask`.
+/// Parses the arguments. Without a command, they are those of `ask`.
 pub(crate) fn parse(given: &[OsString]) -> Result<Arguments, clap::Error> {
     let error = match Arguments::try_parse_from(given) {
         Ok(arguments) => return Ok(arguments),
@@ -50,7 +50,7 @@ pub(crate) fn parse(given: &[OsString]) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(ask)
 }
 
-/// Reads arguments of which the options of a command stand before it, as in `neuraxis -q ask hello`.
+/// Parses arguments in which a command's options come before the command, as in `neuraxis -q ask hello`.
 fn with_options_behind(given: &[OsString]) -> Option<Arguments> {
     let command = Arguments::command();
     let names_it = |word: &OsString| {
@@ -70,14 +70,14 @@ fn with_options_behind(given: &[OsString]) -> Option<Arguments> {
     Arguments::try_parse_from(words).ok()
 }
 
-/// Tells whether the first word is a command, or was most likely meant as one.
+/// Returns whether the first word is a command or was most likely meant as one.
 fn begins_with_slip(said: &[OsString], names: &[&str]) -> bool {
     let mut words = said.iter().filter_map(|word| word.to_str());
     let first = words.find(|word| !word.starts_with('-'));
     first.is_some_and(|word| names.iter().any(|name| is_slip(word, name)))
 }
 
-/// Says how to ask a question in which a command is named.
+/// Adds how to ask a question that begins with a command's name.
 fn with_quotes(mut error: clap::Error, command: &str) -> clap::Error {
     if error.kind() == ErrorKind::InvalidSubcommand {
         let tip = format!("to ask a question with '{command}' in it, put it in quotes");
@@ -87,8 +87,9 @@ fn with_quotes(mut error: clap::Error, command: &str) -> clap::Error {
     error
 }
 
-/// Tells whether a word was most likely meant as this name: nearly the same, or the same letters in another order. Who quotes
-/// several words, or asks or exclaims, asks a question: a common beginning makes them alike.
+/// Returns whether a word was most likely meant as this name: nearly the same, or the same letters in another order.
+/// Quoted words, or words with a question or exclamation mark, are a question; a common beginning would make them look
+/// similar.
 fn is_slip(word: &str, name: &str) -> bool {
     if word.contains(|letter: char| letter.is_whitespace() || "?!".contains(letter)) {
         return false;

@@ -1,4 +1,4 @@
-//! Lines that others wrote, such as the output of a command or a diff, as they stand below a line of ours.
+//! Quoted lines, such as the output of a command or a diff, shown below a line of the program.
 
 use anstyle::{AnsiColor, Style};
 
@@ -7,40 +7,40 @@ use crate::wrap::{broken, first_piece, pieces};
 
 const DIM: Style = Style::new().dimmed();
 
-/// How many columns of a line its margin takes at the most, where terminals disagree.
+/// The maximum number of columns that a margin takes, where terminals disagree.
 const MARGIN_COLUMNS: usize = 5;
 
-/// As [`MARGIN_COLUMNS`], of a margin that is not set in.
+/// Same as [`MARGIN_COLUMNS`], for a margin that is not indented.
 const OUTER_MARGIN_COLUMNS: usize = 3;
 
-/// A line that somebody else wrote.
+/// A quoted line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) mark: Mark,
     pub(crate) text: String,
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Said about what follows.
+    /// A title for the lines below.
     Title,
-    /// There, and stays.
+    /// An unchanged line.
     Plain,
-    /// Comes.
+    /// An added line.
     Added,
-    /// Goes.
+    /// A removed line.
     Removed,
-    /// Says where.
+    /// A location.
     Place,
 }
 
-/// What becomes of a line that is longer than the screen is wide.
+/// What to do with a line that is longer than the screen is wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LongLines {
-    /// It goes on below.
+    /// Continue it on the next line.
     Broken,
-    /// Its end is left out.
+    /// Cut its end.
     Cut,
 }
 
@@ -50,7 +50,7 @@ impl Row {
         Self { mark, text }
     }
 
-    /// Reads a line of a unified diff.
+    /// Parses a line of a unified diff.
     pub(crate) fn of_diff(line: &str) -> Self {
         let mark = match line.as_bytes().first() {
             _ if line.starts_with("+++") || line.starts_with("---") => Mark::Place,
@@ -62,14 +62,14 @@ impl Row {
         Self::new(mark, line)
     }
 
-    /// Writes the line below one of ours, in a margin, however long it is: for whoever is no terminal.
+    /// Formats the line in a margin, without wrapping: for output that is not a terminal.
     pub(crate) fn whole(&self) -> String {
         let style = self.mark.style();
         let line = harmless(&self.text);
         format!("  {DIM}│{DIM:#} {style}{line}{style:#}\n")
     }
 
-    /// Writes the line below one of ours, in a margin, so that it cannot pass for ours.
+    /// Formats the line in a margin, so that it cannot be taken for a line of the program.
     pub(crate) fn below(&self, columns: usize, long: LongLines) -> String {
         let style = self.mark.style();
         let room = columns.saturating_sub(MARGIN_COLUMNS);
@@ -99,13 +99,14 @@ impl Mark {
     }
 }
 
-/// Returns rows below a title.
+/// Puts rows below a title.
 pub(crate) fn under(title: impl Into<String>, rows: impl Iterator<Item = Row>) -> Vec<Row> {
     let title = Row::new(Mark::Title, title);
     std::iter::once(title).chain(rows).collect()
 }
 
-/// Writes a line in a margin that is not set in. What does not fit goes on below, behind a sign of its own.
+/// Formats a line in a margin that is not indented. What does not fit continues on the next line, after a separate
+/// sign.
 pub(crate) fn in_margin(line: &str, columns: usize, style: Style) -> String {
     let room = columns.saturating_sub(OUTER_MARGIN_COLUMNS);
     let signs = std::iter::once("│").chain(std::iter::repeat("┆"));
@@ -115,8 +116,8 @@ pub(crate) fn in_margin(line: &str, columns: usize, style: Style) -> String {
         .collect()
 }
 
-/// Writes a text of somebody else's, by which a person decides, in a margin that is not set in: nothing in it hides, and a line
-/// that terminals show in another order stands below once more.
+/// Formats quoted text that the user bases a decision on, in a margin that is not indented. Nothing in it is hidden,
+/// and a line that terminals show in another order is repeated below in its real order.
 pub(crate) fn plain_in_margin(text: &str, columns: usize) -> String {
     let plain = plain_to_see(text);
     let lines = plain.split('\n').map(|line| {
@@ -126,23 +127,23 @@ pub(crate) fn plain_in_margin(text: &str, columns: usize) -> String {
     lines.collect()
 }
 
-/// Writes a line of ours with words of somebody else's in it, plain to see: a line that terminals show in another order stands
-/// below once more. What does not fit goes on below, behind a margin.
+/// Formats a line of the program that contains quoted words, plain to see. A line that terminals show in another order
+/// is repeated below in its real order. What does not fit continues on the next line, after a margin.
 pub(crate) fn with_real_order(line: &str, columns: usize, margin: &str) -> String {
     let ordered = in_order(line).map(|line| in_real_order(&line, columns, Style::new()));
     broken(line, columns, margin) + "\n" + &ordered.unwrap_or_default()
 }
 
-/// Writes a line of somebody else's with its letters in the order that counts, as one of ours.
+/// Formats a quoted line with its letters in their real order, as a line of the program.
 pub(crate) fn in_real_order(line: &str, columns: usize, style: Style) -> String {
     let line = format!("├ in its real order: {}", line.trim_start());
     let line = broken(&line, columns, "│   ");
     format!("{style}{line}{style:#}\n")
 }
 
-/// Leaves the first and the last of many rows, with one in between that says how many are left out.
+/// Keeps the first and last of many rows, with one between them that says how many are left out.
 pub(crate) fn ends_of(rows: Vec<Row>, first: usize, last: usize) -> Vec<Row> {
-    // A row that says that one is left out takes as much room as that one.
+    // Saying that one row is left out would take as much room as the row.
     if rows.len() <= first + last + 1 {
         return rows;
     }

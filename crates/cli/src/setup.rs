@@ -15,22 +15,22 @@ use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
 use crate::progress;
 
-/// How often runs at work here ask whether anybody has something for them: a person who stops one does not like to wait.
+/// How often runs of this process check for messages from others: a user who stops a run should not have to wait long.
 const HEAR_EVERY: Duration = Duration::from_secs(1);
 
-/// How long runs may take to end when nobody waits for them any more.
+/// How long runs may take to end once nothing waits for them.
 const ENDING: Duration = Duration::from_secs(3);
 
 /// What the command line says about the configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     arguments: ConfigurationArguments,
-    /// What `-m` and `/model` set.
+    /// The settings of `-m` and `/model`.
     model: Vec<(String, String)>,
 }
 
-/// The configuration of a command, and the surroundings that it was merged in. Loaded once: whoever needs something of it is
-/// given this.
+/// The configuration of a command and the environment it was merged in. Loaded once and passed to all code that needs
+/// it.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) environment: Environment,
@@ -45,7 +45,7 @@ impl Setup {
         }
     }
 
-    /// Returns the same setup, but with another model to answer.
+    /// Returns the same setup with another model.
     pub(crate) fn with_model(&self, settings: Vec<(String, String)>) -> Self {
         Self {
             arguments: self.arguments.clone(),
@@ -53,12 +53,12 @@ impl Setup {
         }
     }
 
-    /// Returns the file that is to be used instead of those that are looked for.
+    /// Returns the configuration file to use instead of the default ones.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.arguments.config.as_deref()
     }
 
-    /// Returns the same setup, but with the one file to be read.
+    /// Returns the same setup with this as the only configuration file.
     pub(crate) fn with_file(&self, file: PathBuf) -> Self {
         let mut arguments = self.arguments.clone();
         arguments.config = Some(file);
@@ -68,7 +68,7 @@ impl Setup {
         }
     }
 
-    /// Reads the surroundings of this process.
+    /// Reads the environment of this process.
     pub(crate) fn environment(&self) -> Result<Environment, CommandError> {
         Environment::of_process().map_err(|error| {
             let error = anyhow::Error::new(error).context("cannot read the working directory");
@@ -76,7 +76,7 @@ impl Setup {
         })
     }
 
-    /// Reads the surroundings of this process and merges the configuration.
+    /// Reads the environment of this process and merges the configuration.
     pub(crate) fn load(&self) -> Result<Loaded, CommandError> {
         let environment = self.environment()?;
         let config = self.config(&environment)?;
@@ -86,7 +86,7 @@ impl Setup {
         })
     }
 
-    /// Merges the configuration in given surroundings.
+    /// Merges the configuration in this environment.
     pub(crate) fn config(&self, environment: &Environment) -> Result<Config, CommandError> {
         let config = self.config_of_any_tools(environment)?;
         let names = tool_names()?;
@@ -95,7 +95,7 @@ impl Setup {
         Ok(config)
     }
 
-    /// Merges the configuration in given surroundings, whatever tools it names.
+    /// Merges the configuration in this environment, without checking which tools it names.
     pub(crate) fn config_of_any_tools(
         &self,
         environment: &Environment,
@@ -109,8 +109,8 @@ impl Setup {
         Ok(config)
     }
 
-    /// Merges the configuration in given surroundings as if nobody trusted the file that is found there, which then says
-    /// what it would change.
+    /// Merges the configuration in this environment as if the project file there were not trusted. The result says what
+    /// the file would change.
     pub(crate) fn config_without_trust(
         &self,
         environment: &Environment,
@@ -118,7 +118,7 @@ impl Setup {
         Ok(Config::load(environment, &self.sources().without_trust())?)
     }
 
-    /// Merges the configuration in given surroundings as every command does there that names no file.
+    /// Merges the configuration in this environment as every command does that names no file.
     pub(crate) fn config_as_trusted(
         &self,
         environment: &Environment,
@@ -128,7 +128,7 @@ impl Setup {
         setup.config(environment)
     }
 
-    /// Returns what the command line says, but for the file.
+    /// Returns what the command line says, except the file.
     fn sources(&self) -> Sources {
         let settings = self.arguments.settings.iter();
         let sources = Sources::default().with_folder_rules();
@@ -142,28 +142,28 @@ impl Setup {
     }
 }
 
-/// Has the runs of an engine hear soon of what other commands post to them.
+/// Makes the runs of an engine check often for what other commands post to them.
 pub(crate) fn hear_of_other_commands(app: &App) {
     let runs = app.orchestrator.runs();
-    // Until the engine shuts down. Nothing is asked while no run is at work.
+    // Runs until the engine shuts down. Nothing is polled while no run is active.
     tokio::spawn(async move { runs.keep_hearing(HEAR_EVERY).await });
 }
 
 impl Loaded {
-    /// Begins to wire an engine.
+    /// Starts building an engine.
     pub(crate) fn app(&self) -> AppBuilder<'_> {
         App::builder(&self.config, &self.environment)
     }
 
-    /// Wires an engine for what concerns no session and none of the tools of MCP servers: its store keeps nothing, whatever is
-    /// configured, and no server is started.
+    /// Builds an engine for commands that need no session and no tools of MCP servers: its store keeps nothing,
+    /// whatever is configured, and no server is started.
     pub(crate) async fn app_without_sessions(&self) -> Result<App, CommandError> {
         self.say_what_is_ignored();
         let app = self.app().store(OpenStore::in_memory());
         Ok(app.without_servers().build().await?)
     }
 
-    /// Wires an engine for what concerns no session, with all tools there are. Says which are missing.
+    /// Builds an engine for commands that need no session, with all available tools. Reports which are missing.
     pub(crate) async fn app_of_tools(&self) -> Result<App, CommandError> {
         self.say_what_is_ignored();
         let app = self.app().store(OpenStore::in_memory()).build().await?;
@@ -173,14 +173,14 @@ impl Loaded {
         Ok(app)
     }
 
-    /// Opens the store, for what is about what it holds and needs no engine.
+    /// Opens the store, for commands that only need its content and no engine.
     pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
         self.require_shown()?;
         self.say_what_is_missed();
         Ok(OpenStore::open(&self.config, &self.environment).await?)
     }
 
-    /// Makes sure that sessions which are kept here are shown: one in memory in their place would say that there are none.
+    /// Fails if sessions are stored here but cannot be shown: a store in memory would claim that there are none.
     pub(crate) fn require_shown(&self) -> Result<(), CommandError> {
         match hidden_store(&self.config, &self.environment) {
             None => Ok(()),
@@ -190,7 +190,7 @@ impl Loaded {
         }
     }
 
-    /// Says what is missing in what the configured store shows, and why. Who shows the notices of an engine does not need it.
+    /// Prints what the configured store lacks, and why. Not needed by commands that print an engine's notices.
     pub(crate) fn say_what_is_missed(&self) {
         self.say_what_is_ignored();
         let locked = locked_configuration(&self.environment);
@@ -200,7 +200,8 @@ impl Loaded {
         }
     }
 
-    /// Says what of the file of the working directory is ignored. Who shows the notices of an engine does not need it.
+    /// Prints which settings in the file of the working directory are ignored. Not needed by commands that print an
+    /// engine's notices.
     pub(crate) fn say_what_is_ignored(&self) {
         if let Some(notice) = self.config.found().and_then(FoundFile::notice) {
             progress::notice(&notice);
@@ -208,26 +209,26 @@ impl Loaded {
     }
 }
 
-/// Has something done with what a store holds, and closes the store, whatever came of it.
+/// Does some work with a store, and closes it whatever the outcome.
 pub(crate) async fn with_store<T>(open: OpenStore, work: impl AsyncFnOnce(&Sessions) -> T) -> T {
     let done = work(&open.sessions()).await;
     open.close().await;
     done
 }
 
-/// Has something done with an engine, and closes it, whatever came of it.
+/// Does some work with an engine, and closes it whatever the outcome.
 pub(crate) async fn with_app<T>(app: App, work: impl AsyncFnOnce(&App) -> T) -> T {
     let done = work(&app).await;
     close(&app).await;
     done
 }
 
-/// Ends all runs of an engine. What does not end in time stays for whoever takes it up.
+/// Ends all runs of an engine. A run that does not end in time can be resumed later.
 pub(crate) async fn end_runs(app: &App) {
     let _ = timeout(ENDING, app.orchestrator.shutdown()).await;
 }
 
-/// Closes an engine when all runs are over, and says what of its traces was lost.
+/// Closes an engine once all runs have ended, and reports which traces were lost.
 pub(crate) async fn close(app: &App) {
     for notice in app.close().await {
         progress::notice(&notice);
@@ -248,7 +249,7 @@ mod tests {
             environment,
             config,
         };
-        // As in a container: nothing was ever kept.
+        // As in a container: nothing was ever stored.
         loaded.store().await.unwrap();
         std::fs::write(folder.path().join("sessions.db"), "what was kept").unwrap();
         let error = loaded.store().await.unwrap_err().in_one_line();

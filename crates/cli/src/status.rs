@@ -1,7 +1,7 @@
-//! What is going on, in the last lines of the terminal: drawn anew as it changes, and gone once there is something else to show.
+//! The current status in the last lines of the terminal: redrawn as it changes, and removed when other text is written.
 //!
-//! The lines never fill the terminal's: whatever is typed stays beside them, and a terminal that becomes narrower breaks none
-//! of them, unless it becomes very narrow. So what was drawn can always be taken away again, and no ghost of it stays.
+//! The lines never fill the width of the terminal. Typed text fits beside them, and they do not wrap when the terminal
+//! becomes narrower, unless it becomes very narrow. So the lines can always be erased without leaving remnants.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,23 +15,23 @@ use crate::quantities::brief;
 use crate::terminal;
 use crate::wrap::first_piece;
 
-/// How often it is drawn.
+/// The interval between redraws.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The most columns of a line.
+/// The maximum number of columns of a line.
 const MAX_COLUMNS: usize = 59;
 
-/// How many columns a sign before a line and the mark of a cut one take.
+/// The columns for a sign before a line and the mark of a cut line.
 const SIGNS: usize = 6;
 
-/// How long something goes on before its time is told.
+/// How long an activity takes before its duration is shown.
 const SOON: Duration = Duration::from_secs(1);
 
 const DIM: Style = Style::new().dimmed();
 
 const TURNS: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// What is going on.
+/// The current status.
 #[derive(Debug)]
 pub(crate) struct Status(Arc<Shared>);
 
@@ -45,11 +45,11 @@ struct Shared {
 #[derive(Debug)]
 struct Region {
     what: String,
-    /// What stands below: words of others.
+    /// The lines below, quoted from others.
     below: Vec<String>,
     began: Instant,
     turn: usize,
-    /// How many lines are on the screen.
+    /// The number of lines on the screen.
     drawn: usize,
     /// Whether colors are wanted.
     is_colorful: bool,
@@ -57,7 +57,7 @@ struct Region {
 }
 
 impl Status {
-    /// Begins to show something.
+    /// Starts showing an activity.
     pub(crate) fn new(what: &str) -> Self {
         let choice = anstream::AutoStream::choice(&io::stderr());
         let region = Region {
@@ -74,7 +74,7 @@ impl Status {
             is_over: Condvar::new(),
         });
         let ticking = Arc::clone(&shared);
-        // Where no thread can be had, it is drawn only when it changes.
+        // Without a thread, it is redrawn only when it changes.
         let _ = thread::Builder::new()
             .name("status".to_owned())
             .spawn(move || tick(&ticking));
@@ -83,7 +83,7 @@ impl Status {
         status
     }
 
-    /// Shows something else, with lines of others below it.
+    /// Shows another activity, with quoted lines below it.
     pub(crate) fn set(&self, what: &str, below: &[String]) {
         let mut region = self.region();
         region.what = one_line(what);
@@ -91,7 +91,7 @@ impl Status {
         region.draw();
     }
 
-    /// Lets something be written above it.
+    /// Writes something above the status.
     pub(crate) fn above(&self, write: impl FnOnce()) {
         let mut region = self.region();
         region.erase();
@@ -100,7 +100,7 @@ impl Status {
     }
 
     fn region(&self) -> MutexGuard<'_, Region> {
-        // What is kept here is whole, whoever panicked meanwhile.
+        // The value is intact even if another thread panicked meanwhile.
         self.0.region.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -144,7 +144,7 @@ impl Region {
         write(&text);
     }
 
-    /// Takes away what was drawn. The cursor stands at the end of its last line.
+    /// Returns the sequence that erases what was drawn. The cursor is at the end of the last line.
     fn erasure(&self) -> String {
         match self.drawn {
             0 => String::new(),
@@ -177,7 +177,7 @@ impl Region {
     }
 }
 
-/// Leaves out the end of a line that does not fit.
+/// Cuts the end of a line that does not fit.
 fn cut(line: &str, room: usize) -> String {
     let piece = first_piece(line, room);
     match piece.len() < line.len() {
@@ -188,7 +188,7 @@ fn cut(line: &str, room: usize) -> String {
 
 fn write(text: &str) {
     let mut stderr = io::stderr().lock();
-    // Nobody is there to be told that standard error cannot be written.
+    // If standard error cannot be written, there is nowhere to report that.
     let _ = stderr
         .write_all(text.as_bytes())
         .and_then(|()| stderr.flush());

@@ -1,6 +1,7 @@
-//! How wide and how high the terminal is, and how it was before a line editor changed it: one that is cut off in the middle of a line leaves it without echo.
+//! The size of the terminal, and its mode before a line editor changed it: an editor that is interrupted in the middle
+//! of a line leaves the terminal without echo.
 //!
-//! Whatever else is found changed was changed by somebody else, such as the shell that this process runs under.
+//! All other changes were made by other programs, such as the shell that runs this process, and are left alone.
 
 use std::ffi::OsStr;
 use std::io::IsTerminal;
@@ -14,25 +15,25 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr}
 
 use crate::wrap::USUAL_WIDTH;
 
-/// The height that is assumed of what is not a terminal, or does not say.
+/// The default height, for anything that is not a terminal or does not report it.
 const USUAL_HEIGHT: usize = 24;
 
-/// Names of terminals that know nothing but lines. They are those for which the line editor reads plain lines.
+/// Names of terminals that can only print lines. For these, the line editor reads plain lines.
 const DUMB: [&str; 3] = ["dumb", "cons25", "emacs"];
 
-/// Has the terminal mark pasted text, so that its line breaks are told from Enter.
+/// Tells the terminal to mark pasted text, so that its line breaks can be told from Enter.
 #[cfg(unix)]
 const BRACKETED_PASTE: &str = "\u{1b}[?2004h";
 
-/// Ends what line editors switch on: pasted text is marked no more.
+/// Turns off the marking of pasted text, which line editors turn on.
 #[cfg(unix)]
 const NO_BRACKETED_PASTE: &str = "\u{1b}[?2004l";
 
-/// How the terminal was before the line that is being edited.
+/// The mode of the terminal before the line that is being edited.
 #[cfg(unix)]
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Returns how many columns the terminal behind a stream has, or those that are usual where there is none that says.
+/// Returns the number of columns of the terminal behind a stream, or the usual number if unknown.
 #[cfg(unix)]
 pub(crate) fn width(stream: impl std::os::fd::AsFd) -> usize {
     let size = rustix::termios::tcgetwinsize(stream);
@@ -43,19 +44,20 @@ pub(crate) fn width(stream: impl std::os::fd::AsFd) -> usize {
     }
 }
 
-/// Returns how many columns a terminal usually has.
+/// Returns the usual number of columns of a terminal.
 #[cfg(not(unix))]
 pub(crate) fn width<T>(_stream: T) -> usize {
     USUAL_WIDTH
 }
 
-/// Returns how many columns the terminal behind standard error has; none where there is no terminal: a log gets each line whole.
+/// Returns the number of columns of the terminal behind standard error. `None` without a terminal: lines of a log are
+/// not wrapped.
 pub(crate) fn error_columns() -> Option<usize> {
     let stderr = std::io::stderr();
     stderr.is_terminal().then(|| width(stderr))
 }
 
-/// Returns how many rows the terminal behind a stream has, or those that are usual where there is none that says.
+/// Returns the number of rows of the terminal behind a stream, or the usual number if unknown.
 #[cfg(unix)]
 pub(crate) fn height(stream: impl std::os::fd::AsFd) -> usize {
     let size = rustix::termios::tcgetwinsize(stream);
@@ -66,13 +68,13 @@ pub(crate) fn height(stream: impl std::os::fd::AsFd) -> usize {
     }
 }
 
-/// Returns how many rows a terminal usually has.
+/// Returns the usual number of rows of a terminal.
 #[cfg(not(unix))]
 pub(crate) fn height<T>(_stream: T) -> usize {
     USUAL_HEIGHT
 }
 
-/// Tells whether the terminal knows nothing but lines.
+/// Returns whether the terminal can only print lines.
 pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| is_name_of_dumb(&term))
 }
@@ -81,7 +83,7 @@ fn is_name_of_dumb(term: &OsStr) -> bool {
     DUMB.iter().any(|name| term.eq_ignore_ascii_case(name))
 }
 
-/// Reads a line with an editor, which makes the terminal what it was unless it is cut off.
+/// Reads a line with an editor. Remembers the terminal's mode, which the editor restores unless it is interrupted.
 pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
     #[cfg(unix)]
     note(tcgetattr(std::io::stdin()).ok());
@@ -91,26 +93,27 @@ pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
     line
 }
 
-/// Who reads what is typed while nobody reads.
+/// What reads typed input next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextReader {
-    /// Our line editor, which knows pasted text by its marks, and reads letters and not lines.
+    /// The line editor of this program, which recognizes pasted text by its marks and reads characters instead of
+    /// lines.
     Editor,
     /// Another program, such as the shell.
     Other,
 }
 
-/// Keeps what is typed from showing up in the middle of what is written. It is not lost: whoever reads next gets it.
+/// Keeps typed input from appearing in the middle of output. The input is not lost: the next reader gets it.
 #[derive(Debug)]
 pub(crate) struct Unechoed {
     #[cfg(unix)]
     before: Termios,
-    /// Pasted text is marked meanwhile.
+    /// Whether pasted text is marked meanwhile.
     #[cfg(unix)]
     marks_pastes: bool,
 }
 
-/// Begins to keep what is typed from showing, until that is dropped. Nothing where the terminal is not ours.
+/// Hides typed input until the result is dropped. Returns `None` if this process does not control the terminal.
 #[cfg(unix)]
 pub(crate) fn unechoed(next: NextReader) -> Option<Unechoed> {
     use rustix::termios::LocalModes;
@@ -121,11 +124,12 @@ pub(crate) fn unechoed(next: NextReader) -> Option<Unechoed> {
     let before = tcgetattr(std::io::stdin()).ok()?;
     let mut quiet = before.clone();
     quiet.local_modes.remove(LocalModes::ECHO);
-    // A key that sends a signal, such as Ctrl-C, would have the terminal throw away what was typed before it.
+    // Otherwise a key that sends a signal, such as Ctrl-C, makes the terminal discard what was typed before it.
     quiet.local_modes.insert(LocalModes::NOFLSH);
     let marks_pastes = next == NextReader::Editor && !is_dumb();
     if marks_pastes {
-        // Of a line that is longer than it holds, a terminal that gathers lines drops the rest, the mark at its end included.
+        // In line mode, a terminal drops the rest of a line that exceeds its buffer, including the mark at the end of a
+        // paste.
         quiet.local_modes.remove(LocalModes::ICANON);
     }
     tcsetattr(std::io::stdin(), OptionalActions::Now, &quiet).ok()?;
@@ -139,7 +143,7 @@ pub(crate) fn unechoed(next: NextReader) -> Option<Unechoed> {
     })
 }
 
-/// Elsewhere, what is typed shows.
+/// On other systems, typed input is shown.
 #[cfg(not(unix))]
 pub(crate) const fn unechoed(_next: NextReader) -> Option<Unechoed> {
     None
@@ -153,31 +157,31 @@ impl Drop for Unechoed {
             if self.marks_pastes {
                 tell(NO_BRACKETED_PASTE);
             }
-            // A terminal that is gone needs nothing.
+            // If the terminal is gone, there is nothing to restore.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
         }
     }
 }
 
-/// Tells the terminal behind standard output what to do.
+/// Sends a control sequence to the terminal behind standard output.
 #[cfg(unix)]
 fn tell(sequence: &str) {
     use std::io::Write;
 
     let mut stdout = std::io::stdout();
-    // A terminal that is gone does nothing any more.
+    // If the terminal is gone, there is nothing to control.
     let _ = stdout.write_all(sequence.as_bytes());
     let _ = stdout.flush();
 }
 
 #[cfg(unix)]
 fn note(before: Option<Termios>) -> Option<Termios> {
-    // What is kept here is whole, whoever panicked meanwhile.
+    // The value is intact even if another thread panicked meanwhile.
     let mut kept = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::replace(&mut kept, before)
 }
 
-/// Makes the terminal what it was, if an editor was cut off.
+/// Restores the terminal's mode if an editor was interrupted.
 pub(crate) fn restore() {
     #[cfg(unix)]
     if let Some(before) = note(None)
@@ -186,20 +190,20 @@ pub(crate) fn restore() {
         && now.local_modes != before.local_modes
     {
         use std::io::{Write, stderr};
-        // A terminal that is gone needs nothing.
+        // If the terminal is gone, there is nothing to restore.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
         let _ = writeln!(stderr(), "{NO_BRACKETED_PASTE}");
     }
 }
 
-/// Tells whether others have the terminal: who reads from it or changes it all the same is stopped.
+/// Returns whether another process group has the terminal. A process that reads from it or changes it then is stopped.
 #[cfg(unix)]
 pub(crate) fn is_in_the_background() -> bool {
-    // Of a terminal that controls no session, this cannot be said.
+    // Unknown for a terminal that controls no session.
     tcgetpgrp(std::io::stdin()).is_ok_and(|group| group != getpgrp())
 }
 
-/// Elsewhere, nothing is stopped.
+/// On other systems, background processes are not stopped.
 #[cfg(not(unix))]
 pub(crate) const fn is_in_the_background() -> bool {
     false

@@ -9,29 +9,29 @@ use crate::rows::{LongLines, Row};
 use crate::terminal;
 use crate::wrap::{USUAL_WIDTH, broken, width};
 
-/// A line, and what belongs to it.
+/// A line and its children.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Node {
-    /// The line. Every strange part of it was made harmless; it may have colors.
+    /// The text of the line. Every untrusted part is already harmless; it may have colors.
     pub(crate) line: String,
     pub(crate) children: Vec<Node>,
-    /// Lines that others wrote, which stand below the line.
+    /// Quoted lines, shown below the line.
     pub(crate) rows: Vec<Row>,
-    /// What stands at the very left of the line, before all branches; as wide in all lines, or empty.
+    /// The text at the far left, before all branches. Has the same width in all lines, or is empty.
     pub(crate) gutter: String,
 }
 
-/// What the branches are drawn with.
+/// The characters that branches are drawn with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Branches {
-    /// Lines that meet.
+    /// Box-drawing characters.
     Lines,
-    /// What every terminal has.
+    /// ASCII characters, which every terminal has.
     Ascii,
 }
 
 impl Branches {
-    /// Chooses what whoever reads standard output can show: files and programs get lines, a terminal those it knows.
+    /// Chooses what the reader of standard output can show: lines for files and programs, and what a terminal supports.
     pub(crate) fn of(output: &Output) -> Self {
         if !output.is_terminal() {
             return Self::Lines;
@@ -46,7 +46,7 @@ impl Branches {
         }
     }
 
-    /// Returns what stands before a line, and before the lines below it.
+    /// Returns the prefix of a line, and that of the lines below it.
     const fn before(self, is_last: bool) -> (&'static str, &'static str) {
         match (self, is_last) {
             (Self::Lines, false) => ("├─ ", "│  "),
@@ -58,7 +58,7 @@ impl Branches {
 }
 
 impl Node {
-    /// Makes a line that nothing belongs to.
+    /// Creates a line without children.
     pub(crate) fn new(line: impl Into<String>) -> Self {
         Self {
             line: line.into(),
@@ -67,10 +67,10 @@ impl Node {
     }
 }
 
-/// Draws trees side by side. Lines that are longer than a terminal has columns go on beneath themselves.
+/// Draws trees one below the other. Lines longer than the terminal is wide continue below themselves.
 pub(crate) fn draw(nodes: &[Node], branches: Branches, columns: Option<usize>) -> String {
     let mut text = String::new();
-    // Runs are shallow: agents below agents are limited.
+    // Recursion is safe because runs are shallow: nesting of agents is limited.
     add(&mut text, nodes, branches, columns, "");
     text
 }
@@ -150,7 +150,7 @@ mod tests {
         let text = draw(&[node], Branches::Ascii, Some(18));
         assert_eq!(text, "## `- xxxxxxxxxxxx\n        xxxxxxxx\n");
 
-        // Colors take none.
+        // Colors take no columns.
         let mut node = Node::new("x".repeat(20));
         node.gutter = "\u{1b}[2m##\u{1b}[0m ".to_owned();
         let text = draw(&[node], Branches::Ascii, Some(18));

@@ -1,6 +1,7 @@
-//! Breaks lines before the terminal does: it would begin what is left over at the very left, where only our own signs stand.
+//! Wraps lines before the terminal does, which would continue at the far left, a place reserved for the program's own
+//! signs.
 //!
-//! Where terminals disagree on how much room a letter takes, the most counts.
+//! Where terminals disagree on the width of a character, the largest width is used.
 
 use std::ops::Range;
 
@@ -8,39 +9,40 @@ use unicode_linebreak::linebreaks;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The width that is assumed of what is not a terminal, or does not say.
+/// The default width, for anything that is not a terminal or does not report it.
 pub(crate) const USUAL_WIDTH: usize = 80;
 
-/// The most columns that a tab takes.
+/// The maximum number of columns of a tab.
 const TAB: usize = 8;
 
-/// How many blanks stand before what a line goes on with that has none at its beginning.
+/// The indentation of continuation lines, if the line itself is not indented.
 const USUAL_MARGIN: usize = 2;
 
-/// The least room of a piece, however narrow the terminal is.
+/// The minimum width of a piece, however narrow the terminal is.
 const LEAST: usize = 8;
 
-/// Breaks a line into pieces of which each fits into so many columns. Styles take none, and nothing is left out.
+/// Splits a line into pieces that each fit this many columns. Styles take no columns, and nothing is left out.
 pub(crate) fn pieces(line: &str, columns: usize) -> Vec<&str> {
     let columns = columns.max(LEAST);
     cut(line, columns, columns)
 }
 
-/// Returns the beginning of a line that fits into so many columns.
+/// Returns the beginning of a line that fits this many columns.
 pub(crate) fn first_piece(line: &str, columns: usize) -> &str {
     pieces(line, columns).first().copied().unwrap_or_default()
 }
 
-/// Breaks each line of a text so that it fits into so many columns, between words where that can be. What a line goes on with
-/// stands beneath its last column that two blanks or more set off, and otherwise where the line begins, or a little further in.
+/// Wraps each line of a text to this many columns, between words if possible. Continuation lines are aligned with the
+/// last column of the line that is set off by two or more blanks; otherwise with the line's beginning, or indented a
+/// little further.
 pub(crate) fn laid_out(text: &str, columns: usize) -> String {
     let lines = text.split('\n');
     let lines = lines.map(|line| broken(line, columns, &" ".repeat(hanging(line, columns))));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Lays out lines of ours as [`laid_out`] does, with each command of ours to be copied whole: one between backticks that fits on
-/// no line stands on a line of its own, without them, which nobody but the terminal breaks.
+/// Wraps the program's own lines like [`laid_out`], but keeps each of its commands to be copied whole. A command
+/// between backticks that fits on no line gets a line of its own, without the backticks, which only the terminal wraps.
 pub(crate) fn with_commands(text: &str, columns: usize) -> String {
     let mut lines = Vec::new();
     for line in text.split('\n') {
@@ -59,7 +61,7 @@ pub(crate) fn with_commands(text: &str, columns: usize) -> String {
     lines.join("\n")
 }
 
-/// Splits a line at its first command of ours that does not fit into so many columns.
+/// Splits a line at the first of the program's commands that does not fit this many columns.
 fn long_command(line: &str, columns: usize) -> Option<(&str, &str, &str)> {
     let mut begins = line.match_indices("`neuraxis ");
     begins.find_map(|(at, _)| {
@@ -70,7 +72,7 @@ fn long_command(line: &str, columns: usize) -> Option<(&str, &str, &str)> {
     })
 }
 
-/// Returns how many blanks stand before what a line goes on with.
+/// Returns the indentation of continuation lines.
 fn hanging(line: &str, columns: usize) -> usize {
     let plain = anstream::adapter::strip_str(line).to_string();
     let begins = plain.len() - plain.trim_start_matches(' ').len();
@@ -87,8 +89,8 @@ fn hanging(line: &str, columns: usize) -> usize {
     last.unwrap_or(if begins > 0 { begins } else { USUAL_MARGIN })
 }
 
-/// Breaks a line so that each piece fits into so many columns, between words if it can be, with a margin before all pieces but
-/// the first. What stands between backticks, such as a command to be copied, stays whole where it fits.
+/// Wraps a line to this many columns, between words if possible, with a margin before all pieces except the first. Text
+/// between backticks, such as a command to be copied, stays whole if it fits.
 pub(crate) fn broken(line: &str, columns: usize, margin: &str) -> String {
     let rest = columns.saturating_sub(margin.width_cjk()).max(LEAST);
     let mut room = columns.max(LEAST);
@@ -99,13 +101,13 @@ pub(crate) fn broken(line: &str, columns: usize, margin: &str) -> String {
         let before = line.get(begin..word.start).unwrap_or_default();
         let width = width(text.trim_end_matches(' '));
         let left = room.saturating_sub(used);
-        // A longer word than any line begins where it stands, unless little room is left there.
+        // A word longer than any line begins where it is, unless there is little room left.
         let begins_line = width <= rest || used * 2 >= room || left < LEAST;
         if width > left && begins_line && !before.trim().is_empty() {
             lines.push(before.trim_end_matches(' '));
             (begin, used, room) = (word.start, 0, rest);
         } else if width > left && left < LEAST {
-            // Nothing but blanks, which leave no room for anything else.
+            // Only blanks, which leave no room for anything else.
             (begin, used) = (word.start, 0);
         }
         if used + width <= room {
@@ -129,12 +131,12 @@ pub(crate) fn broken(line: &str, columns: usize, margin: &str) -> String {
     lines.join(&format!("\n{margin}"))
 }
 
-/// Returns the words of a line, each with the blanks after it. What is written in wide letters without blanks, such as Chinese,
-/// has a chance to be broken between them.
+/// Returns the words of a line, each with the blanks after it. Text in wide letters without blanks, such as Chinese,
+/// can be broken between letters.
 fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     let mut begin = 0;
-    // Where a stretch between backticks ends that is in the making.
+    // The end of the current stretch between backticks.
     let mut quoted_until = 0;
     let mut chances = linebreaks(line).map(|(place, _)| place).peekable();
     for (at, letter) in line.char_indices() {
@@ -144,7 +146,7 @@ fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
             let end = rest.find('`').map(|end| next + end + 1);
             let quoted = end.and_then(|end| line.get(at..end));
             if let (Some(end), Some(quoted)) = (end, quoted) {
-                // One that fits on no line is broken like other words.
+                // A stretch that fits on no line is broken like other words.
                 quoted_until = if width(quoted) < columns { end } else { next };
             }
         }
@@ -166,8 +168,8 @@ fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
     words
 }
 
-/// Tells whether letters side by side belong to one word, although the rules of Unicode break a line between them: Korean has
-/// blanks between its words.
+/// Returns whether adjacent letters belong to one word although the Unicode rules allow a line break between them:
+/// Korean puts blanks between words.
 pub(crate) fn is_one_word(before: char, after: char) -> bool {
     before.is_alphanumeric() && after.is_alphanumeric() && (is_korean(before) || is_korean(after))
 }
@@ -179,12 +181,12 @@ const fn is_korean(letter: char) -> bool {
     )
 }
 
-/// Tells whether a letter takes two columns, as those of Chinese and Japanese do.
+/// Returns whether a letter takes two columns, as in Chinese and Japanese.
 pub(crate) fn is_wide(letter: char) -> bool {
     letter.width() == Some(2)
 }
 
-/// Returns how many columns a text takes at the most. Styles take none.
+/// Returns the maximum number of columns of a text. Styles take none.
 pub(crate) fn width(text: &str) -> usize {
     let mut style = Style::Text;
     let graphemes = text.graphemes(true).map(|grapheme| {
@@ -194,13 +196,13 @@ pub(crate) fn width(text: &str) -> usize {
     graphemes.sum()
 }
 
-/// Returns how many columns a text without styles takes on most terminals: each letter its own, also where a font would join
-/// several, as it does some of Arabic.
+/// Returns the number of columns of a text without styles on most terminals: each letter takes its own columns, even
+/// where a font would join several, as in Arabic.
 pub(crate) fn usual_width(text: &str) -> usize {
     text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
-/// Breaks a line into a first piece of so many columns, and others of so many.
+/// Splits a line into a first piece of `first` columns and others of `rest` columns.
 fn cut(line: &str, first: usize, rest: usize) -> Vec<&str> {
     let mut columns = first;
     let mut pieces = Vec::new();
@@ -220,7 +222,7 @@ fn cut(line: &str, first: usize, rest: usize) -> Vec<&str> {
     pieces
 }
 
-/// Where in a sequence of ours that sets a style a letter stands: escape, bracket, parameters, a letter that ends it.
+/// The position within a style sequence of the program: escape, bracket, parameters, or the final letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     Text,
@@ -240,7 +242,7 @@ impl Style {
         }
     }
 
-    /// Returns how many columns a letter takes.
+    /// Returns the number of columns of a letter.
     fn room_of(self, grapheme: &str) -> usize {
         match self {
             Self::Text => room_of(grapheme),
@@ -249,7 +251,7 @@ impl Style {
     }
 }
 
-/// Returns how many columns a letter takes at the most, with the marks that stand on it.
+/// Returns the maximum number of columns of a letter, with its combining marks.
 fn room_of(grapheme: &str) -> usize {
     if grapheme == "\t" {
         return TAB;
