@@ -1,17 +1,17 @@
-//! Arguments as a person reads them: whole, a line a value, and nothing that hides.
+//! Arguments laid out for the user: complete, one value per line, with nothing hidden.
 
 use neuraxis::core::laid_out_json;
 use serde_json::Value;
 
 use crate::harmless::plain_to_see;
 
-/// Lays JSON out on lines. Every value is there, in its order, also one whose key comes twice; letters that were written
-/// as escapes are written as letters. What is no JSON comes back as it is.
+/// Lays out JSON on several lines. Every value is shown in its order, even if its key occurs twice. Escaped letters are
+/// written as letters. Text that is not JSON is returned on its own, plain to see.
 pub(super) fn laid_out(json: &str) -> String {
     laid_out_json(json, "", plain_to_see).unwrap_or_else(|| plain_to_see(json))
 }
 
-/// Lays JSON out for an editor: it means the same, and what hides is written as an escape.
+/// Lays out JSON for an editor. Its meaning does not change; hidden characters are written as escapes.
 pub(super) fn for_editing(json: &str) -> String {
     let value = serde_json::from_str::<Value>(json);
     let text = value.ok().filter(|value| is_faithful(value, json));
@@ -19,7 +19,7 @@ pub(super) fn for_editing(json: &str) -> String {
     escaped(text.as_deref().unwrap_or(json))
 }
 
-/// As [`for_editing`], on one line.
+/// Same as [`for_editing`], on one line.
 pub(super) fn for_editing_inline(json: &str) -> String {
     let value = serde_json::from_str::<Value>(json);
     let text = value.ok().filter(|value| is_faithful(value, json));
@@ -29,7 +29,7 @@ pub(super) fn for_editing_inline(json: &str) -> String {
     ))
 }
 
-/// Reads JSON, unless reading loses something: a key that comes twice, or how a number is written.
+/// Parses JSON, unless parsing loses something: a duplicate key, or how a number is written.
 pub(super) fn faithful(json: &str) -> Option<Value> {
     let value = serde_json::from_str(json).ok()?;
     is_faithful(&value, json).then_some(value)
@@ -39,7 +39,7 @@ fn is_faithful(value: &Value, json: &str) -> bool {
     laid_out(&value.to_string()) == laid_out(json)
 }
 
-/// Writes letters that hide as escapes. In JSON they stand nowhere but in strings.
+/// Escapes hidden characters. In JSON they occur only in strings.
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -121,7 +121,7 @@ mod tests {
             Just(serde_json::Value::Null),
             any::<bool>().prop_map(Into::into),
             any::<i64>().prop_map(Into::into),
-            // Letters that hide are named and so change; all others stay.
+            // Hidden characters are replaced by their names; all others stay.
             "[ -~äß🦀\\n\"\\\\]*".prop_map(Into::into),
         ];
         leaf.prop_recursive(3, 24, 4, |inner| {

@@ -1,4 +1,4 @@
-//! The calls that wait while a person is asked about one of them: they may be decided about together.
+//! Calls that wait while the user is asked about one of them: they may be decided together.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use tokio::time::timeout;
 use super::dialog::Answer;
 use super::{Prompter, Question};
 
-/// How long nothing comes once all calls of a reply have come.
+/// How long to wait for further calls of a reply before treating it as complete.
 const SOON: Duration = Duration::from_millis(50);
 
-/// A call that waits, and the way back.
+/// A waiting call, and the channel for its answer.
 type Waiting = (Box<AskApproval>, oneshot::Sender<ApproverReply>);
 
 impl Prompter {
-    /// Takes the other calls about which somebody is asked now. Those of one reply are asked about at once, and yet come one
-    /// after the other: whoever comes soon after is waited for.
+    /// Takes the other calls that are currently asked about. The calls of one reply are asked about at the same time
+    /// but arrive one by one, so this waits a little for more.
     pub(super) async fn others(&mut self) -> Vec<Waiting> {
         if let Some(questions) = &mut self.questions {
             while let Ok(Some(question)) = timeout(SOON, questions.recv()).await {
@@ -28,7 +28,7 @@ impl Prompter {
         self.arrived()
     }
 
-    /// Takes the calls that wait, in their order.
+    /// Takes the waiting calls, in order.
     fn arrived(&mut self) -> Vec<Waiting> {
         if let Some(questions) = &mut self.questions {
             while let Ok(question) = questions.try_recv() {
@@ -46,16 +46,16 @@ impl Prompter {
         others
     }
 
-    /// Answers the other calls, if the answer is about all of them; otherwise they wait on, in their order.
+    /// Answers the other calls if the answer is about all of them; otherwise they keep waiting, in order.
     pub(super) fn answer_others(&mut self, others: Vec<Waiting>, answer: Option<&Answer>) {
         match answer {
             Some(all @ (Answer::ApproveAll | Answer::DenyAll(_))) => {
                 for (_, reply) in others {
-                    // One that was settled meanwhile needs no answer any more.
+                    // A call that was settled meanwhile needs no answer any more.
                     let _ = reply.send(ApproverReply::from(all.clone()));
                 }
             }
-            // The run waits as a whole, also for those that came while the person looked at one.
+            // The whole run waits, including calls that arrived while the user looked at this one.
             Some(Answer::Later) => {
                 for (_, reply) in others.into_iter().chain(self.arrived()) {
                     let _ = reply.send(ApproverReply::Later);

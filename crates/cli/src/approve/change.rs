@@ -1,5 +1,5 @@
-//! Has the arguments of a call edited by the person who decides about it. What its tool would not take is not put before them
-//! again.
+//! Lets the user who decides about a call edit its arguments. Arguments that the tool would not accept are not put to
+//! the user again.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::show::Asked;
 use crate::harmless::one_line;
 use crate::wrap::broken;
 
-/// Has the arguments edited; nothing if they stay as they are.
+/// Lets the user edit the arguments. Returns `None` if they stay as they are.
 pub(super) fn edit(
     asked: &Asked,
     check: &Check,
@@ -34,7 +34,7 @@ pub(super) fn edit(
             return Ok(None);
         }
     };
-    // Who sees a line that nobody can edit types nothing to keep it.
+    // If the line cannot be edited, an empty line keeps the arguments.
     if edited.trim().is_empty() {
         return unchanged(person);
     }
@@ -71,7 +71,7 @@ fn unchanged(person: &mut impl Person) -> io::Result<Option<Asked>> {
     Ok(None)
 }
 
-/// Says something on lines that fit the screen.
+/// Prints a line, wrapped to the screen.
 fn say(person: &mut impl Person, line: &str) -> io::Result<()> {
     let line = broken(line, person.width(), "  ");
     person.show(&format!("{line}\n"))

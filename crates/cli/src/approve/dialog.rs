@@ -1,4 +1,4 @@
-//! The conversation about one call: show it, hear an answer, ask again where the answer is none.
+//! The dialog about one call: shows the call, reads an answer, and asks again if the answer is not valid.
 
 use std::io;
 
@@ -11,93 +11,93 @@ use super::person::{Line, Person};
 use super::show::{Asked, Origin, Whole, text};
 use crate::rows::with_real_order;
 
-/// The most characters of a reason for a denial, which the model is told.
+/// The maximum number of characters of a reason for a denial, which the model receives.
 const MAX_REASON: usize = 1_000;
 
-/// How wide the list of choices may be, however wide the terminal is.
+/// The maximum width of the list of choices, however wide the terminal is.
 const WIDTH: usize = 78;
 
-/// What stands before the rest of a choice that does not fit on a line.
+/// The margin before the rest of a choice that does not fit on one line.
 const MARGIN: &str = "    │ ";
 
-/// Said where a call would no longer do what was shown of it.
+/// Shown if a call would no longer do what was shown.
 const CHANGED: &str = "Files were changed meanwhile: this is no longer what was shown.\n";
 
-/// What stands between two choices of a line.
+/// The gap between two choices on a line.
 const GAP: &str = "  ";
 
-/// What holds for a question beside the call that it is about.
+/// What applies to a question in addition to the call itself.
 pub(super) struct Terms<'a> {
-    /// Whether it may be left for later.
+    /// Whether the question may be left for later.
     pub(super) postponing: Postponing,
-    /// The other calls that wait, which may be decided about together with it.
+    /// The other waiting calls, which may be decided together with this one.
     pub(super) others: &'a [Asked],
-    /// Checks arguments that were edited against the tool's schema, and says what is wrong with them.
+    /// Checks edited arguments against the tool's schema, and returns what is wrong with them.
     pub(super) check: &'a Check,
 }
 
-/// Says what is wrong with the arguments of a call, if anything is.
+/// Returns what is wrong with the arguments of a call, if anything.
 pub(super) type Check = dyn Fn(&JsonText) -> Result<(), String> + Send + Sync;
 
-/// What a person answered.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The call may run.
     Approve {
-        /// With these arguments instead, if some are given.
+        /// The arguments to use instead, if they were edited.
         arguments: Option<JsonText>,
-        /// And so may these calls of the tool for the rest of the session, if some are meant.
+        /// The calls of the tool that may also run for the rest of the session, if any.
         remember: Option<GrantScope>,
     },
-    /// It may run, and so may such calls for the rest of the session, and from now on in the folder of the project.
+    /// The call may run, and so may such calls for the rest of the session and from now on in the project folder.
     ApproveHere {
         /// The calls that may run for the rest of the session.
         remember: GrantScope,
-        /// The rule that says so.
+        /// The rule that allows them in the project folder.
         rule: String,
     },
-    /// It may not, for a reason if one is given.
+    /// The call may not run, with a reason if one was given.
     Deny(Option<String>),
-    /// It may run, and so may the others that wait.
+    /// The call may run, and so may the other waiting calls.
     ApproveAll,
-    /// None of them may, for a reason if one is given.
+    /// None of the calls may run, with a reason if one was given.
     DenyAll(Option<String>),
     /// Not now: the run waits.
     Later,
-    /// It may not, and the whole run is to end.
+    /// The call may not run, and the whole run should end.
     StopRun,
 }
 
 /// Whether a question may be left for later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Postponing {
-    /// It may: the run waits in its store.
+    /// Yes: the run waits in its store.
     Offered,
-    /// It may not: the run would be lost with this process.
+    /// No: the run would be lost with this process.
     NotOffered,
 }
 
-/// What can be answered.
+/// A possible answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Choice {
     AllowOnce,
     Remember(usize, GrantScope),
-    /// The same, and a rule is kept that lets such calls run in this folder.
+    /// Like [`Remember`](Self::Remember), and also stores a rule that allows such calls in this folder.
     AllowHere(GrantScope, String),
     Edit,
     Deny,
-    /// So many calls in all.
+    /// The total number of calls.
     AllowAll(usize),
     DenyAll(usize),
     ViewAll,
     ViewExact,
-    /// The rule that would let such calls run.
+    /// Shows the rule that would allow such calls.
     ShowRule,
     Later,
 }
 
 impl Choice {
-    /// Returns the letter and the word that stand for it, and what it does.
+    /// Returns the choice's letter, its word and its effect.
     fn words(&self) -> (String, &'static str, String) {
         let (letter, word, what) = match self {
             Self::AllowOnce => ("y", "yes", "allow it once"),
@@ -135,7 +135,7 @@ impl Choice {
 }
 
 impl Choice {
-    /// Tells whether it lets a call run as it was shown.
+    /// Returns whether the choice lets a call run as it was shown.
     const fn allows(&self) -> bool {
         matches!(
             self,
@@ -143,16 +143,16 @@ impl Choice {
         )
     }
 
-    /// Returns what stands for it on the screen.
+    /// Returns the choice as shown on the screen.
     fn shown(&self) -> String {
         let (letter, _, what) = self.words();
         format!("[{letter}] {what}")
     }
 }
 
-/// Asks a person about a call until there is an answer.
+/// Asks the user about a call until there is an answer.
 ///
-/// Nothing but a clear yes allows it: not an empty line, not a word that is none of the choices, not the end of input.
+/// Only a clear yes allows the call: an empty line, a word that is not a choice, and the end of input do not.
 pub(crate) fn ask(
     asked: &Asked,
     terms: &Terms<'_>,
@@ -233,8 +233,8 @@ pub(crate) fn ask(
     }
 }
 
-/// Shows the other calls, and asks once more: nobody allows what was not on the screen. Where one of the calls would no longer
-/// do what was shown, all of them are shown as they are now, and asked about again. Nothing if the answer is no.
+/// Shows the other calls and asks again, so that the user allows only what was on the screen. If one of the calls would
+/// no longer do what was shown, shows all of them as they are now and asks again. Returns `None` if the answer is no.
 fn allow_all(
     asked: &mut Asked,
     others: &mut [Asked],
@@ -268,10 +268,10 @@ fn allow_all(
     }
 }
 
-/// Shows as much as stays on the screen with what can be answered below it.
+/// Shows as much of the call as fits on the screen above the choices.
 fn show_what_fits(asked: &Asked, terms: &Terms<'_>, person: &mut impl Person) -> io::Result<usize> {
     let legend = legend(&choices(asked, 0, terms), person.width());
-    // The line for the answer takes a row, too.
+    // The answer takes a row, too.
     let why = lasting::why_nothing(asked, person.width());
     let below = legend.lines().count() + why.lines().count() + 1;
     let rows = person.height().saturating_sub(below);
@@ -284,10 +284,10 @@ fn show(asked: &Asked, whole: Whole, person: &mut impl Person) -> io::Result<usi
     Ok(hidden)
 }
 
-/// Returns what can be answered. This is the one place that knows.
+/// Returns the possible answers. No other code decides which they are.
 fn choices(asked: &Asked, hidden: usize, terms: &Terms<'_>) -> Vec<Choice> {
     let mut choices = vec![Choice::AllowOnce];
-    // What may be remembered is about the arguments that were asked about.
+    // What may be remembered applies to the original arguments.
     if asked.origin == Origin::Model {
         let scopes = (1..).zip(asked.scopes.iter().cloned());
         choices.extend(scopes.map(|(number, scope)| Choice::Remember(number, scope)));
@@ -313,8 +313,8 @@ fn choices(asked: &Asked, hidden: usize, terms: &Terms<'_>) -> Vec<Choice> {
     choices
 }
 
-/// Lists what can be answered: what is to be remembered on lines of its own, since nothing of it is cut off, and the rest
-/// on lines that fit on a small screen.
+/// Lists the choices: those that are remembered each on its own line and never cut, and the others on lines that fit a
+/// small screen.
 fn legend(choices: &[Choice], columns: usize) -> String {
     let mut text = String::new();
     let mut line = String::new();
@@ -369,7 +369,7 @@ fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {
     choice.cloned()
 }
 
-/// Asks for the reason of a denial, which the model is told.
+/// Asks for the reason of a denial, which the model receives.
 fn reason(person: &mut impl Person) -> io::Result<Answer> {
     let said = person.line("reason to tell the model (Enter for none): ", "")?;
     Ok(match said {

@@ -1,5 +1,5 @@
-//! The calls that may run before one that is asked about and have no result yet: what they do to its files is in nothing that
-//! is shown of it.
+//! Calls without a result that may run before the one being asked about. Their effect on its files is not part of what
+//! is shown for it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use neuraxis::core::{AskApproval, JsonText, Record, RecordBody, ToolClass, ToolS
 
 use crate::call::CallLog;
 
-/// A call that may run before one that is asked about, and change one of its files.
+/// A call that may run before the one being asked about and change one of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Earlier {
     /// Its tool.
@@ -19,7 +19,7 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
-    /// Looks for such a call in what is on record of a run.
+    /// Searches a run's records for such a call.
     pub(crate) fn find<'a>(
         ask: &AskApproval,
         records: &[Arc<Record>],
@@ -92,7 +92,7 @@ mod tests {
             file: "a.txt".to_owned(),
         };
         assert_eq!(earlier(2), Some(patched));
-        // What comes after it finds what it did.
+        // A later call runs after it, so it does not matter here.
         assert_eq!(earlier(1), None);
     }
 

@@ -1,15 +1,15 @@
-//! The editor that the user likes best, for a text too long for a line.
+//! The user's preferred editor, for text too long for a line.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The most bytes that are read back from an editor.
+/// The maximum number of bytes read back from an editor.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Has a text edited in `$VISUAL` or `$EDITOR`, in a file that nobody else can read and that is gone afterwards. `None`
-/// where neither is set.
+/// Opens a text in `$VISUAL` or `$EDITOR`, in a temporary file that only its owner can read. Returns `None` if neither
+/// variable is set.
 pub(super) fn edit(text: &str) -> io::Result<Option<String>> {
     match chosen() {
         Some(editor) => edit_with(&editor, text).map(Some),
@@ -25,7 +25,7 @@ fn chosen() -> Option<OsString> {
 
 fn edit_with(editor: &OsStr, text: &str) -> io::Result<String> {
     let mut builder = tempfile::Builder::new();
-    // Readable by its owner alone, as every file of this crate is made.
+    // Readable only by its owner, like every file that the tempfile crate creates.
     let mut file = builder
         .prefix("neuraxis-arguments-")
         .suffix(".json")
@@ -33,13 +33,13 @@ fn edit_with(editor: &OsStr, text: &str) -> io::Result<String> {
     file.write_all(text.as_bytes())?;
     file.flush()?;
     let status = command(editor, file.path())
-        // Standard output may be a file; the terminal is where standard error goes.
+        // Standard output may be a file, so the editor uses the terminal behind standard error.
         .stdout(Stdio::from(io::stderr()))
         .status()?;
     if !status.success() {
         return Err(io::Error::other(format!("the editor ended with {status}")));
     }
-    // Editors replace the file as often as they write into it: it is read by its name.
+    // Editors may replace the file instead of writing into it, so it is reopened by name.
     let mut edited = String::new();
     let reopened = std::fs::File::open(file.path())?;
     reopened.take(MAX_BYTES + 1).read_to_string(&mut edited)?;
@@ -49,7 +49,7 @@ fn edit_with(editor: &OsStr, text: &str) -> io::Result<String> {
     }
 }
 
-/// Returns the command of an editor, which may be given with arguments, as git and others take it.
+/// Returns the command of an editor, which may include arguments, as in git and other programs.
 #[cfg(unix)]
 fn command(editor: &OsStr, file: &Path) -> Command {
     let mut script = editor.to_owned();

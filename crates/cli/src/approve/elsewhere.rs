@@ -1,5 +1,5 @@
-//! Questions that are settled while the person still looks at them: by somebody at another terminal, by the time that ran
-//! out, or by the end of the run.
+//! Questions that are settled while the user still looks at them: by a decision at another terminal, by a deadline, or
+//! by the end of the run.
 
 use neuraxis::core::{ApprovalDecided, ApprovalDecision, AskApproval, RecordBody};
 use neuraxis::{Event, RunHandle};
@@ -9,13 +9,13 @@ use crate::progress;
 /// How a question was settled.
 #[derive(Debug, Clone)]
 pub(super) enum Settled {
-    /// Somebody decided, or nobody in time.
+    /// A decision was made, or the deadline passed.
     Decided(Box<ApprovalDecided>),
-    /// The run has ended, or was put aside.
+    /// The run has ended, or was suspended.
     RunEnded,
 }
 
-/// Waits until a question is settled, by whomever.
+/// Waits until a question is settled, here or elsewhere.
 pub(super) async fn settled(run: &RunHandle, ask: &AskApproval) -> Settled {
     let mut events = run.events();
     while let Some(event) = events.next().await {
@@ -31,7 +31,7 @@ pub(super) async fn settled(run: &RunHandle, ask: &AskApproval) -> Settled {
 }
 
 impl Settled {
-    /// Says what was decided without the person who was asked.
+    /// Reports a decision that was made without the user's answer.
     pub(super) fn tell(&self) {
         if let Self::Decided(decided) = self {
             let what = words(decided);
@@ -39,7 +39,7 @@ impl Settled {
         }
     }
 
-    /// Says so if something else was decided than the person who was asked did.
+    /// Reports if the decision differs from the user's answer.
     pub(super) fn tell_unless(&self, ours: &ApprovalDecision) {
         match self {
             Self::Decided(decided) if decided.decision != *ours => {

@@ -1,7 +1,7 @@
-//! A question of a tool with fields to fill in: who asks is shown first, then it is asked field by field.
+//! A tool's question with fields to fill in. Shows who asks, and then asks for one field after the other.
 //!
-//! Whatever a server writes is shown in a form in which what stands there is what is seen. Nothing is sent before the person
-//! saw all answers together and agreed.
+//! All text from a server is shown so that nothing in it can be hidden. Nothing is sent before the user has seen all
+//! answers together and agreed.
 
 use std::io;
 
@@ -13,21 +13,21 @@ use super::person::{Line, Person};
 use crate::harmless::{one_line, plain_to_see};
 use crate::wrap::broken;
 
-/// What stands before each line of what a stranger wrote.
+/// The margin before each line from a third party.
 const MARGIN: &str = "  │ ";
 
-/// The most characters of an answer.
+/// The maximum number of characters of an answer.
 const MAX_ANSWER: usize = 10_000;
 
-/// What became of a field.
+/// The result of asking for a field.
 enum Filled {
     Value(Value),
     LeftOut,
-    /// The person wants to say nothing at all.
+    /// The user does not want to answer at all.
     Stopped(QuestionReply),
 }
 
-/// Asks a person to fill in the fields of a question. Nothing but a clear yes at the end sends the answers.
+/// Asks the user to fill in the fields of a question. Only a clear yes at the end sends the answers.
 pub(super) fn ask(question: &Question, person: &mut impl Person) -> io::Result<QuestionReply> {
     person.show(&heading(question, person.width()))?;
     let mut answers = Map::new();
@@ -74,7 +74,7 @@ fn heading(question: &Question, columns: usize) -> String {
     )
 }
 
-/// Asks for one field until the answer fits.
+/// Asks for one field until the answer is valid.
 fn fill(field: &Field, person: &mut impl Person) -> io::Result<Filled> {
     let shown = |text: &str| one_line(&plain_to_see(text));
     let name = shown(field.title.as_deref().unwrap_or(&field.name));
@@ -126,7 +126,7 @@ fn fill(field: &Field, person: &mut impl Person) -> io::Result<Filled> {
     }
 }
 
-/// Says in a few words what a field takes.
+/// Describes in a few words what a field accepts.
 fn wanted(kind: &FieldKind, required: Required) -> String {
     let what = match kind {
         FieldKind::Text {
@@ -146,7 +146,7 @@ fn wanted(kind: &FieldKind, required: Required) -> String {
     }
 }
 
-/// Reads what was typed as a value of a field.
+/// Parses typed text as the value of a field.
 fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
     match kind {
         FieldKind::Text { min, max, .. } => {

@@ -1,4 +1,4 @@
-//! What outlasts one answer: why nothing of it can be remembered, and the rule that would let such calls run without a question.
+//! Decisions that outlast one answer: why nothing can be remembered, and the rule that would allow such calls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::show::{Asked, Origin};
 use crate::harmless::plain_to_see;
 use crate::wrap::broken;
 
-/// Returns what asks about a call, as its question says.
+/// Returns the causes of the question about a call, from its record.
 pub(crate) fn causes(records: &[Arc<Record>], call: &ToolCallId) -> Vec<AskCause> {
     let asked = records.iter().rev().find_map(|record| match &record.body {
         RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *call => Some(asked),
@@ -19,7 +19,8 @@ pub(crate) fn causes(records: &[Arc<Record>], call: &ToolCallId) -> Vec<AskCause
     asked.map_or_else(Vec::new, |asked| asked.causes.clone())
 }
 
-/// Returns the rule that lets calls like one run, where a rule can say so, and nothing asks that no rule lifts.
+/// Returns the rule that would allow calls like this one, if a rule can express that and can lift every cause of the
+/// question.
 pub(super) fn rule_allowing(
     spec: &ToolSpec,
     arguments: &JsonText,
@@ -33,8 +34,8 @@ pub(super) fn rule_allowing(
     brainstem::rule_allowing(&Call::new(spec, arguments).with_root(&root))
 }
 
-/// Returns which calls an answer can be about that holds in the folder of the project from now on, and the rule that says so:
-/// those that the answer can be about for the rest of the session, where such rules are kept.
+/// Returns the calls that an answer can allow in the project folder from now on, and the rule for them. These are calls
+/// that can also be allowed for the rest of the session, if rules can be stored.
 pub(super) fn here(asked: &Asked) -> Option<(GrantScope, String)> {
     let rule = asked.rule_allowing.clone().filter(|_| asked.keeps_rules)?;
     let is_said_by_rules = |scope: &&GrantScope| {
@@ -47,7 +48,7 @@ pub(super) fn here(asked: &Asked) -> Option<(GrantScope, String)> {
     Some((scope.clone(), rule))
 }
 
-/// Says why no answer can be remembered, where none can and it is known why.
+/// Returns why no answer can be remembered, if none can and the reason is known.
 pub(super) fn why_nothing(asked: &Asked, columns: usize) -> String {
     if asked.origin != Origin::Model || !asked.scopes.is_empty() {
         return String::new();
@@ -69,7 +70,7 @@ pub(super) fn why_nothing(asked: &Asked, columns: usize) -> String {
     broken(&format!("(nothing can be remembered: {why})"), columns, " ") + "\n"
 }
 
-/// Shows the rule that would allow a call, to be copied: its lines are broken by nobody but the terminal.
+/// Shows the rule that would allow a call, to be copied, so its lines are not wrapped here.
 pub(super) fn rule(asked: &Asked, columns: usize) -> String {
     let rule = asked.rule_allowing.as_deref().unwrap_or_default();
     let rule = plain_to_see(rule);

@@ -1,4 +1,4 @@
-//! The person at the terminal: reads what is shown, and types.
+//! The user at the terminal, who reads what is shown and types answers.
 
 use std::io::{self, Write};
 #[cfg(unix)]
@@ -15,19 +15,19 @@ use rustyline::{Config, DefaultEditor};
 use crate::harmless::plain_to_see;
 use crate::terminal;
 
-/// How often it is looked whether a question is still open.
+/// How often to check whether a question is still open.
 #[cfg(unix)]
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long nothing comes once a paste is over.
+/// How long there must be no input for a paste to be complete.
 #[cfg(unix)]
 const QUIET: Duration = Duration::from_millis(50);
 
-/// The most bytes of a line that is typed as an answer.
+/// The maximum number of bytes of a line typed as an answer.
 #[cfg(unix)]
 const MAX_LINE: usize = 64 * 1024;
 
-/// What a person typed.
+/// A line of input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A line.
@@ -38,47 +38,48 @@ pub(crate) enum Line {
     End,
 }
 
-/// Somebody who can be shown text and asked for lines.
+/// A user who can be shown text and asked for lines.
 pub(crate) trait Person {
-    /// Returns how many columns there are to show text in.
+    /// Returns the number of columns available for text.
     fn width(&self) -> usize;
-    /// Returns how many rows there are to show text in.
+    /// Returns the number of rows available for text.
     fn height(&self) -> usize;
-    /// Shows text, which is harmless.
+    /// Shows text, which must be harmless.
     fn show(&mut self, text: &str) -> io::Result<()>;
-    /// Asks for a line that begins as given.
+    /// Asks for a line that starts with `initial`.
     fn line(&mut self, prompt: &str, initial: &str) -> io::Result<Line>;
-    /// Has a text edited; `None` where there is no editor for it.
+    /// Lets the user edit a text. Returns `None` if no editor is configured.
     fn edit(&mut self, text: &str) -> io::Result<Option<String>>;
 }
 
-/// Whoever sits at the terminal of this process.
+/// The user at the terminal of this process.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     editor: Option<DefaultEditor>,
     /// Cancelled once the question is settled and needs no answer any more.
     is_settled: CancellationToken,
-    /// What was shown and typed since the question was put: what the next line answers may be any of it.
+    /// Everything shown and typed since the question was put: the next line may answer any part of it.
     shown: String,
 }
 
-/// Forgets what was typed before there was a question: it cannot be the answer. Blocks until nothing more comes, since the
-/// rest of a large paste comes a little later.
+/// Discards input typed before there was a question, since it cannot be the answer. Blocks until there is no more
+/// input, because the rest of a large paste arrives a little later.
 pub(crate) fn forget_what_was_typed() {
     #[cfg(unix)]
     {
         use rustix::termios::{QueueSelector, tcflush};
-        // Where nothing can be forgotten, nothing was typed. In the background it was typed to others, and this would be stopped.
+        // If input cannot be discarded, there is none. In the background, input belongs to another program, and
+        // discarding it would stop this process.
         let forget = || {
             !terminal::is_in_the_background() && tcflush(io::stdin(), QueueSelector::IFlush).is_ok()
         };
         while forget() && is_more_there() {}
-        // A line without its end, such as the last one of a paste, is not seen as there.
+        // An incomplete line, such as the last one of a paste, is not reported as available.
         forget();
     }
 }
 
-/// Tells whether a line comes so soon that nobody typed it meanwhile.
+/// Returns whether more input arrives too soon to have been typed meanwhile.
 #[cfg(unix)]
 fn is_more_there() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -92,13 +93,13 @@ fn is_more_there() -> bool {
     match poll(&mut waiting, Some(&timeout)) {
         Err(Errno::INTR) => true,
         Ok(0) | Err(_) => false,
-        // A terminal that went away says so for ever.
+        // A terminal that went away is reported as ready forever.
         Ok(_) => waiting.iter().all(|stdin| stdin.revents() == PollFlags::IN),
     }
 }
 
 impl Terminal {
-    /// Somebody who is asked something that may be settled elsewhere: then the input ends.
+    /// Creates a terminal for a question that may be settled elsewhere, which ends the input.
     pub(super) const fn asked(is_settled: CancellationToken) -> Self {
         Self {
             editor: None,
@@ -107,8 +108,9 @@ impl Terminal {
         }
     }
 
-    /// Reads a line as the terminal gives it, and looks in between whether it is still wanted. Ctrl-C is a signal here, as
-    /// it is while an answer comes. What came with the line, such as the rest of a paste, answers nothing that is asked next.
+    /// Reads a line from the terminal, and checks meanwhile whether the answer is still wanted. Ctrl-C sends a signal
+    /// here, as it does while an answer is generated. Input after the line, such as the rest of a paste, does not
+    /// answer the next question.
     #[cfg(unix)]
     fn plain_line(&mut self, prompt: &str) -> io::Result<Line> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -122,17 +124,18 @@ impl Terminal {
         let mut typed = Vec::new();
         loop {
             if self.is_settled.is_cancelled() || typed.len() > MAX_LINE {
-                // Half an answer is none to the next question.
+                // A partial answer must not become part of the next one.
                 forget_what_was_typed();
                 self.show("\n")?;
                 return Ok(Line::End);
             }
-            // What was shown stands above what the shell wrote while this program was stopped.
+            // After a stop, what was shown is above what the shell wrote meanwhile, so it is shown again.
             let is_continued = continued.as_mut().and_then(|it| it.recv().now_or_never());
             let is_away = terminal::is_in_the_background();
             is_owed |= is_away || is_continued.is_some();
             if is_away {
-                // Who reads there is stopped, and who brings it to the front need not continue it once more.
+                // A process that reads in the background is stopped. Sleeping avoids that, so bringing the process to
+                // the foreground is enough to continue it.
                 std::thread::sleep(LOOK_EVERY);
                 continue;
             }
@@ -150,7 +153,7 @@ impl Terminal {
             }
             let mut bytes = [0; 4096];
             let read = match rustix::io::read(&stdin, &mut bytes) {
-                // A terminal that went away ends with an error.
+                // Reading from a terminal that went away fails.
                 Ok(0) | Err(Errno::IO) => {
                     self.show("\n")?;
                     return Ok(Line::End);
@@ -188,7 +191,7 @@ impl Person for Terminal {
         if initial.is_empty() {
             let line = self.plain_line(prompt)?;
             if let Line::Text(said) = &line {
-                // The terminal showed it, with the end of the line.
+                // The terminal has echoed it, with the line break.
                 self.shown.push_str(&format!("{}\n", plain_to_see(said)));
             }
             return Ok(line);
@@ -196,7 +199,7 @@ impl Person for Terminal {
         if self.is_settled.is_cancelled() {
             return Ok(Line::End);
         }
-        // A line to begin with is left out where none can be edited.
+        // If no line can be edited, the initial text is printed above the prompt instead.
         if terminal::is_dumb() && !initial.is_empty() {
             self.show(&format!("{initial}\n"))?;
         }
@@ -223,7 +226,8 @@ fn write(text: &str) -> io::Result<()> {
     stderr.flush()
 }
 
-/// Hears that this program goes on after it was stopped, as by Ctrl-Z. Where that cannot be heard, nothing is shown again.
+/// Receives the signal to continue after this program was stopped, for example by Ctrl-Z. If the signal cannot be
+/// received, nothing is shown again.
 #[cfg(unix)]
 fn continued() -> Option<tokio::signal::unix::Signal> {
     use rustix::process::Signal;
@@ -232,7 +236,7 @@ fn continued() -> Option<tokio::signal::unix::Signal> {
     signal(SignalKind::from_raw(Signal::CONT.as_raw())).ok()
 }
 
-/// Reads what the line editor says.
+/// Converts the line editor's result.
 pub(crate) fn line_of(read: rustyline::Result<String>) -> io::Result<Line> {
     match read {
         Ok(text) => Ok(Line::Text(text)),
@@ -243,7 +247,7 @@ pub(crate) fn line_of(read: rustyline::Result<String>) -> io::Result<Line> {
     }
 }
 
-/// Names who decides here, for the record.
+/// Returns the name of the user who decides here, for the record.
 pub(crate) fn name() -> String {
     let user = ["USER", "USERNAME"].into_iter();
     let mut user = user.filter_map(|name| std::env::var(name).ok());

@@ -1,7 +1,7 @@
-//! The question as the person reads it.
+//! The question as shown to the user.
 //!
-//! What the model wrote stands in a margin, so that no line of it can pass for one of ours, and what we say of the call
-//! comes last, right above the prompt.
+//! Text from the model is in a margin, so that none of its lines can be taken for a line of the program. What the
+//! program says of the call comes last, right above the prompt.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,66 +24,66 @@ use crate::harmless::{in_order, one_line, plain_to_see};
 use crate::rows::{Mark, Row, in_margin, in_real_order, under};
 use crate::wrap::broken;
 
-/// The least rows that the subject, and the arguments, take where not all of them fit: a title, a line, and that there is
-/// more.
+/// The minimum number of rows for the subject, and for the arguments, if not all of them fit: a title, a line, and a
+/// note that there is more.
 const LEAST_ROWS: usize = 3;
 
-/// The most letters of a line that are shown, where not everything fits, before somebody asks for all.
+/// The maximum number of characters shown of a line if not everything fits, unless the user asks for all.
 const MAX_LETTERS: usize = 400;
 
 const BOLD: Style = Style::new().bold();
 const ALERT: Style = AnsiColor::Yellow.on_default().bold();
 
-/// A call that somebody has to decide about, with all that is known of it.
+/// A call that needs a decision, with everything known about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(super) tool: String,
     pub(super) class: Option<ToolClass>,
     pub(super) annotations: ToolAnnotations,
-    /// Whether it may reach outside this machine with these arguments.
+    /// Whether the call may reach outside this machine with these arguments.
     pub(super) reaches_out: bool,
     pub(super) reason: String,
-    /// The rule that asks, and where it is written.
+    /// The rule that requires the question, and where it is written.
     pub(super) rule: Option<String>,
-    /// What may be remembered of an approval, the narrowest first.
+    /// What may be remembered of an approval, the narrowest scope first.
     pub(super) scopes: Vec<GrantScope>,
-    /// What asks, each kind once; nothing where nobody says.
+    /// The causes of the question, each once; empty if unknown.
     pub(super) causes: Vec<AskCause>,
-    /// The rule under which such calls would run, if a rule can say so and would do.
+    /// The rule that would allow such calls, if one can be written and would be enough.
     pub(super) rule_allowing: Option<String>,
-    /// Whether such a rule can be kept for the folder of the project.
+    /// Whether such a rule can be stored for the project folder.
     pub(super) keeps_rules: bool,
-    /// The tools by which the agents were started that lead to the one that calls.
+    /// The tools that started the calling agent and the agents above it.
     pub(super) lineage: Vec<String>,
     pub(super) arguments: JsonText,
     pub(super) subject: Subject,
     pub(super) origin: Origin,
-    /// What may still run before it and change one of its files.
+    /// A call that may run before this one and change one of its files.
     pub(super) earlier: Option<Earlier>,
-    /// The folder that its files are looked for in; none if its run works in another one.
+    /// The folder of the call's files; `None` if its run works in another folder.
     folder: Option<Arc<Path>>,
 }
 
-/// Whose arguments these are.
+/// Where the arguments come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The model's.
+    /// The model.
     Model,
-    /// Those of the person who decides.
+    /// The user who decides.
     Edited,
 }
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whole {
-    /// What fits into so many rows of the screen.
+    /// What fits the available rows.
     Cut {
-        /// How many there are for the question.
+        /// The number of rows for the question.
         rows: usize,
     },
     /// Everything.
     All,
-    /// Everything, and the arguments to the letter, also where what they say is shown otherwise.
+    /// Everything, with the exact arguments, even those already shown in another form.
     Exact,
 }
 
@@ -119,19 +119,19 @@ impl Asked {
         }
     }
 
-    /// Says that rules can be kept for the folder of the project.
+    /// Sets whether rules can be stored for the project folder.
     pub(super) const fn keeping_rules(mut self, keeps_rules: bool) -> Self {
         self.keeps_rules = keeps_rules;
         self
     }
 
-    /// Says what may still run before it and change one of its files.
+    /// Sets the call that may run before this one and change one of its files.
     pub(crate) fn after(mut self, earlier: Option<Earlier>) -> Self {
         self.earlier = earlier;
         self
     }
 
-    /// Looks at the files once more: the same call with what it would do to them now, if that is not what it was.
+    /// Reads the files again. Returns the call with its current effect on them if that has changed.
     pub(super) fn as_it_is_now(&self) -> Option<Self> {
         let subject = subject::of(&self.tool, self.arguments.as_str(), self.folder.as_deref());
         (subject != self.subject).then(|| Self {
@@ -140,7 +140,7 @@ impl Asked {
         })
     }
 
-    /// The same call with other arguments.
+    /// Returns the same call with other arguments.
     pub(crate) fn with_arguments(&self, arguments: JsonText) -> Self {
         Self {
             subject: subject::of(&self.tool, arguments.as_str(), self.folder.as_deref()),
@@ -151,7 +151,8 @@ impl Asked {
     }
 }
 
-/// Writes a question out for so many columns, and tells how many lines were left out, cut, or pushed off the screen.
+/// Formats a question for this many columns. Also returns how many lines were left out, cut, or scrolled off the
+/// screen.
 pub(crate) fn text(asked: &Asked, whole: Whole, columns: usize) -> (String, usize) {
     let below = match whole {
         Whole::Cut { .. } | Whole::All => Below::Rest,
@@ -161,14 +162,14 @@ pub(crate) fn text(asked: &Asked, whole: Whole, columns: usize) -> (String, usiz
     match whole {
         Whole::Cut { rows } if all.rows() > rows => {
             let cut = Page::of(asked, below, Some(all.room_within(rows)), columns);
-            // However little of it is cut, not all of it stays on the screen.
+            // However little is cut, something does not fit the screen.
             (cut.text, cut.hidden.max(1))
         }
         Whole::Cut { .. } | Whole::All | Whole::Exact => (all.text, 0),
     }
 }
 
-/// Says what this machine does not keep a command from.
+/// Returns what this machine does not protect against when running a command.
 fn gaps(tool: &str) -> Option<String> {
     if tool != "run_command" {
         return None;
@@ -178,16 +179,16 @@ fn gaps(tool: &str) -> Option<String> {
             let gaps: Vec<&str> = features.gaps().collect();
             (!gaps.is_empty()).then(|| gaps.join("; "))
         }
-        // There is such a tool only where its user lets commands run so.
+        // Without a sandbox the tool exists only if the user allowed commands to run unconfined.
         Err(NoSandbox::Missing(_)) => {
             Some("nothing confines it: it can do whatever you can".to_owned())
         }
-        // Nor is there one where nobody knows what confines it.
+        // The tool does not exist if it is unknown what confines it.
         Err(_) => None,
     }
 }
 
-/// Says which calls a remembered answer is about, for a line [`with_real_order`](crate::rows::with_real_order).
+/// Describes the calls that a remembered answer covers, for [`with_real_order`](crate::rows::with_real_order).
 pub(crate) fn scope(scope: &GrantScope) -> String {
     let plain = |words: &str| one_line(&plain_to_see(words));
     match scope {
@@ -218,36 +219,36 @@ pub(crate) fn scope(scope: &GrantScope) -> String {
     }
 }
 
-/// Which arguments stand below the lines that show what a call is about.
+/// Which arguments are shown below the lines about the call's subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Below {
-    /// Those that the lines do not show.
+    /// Those that the subject does not show.
     Rest,
-    /// The exact arguments, every one.
+    /// All arguments, exactly as they are.
     Exact,
 }
 
-/// How many rows of the screen what others wrote may take.
+/// The number of rows that quoted text may take.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     subject: usize,
     arguments: usize,
 }
 
-/// A question that is being written out.
+/// A question being formatted.
 #[derive(Debug)]
 struct Page {
     text: String,
     hidden: usize,
     columns: usize,
-    /// How many rows the subject takes.
+    /// The number of rows of the subject.
     subject: usize,
-    /// How many rows the arguments take.
+    /// The number of rows of the arguments.
     arguments: usize,
 }
 
 impl Page {
-    /// Writes a question out, all of it or what there is room for.
+    /// Formats a question, in full or as far as there is room.
     fn of(asked: &Asked, below: Below, room: Option<Room>, columns: usize) -> Self {
         let mut page = Self {
             text: String::new(),
@@ -289,13 +290,13 @@ impl Page {
         page
     }
 
-    /// Returns how many rows of the screen it takes.
+    /// Returns the number of rows on the screen.
     fn rows(&self) -> usize {
         rows_of(&self.text)
     }
 
-    /// Shares so many rows between the subject and the arguments, beside what we say. Neither takes what the other needs
-    /// of its half.
+    /// Divides the rows that the program's own lines leave between the subject and the arguments. Each gets at least
+    /// half, if it needs that.
     fn room_within(&self, rows: usize) -> Room {
         let theirs = self.subject + self.arguments;
         let rows = rows.saturating_sub(self.rows().saturating_sub(theirs));
@@ -306,7 +307,7 @@ impl Page {
         }
     }
 
-    /// Writes a line of ours. The last one closes the margin, so that what follows of it stands in none.
+    /// Adds a line of the program. The last one closes the margin, so its continuation lines are outside the margin.
     fn ours(&mut self, style: Style, line: &str) {
         let margin = if line.starts_with('╰') {
             "    "
@@ -317,13 +318,12 @@ impl Page {
         self.text.push_str(&format!("{style}{line}{style:#}\n"));
     }
 
-    /// Writes a line in the margin.
+    /// Adds a line in the margin.
     fn margin(&mut self, style: Style, line: &str) {
         self.text.push_str(&in_margin(line, self.columns, style));
     }
 
-    /// Writes lines of somebody else's, as many as there is room for and at least the first; returns how many rows they
-    /// take.
+    /// Adds quoted lines, as many as there is room for and at least the first. Returns the number of rows they take.
     fn theirs(&mut self, rows: &[Row], room: Option<usize>) -> usize {
         let mut taken = 0;
         for (shown, row) in rows.iter().enumerate() {
@@ -331,7 +331,7 @@ impl Page {
             self.row(row, room);
             let took = rows_of(self.text.get(before..).unwrap_or_default());
             let more = rows.len().saturating_sub(shown);
-            // All but the last line leave a row to say that there is more.
+            // Every line except the last must leave a row for the note that there is more.
             let needed = taken + took + usize::from(more > 1);
             if shown > 0 && room.is_some_and(|room| needed > room) {
                 self.text.truncate(before);
@@ -345,7 +345,7 @@ impl Page {
         taken
     }
 
-    /// Writes a line of somebody else's, cut if there is only so much room.
+    /// Adds a quoted line, cut if room is limited.
     fn row(&mut self, row: &Row, room: Option<usize>) {
         let plain = plain_to_see(&row.text);
         let line = self.cut(&plain, room);
@@ -371,7 +371,7 @@ impl Page {
     }
 }
 
-/// Returns the arguments as lines, below their title; nothing where others show all that they say.
+/// Returns the arguments as lines below their title. Empty if the subject shows all of them.
 fn arguments(asked: &Asked, below: Below) -> Vec<Row> {
     let Subject { rows, rest } = &asked.subject;
     let (title, json) = match (below, rest) {
@@ -383,18 +383,18 @@ fn arguments(asked: &Asked, below: Below) -> Vec<Row> {
     under(title, laid_out(json).split('\n').map(plain))
 }
 
-/// Returns how many rows a text takes whose lines are broken where the screen ends.
+/// Returns the number of rows of a text whose lines are already wrapped to the screen.
 fn rows_of(text: &str) -> usize {
     text.matches('\n').count()
 }
 
-/// Writes somebody's words into a line of ours: nothing in them hides, or changes their order.
+/// Makes quoted words safe for a line of the program: nothing in them is hidden or changes their order.
 pub(crate) fn said(words: &str) -> String {
     let plain = plain_to_see(words);
     one_line(&in_order(&plain).unwrap_or(plain))
 }
 
-/// Says what running the tool may do.
+/// Describes what running the tool may do.
 fn nature(asked: &Asked) -> String {
     let mut said = match asked.class {
         None => vec!["nothing is known of what it changes"],
@@ -411,26 +411,26 @@ fn nature(asked: &Asked) -> String {
     said.join(" · ")
 }
 
-/// Returns the folder that a run works in, if it says so and that is another one than this.
+/// Returns the folder that a run works in, if it is recorded and is not this one.
 pub(crate) fn folder_elsewhere(records: &[Arc<Record>], folder: &Path) -> Option<Arc<str>> {
     let started = records.first().and_then(|first| first.run_started())?;
     let named = started.spec.folder.clone();
     named.filter(|named| !is_folder_of(named, folder))
 }
 
-/// Tells whether a folder that a run works in is that of the project here.
+/// Returns whether a run's folder is the project folder here.
 pub(crate) fn is_folder_of(named: &str, project: &Path) -> bool {
     let real = project.canonicalize();
     let real = real.as_deref().unwrap_or(project).to_string_lossy();
     *named == *real
 }
 
-/// Says which sub-agent asks, by the records of its run, unless it is the one that the user talks to.
+/// Describes the sub-agent that asks, from its run's records. `None` if it is the agent the user talks to.
 pub(crate) fn asker(records: &[Arc<Record>], agent: AgentId) -> Option<String> {
     descent(&lineage(records, agent))
 }
 
-/// Says which sub-agent asks, unless it is the one that the user talks to.
+/// Describes the sub-agent that asks. `None` if it is the agent the user talks to.
 fn descent(lineage: &[String]) -> Option<String> {
     let depth = lineage.len();
     let names: Vec<String> = lineage.iter().map(|name| said(name)).collect();
@@ -442,7 +442,7 @@ fn descent(lineage: &[String]) -> Option<String> {
     })
 }
 
-/// Returns the tools that started an agent and those above it, the topmost first.
+/// Returns the tools that started an agent and the agents above it, the topmost first.
 fn lineage(records: &[Arc<Record>], agent: AgentId) -> Vec<String> {
     let mut names = Vec::new();
     let mut agent = agent;

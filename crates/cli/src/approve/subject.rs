@@ -1,4 +1,4 @@
-//! What a call is about, as far as its arguments tell: the change to a file, the command, the address.
+//! The subject of a call, as far as its arguments show it: the change to a file, the command, or the address.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -13,19 +13,19 @@ use super::arguments::faithful;
 use crate::call::command_line;
 use crate::rows::{Mark, Row, under};
 
-/// The largest file that a change is compared with, in bytes.
+/// The maximum size in bytes of a file that a change is compared with.
 const MAX_COMPARED: u64 = 1024 * 1024;
 
-/// How many lines around a change are shown with it.
+/// The number of context lines shown around a change.
 const LINES_AROUND: usize = 3;
 
-/// Said of a change in another folder, whose files may be others.
+/// Shown for a change in another folder, whose files may differ.
 const ELSEWHERE: &str = ", in the folder of its run, which is not this one:";
 
-/// Said of a patch that is shown as the model wrote it.
+/// Shown for a patch in the form the model wrote it.
 const MISFIT: &str = " this, which could not be fitted to the files as they are now:";
 
-/// The arguments that name what a call is about, with what to say before it.
+/// The arguments that name a call's subject, each with its title.
 const TARGETS: [(&str, &str); 8] = [
     ("url", "address"),
     ("uri", "address"),
@@ -37,22 +37,22 @@ const TARGETS: [(&str, &str); 8] = [
     ("pattern", "pattern"),
 ];
 
-/// What a call is about.
+/// The subject of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Subject {
-    /// The lines that show it; none where its arguments do not tell, or could be read in two ways.
+    /// The lines that show the subject. Empty if the arguments do not show one, or can be read in two ways.
     pub(super) rows: Vec<Row>,
-    /// The arguments that those lines do not show, as JSON; none if they show all.
+    /// The arguments that those lines do not show, as JSON; `None` if they show all.
     pub(super) rest: Option<String>,
 }
 
-/// Returns what a call is about. Where nobody knows the folder that it works in, it is compared with no file.
+/// Returns the subject of a call. Without a project folder it is not compared with any file.
 pub(super) fn of(tool: &str, arguments: &str, project: Option<&Path>) -> Subject {
     let Some(Value::Object(mut arguments)) = faithful(arguments) else {
         return Subject::default();
     };
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
-    // An address of several lines could pass some of them off as ours: it stands among the other arguments, quoted.
+    // Lines of a multi-line address could be taken for lines of the program, so it is quoted with the other arguments.
     let is_forged = |title, target: &str| title == "address" && target.contains(char::is_control);
     let targets = || {
         let named = TARGETS
@@ -85,7 +85,7 @@ pub(super) fn of(tool: &str, arguments: &str, project: Option<&Path>) -> Subject
     Subject { rows, rest }
 }
 
-/// Returns the host that an address leads to, where it is written otherwise: in letters that may look like others, or as a number.
+/// Returns the host that an address leads to if it is written in another form: in look-alike letters or as a number.
 fn host_otherwise(address: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let host = url.host_str()?;
@@ -96,10 +96,10 @@ fn host_otherwise(address: &str) -> Option<String> {
     (!is_as_written).then(|| host.to_owned())
 }
 
-/// Shows a command, with the names of the arguments that are shown.
+/// Formats a command, and returns the names of the arguments that this shows.
 fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'static str>) {
     let mut rows = titled("runs:", command, Mark::Place);
-    // A list of words is quoted as a shell would have it: what the words are exactly stands below.
+    // A list of words is quoted for a shell here; the exact words are shown below.
     let is_line =
         arguments.get("command").is_some_and(Value::is_string) && !arguments.contains_key("args");
     let mut shown = if is_line { vec!["command"] } else { Vec::new() };
@@ -132,7 +132,8 @@ fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'
     (rows, shown)
 }
 
-/// Shows a patch: one of ours as it fits the files as they are, since the numbers that a model writes may be any.
+/// Formats a patch. A patch of the built-in tool is fitted to the current files, since the line numbers that a model
+/// writes may be wrong.
 fn patched(tool: &str, patch: &str, project: Option<&Path>) -> Vec<Row> {
     let (title, applied) = match (tool, project) {
         (_, None) => (format!("{tool} would change{ELSEWHERE}"), None),
@@ -150,7 +151,7 @@ fn titled(title: &str, text: &str, mark: Mark) -> Vec<Row> {
     under(title, text.split('\n').map(|line| Row::new(mark, line)))
 }
 
-/// Compares what would be written with what is there now.
+/// Compares the content to be written with the current file.
 fn change(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<Row> {
     let Some(project) = project else {
         return titled_lines(format!("the content for {path}{ELSEWHERE}"), content);
@@ -173,7 +174,7 @@ fn change(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<
     let diff = TextDiff::from_lines(old.as_str(), &*content);
     let diff = diff.unified_diff().context_radius(LINES_AROUND).to_string();
     let title = format!("the change to {path} as it is now:");
-    // Where not all lines end in the same way, a line may change in nothing else: its end has to be seen.
+    // With mixed line endings, a line may differ only in its ending, so the ending must be visible.
     let count = |ends: &str| old.matches(ends).count() + content.matches(ends).count();
     let lines: Vec<&str> = match [0, count("\n")].contains(&count("\r\n")) {
         true => diff.lines().collect(),
@@ -184,18 +185,18 @@ fn change(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<
 
 fn titled_lines(title: String, content: &str) -> Vec<Row> {
     let added = |line: &str| Row::new(Mark::Added, format!("+{line}"));
-    // A new file has no other lines to be measured by: what ends them is seen.
+    // A new file has no other lines to compare with, so its line endings are visible.
     under(title, content.split_terminator('\n').map(added))
 }
 
-/// What is at a path now.
+/// What currently exists at a path.
 enum Present {
     Text(String),
     Nothing,
     Unreadable,
 }
 
-/// Looks at what is at a path beneath the project's folder. This is for showing alone: the tool looks again, by itself.
+/// Reads what is at a path below the project folder. Only for display: the tool checks again itself.
 fn present(path: &str, project: &Path) -> Present {
     let full = project.join(path);
     let (Ok(root), Ok(full)) = (project.canonicalize(), full.canonicalize()) else {
@@ -271,7 +272,7 @@ mod tests {
             seen("write_file", arguments, folder.path())[2..],
             [" \u{feff}one", "-two", "+three"]
         );
-        // Other tools write what they are told.
+        // Other tools write the content unchanged.
         assert_eq!(
             seen("fs__write", arguments, folder.path())[2..],
             ["-\u{feff}one\r", "-two\r", "+one", "+three"]
@@ -335,7 +336,7 @@ mod tests {
             seen("apply_patch", &arguments, folder.path())[1..].join("\n"),
             "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -2 +2,2 @@\n two\n+2"
         );
-        // One of another tool, or that does not fit, as it is.
+        // A patch of another tool, or one that does not fit, is shown unchanged.
         assert_eq!(shown("fs__patch", wrong), wrong);
         let misfit = "@@ -1 +1 @@\n-five\n+5";
         assert_eq!(shown("apply_patch", misfit), misfit);

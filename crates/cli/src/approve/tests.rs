@@ -1,4 +1,4 @@
-//! Conversations about calls with a person whose lines are given beforehand.
+//! Dialogs about calls, with a user whose lines are scripted.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::person::Person;
 use super::*;
 use crate::wrap::USUAL_WIDTH;
 
-/// A person who says what was written down.
+/// A user who types scripted lines.
 #[derive(Default)]
 pub(super) struct Scripted {
     lines: VecDeque<Line>,
@@ -101,7 +101,7 @@ pub(super) fn described(ask: &AskApproval, project: &Path) -> Asked {
     Asked::new(ask, Some(&spec), &[], project)
 }
 
-/// Puts a question to a person; returns the answer and what the person saw.
+/// Puts a question to a user; returns the answer and what the user saw.
 fn asked_of(mut person: Scripted, tool: &str, arguments: &str) -> (Answer, Scripted) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("notes.txt"), "one\ntwo\nthree\n").unwrap();
@@ -133,7 +133,7 @@ fn several_calls_are_decided_about_at_once_after_all_of_them_were_shown() {
         before.contains("touch b") && before.contains("touch c"),
         "{before}"
     );
-    // Whoever hesitates is back at the first.
+    // After any answer but yes, the dialog is back at the first question.
     let mut person = Scripted::new(["a", "", "n", ""]);
     assert_eq!(
         ask(&first, &terms, &mut person).unwrap(),
@@ -150,7 +150,7 @@ fn several_calls_are_decided_about_at_once_after_all_of_them_were_shown() {
     );
 }
 
-/// Writes to a file while a person looks at a question.
+/// Writes to a file while the user looks at a question.
 fn writes(file: &Path, text: &'static str) -> Box<dyn FnOnce()> {
     let file = file.to_owned();
     Box::new(move || std::fs::write(file, text).unwrap())
@@ -199,7 +199,7 @@ fn several_calls_are_not_allowed_once_one_of_them_would_no_longer_do_what_was_sh
             others: std::slice::from_ref(other),
             ..Terms::alone(Postponing::NotOffered)
         };
-        // The last yes is about what was shown anew.
+        // The last yes is about what was shown again.
         let mut person = Scripted::new(["a", "y", "y"]);
         person.meanwhile.push_back(Box::new(|| ()));
         person.meanwhile.push_back(writes(&file, "one\ntwo\n"));
@@ -482,7 +482,7 @@ fn what_does_not_fit_on_the_screen_has_to_be_seen_before_it_is_allowed() {
 fn what_fits_is_counted_in_rows_of_this_very_screen() {
     let lines: String = (0..9).map(|number| format!("line {number}\\n")).collect();
     let arguments = format!(r#"{{"path":"new.txt","content":"{lines}"}}"#);
-    // Broken by the screen, this one line takes more rows than there are.
+    // Wrapped by the screen, this one line takes more rows than there are.
     let long = format!(r#"{{"command":"echo {}"}}"#, "x".repeat(380));
     for (tool, arguments) in [("write_file", &arguments), ("run_command", &long)] {
         let small = |lines: Scripted| Scripted {
@@ -619,7 +619,7 @@ async fn a_prompter_that_is_gone_denies() {
     );
 }
 
-/// Returns an approver and where its questions arrive.
+/// Returns an approver and the prompter that receives its questions.
 fn prompting() -> (PromptingApprover, Prompter) {
     let (questions, receiver) = mpsc::channel(4);
     let prompter = Prompter {
@@ -646,7 +646,7 @@ async fn who_leaves_a_run_waiting_says_so_once_for_all_of_its_calls() {
     };
     let mut others = prompter.others().await;
     assert_eq!(others.len(), 2);
-    // As one that comes while the person looks at the first.
+    // Like one that arrives while the user looks at the first.
     let (ask, late) = others.pop().unwrap();
     let late = Question::Call { ask, reply: late };
     prompter.waiting.push_back(late);

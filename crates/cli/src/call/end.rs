@@ -1,4 +1,4 @@
-//! How a call ended, as its line says it.
+//! The outcome of a call, as shown at the end of its line.
 
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe;
@@ -12,16 +12,16 @@ const NAME: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const BAD: Style = AnsiColor::Red.on_default();
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It gave a value, of which so much is said in a few words.
+    /// The call returned a value, which may have a short description.
     Value(Option<String>),
-    /// A person said that it may not run, and perhaps why.
+    /// The user denied the call, perhaps with a reason.
     Denied(Option<String>),
-    /// It was not run, for this reason.
+    /// The call was not run, for this reason.
     NotRun(String),
-    /// It failed in this way, with this error.
+    /// The call failed in this way, with this error.
     Failed(&'static str, String),
 }
 
@@ -46,7 +46,7 @@ impl End {
             },
             _ if is_refused => Self::NotRun(error),
             _ => {
-                // The way in which it failed says so already.
+                // The kind of failure already says so.
                 let error = error.strip_prefix(NOT_VALID).unwrap_or(&error);
                 let error = without_code(&result.name, error).to_owned();
                 Self::Failed(describe::failure(failure), error)
@@ -54,7 +54,7 @@ impl End {
         }
     }
 
-    /// Says it as the end of the call's line, with how long it took, if that is to be told.
+    /// Formats the outcome for the end of the call's line, with the duration if given.
     pub(crate) fn in_words(&self, took: Option<&str>) -> String {
         let took = took.map_or_else(String::new, |took| format!(" · {took}"));
         match self {
@@ -80,7 +80,7 @@ impl End {
     }
 }
 
-/// Says how a call failed, as far as the error tells that the model is told.
+/// Describes how a call failed, as far as the error for the model shows it.
 pub(crate) fn failed(tool: &str, error: &str) -> String {
     if let Some(error) = error.strip_prefix(NOT_VALID) {
         let how = describe::failure(ToolFailure::InvalidArguments);
@@ -95,7 +95,7 @@ pub(crate) fn failed(tool: &str, error: &str) -> String {
     format!("{}: {}", describe::failure(how), without_code(tool, error))
 }
 
-/// Names a call as the beginning of its line: its tool, and what it touches.
+/// Formats the beginning of a call's line: its tool, and what it touches.
 pub(crate) fn named(name: &str, arguments: &str) -> String {
     let target = target(arguments);
     let name = one_line(name);
@@ -105,16 +105,16 @@ pub(crate) fn named(name: &str, arguments: &str) -> String {
     }
 }
 
-/// What stands before the reason for which arguments are refused.
+/// The prefix of the error for invalid arguments.
 const NOT_VALID: &str = "the arguments are not valid: ";
 
-/// What a model is told of a call that a person did not want, and gave no reason.
+/// The error that a model receives if the user denied a call without a reason.
 const DENIED: &str = "denied";
 
-/// What a model is told of a call that may have taken effect.
+/// Part of the error that a model receives for a call that may have taken effect.
 const OUTCOME_UNKNOWN: &str = "its outcome is unknown";
 
-/// The tools of ours whose errors begin with a word for the model, such as `no_folder: there is no folder "x"`.
+/// The built-in tools whose errors begin with a code for the model, such as `no_folder: there is no folder "x"`.
 const WITH_CODES: [&str; 9] = [
     "apply_patch",
     "calculate",
@@ -127,7 +127,7 @@ const WITH_CODES: [&str; 9] = [
     "write_file",
 ];
 
-/// Returns what a tool says of its failure, for a person. The words of somebody else's tool are left alone.
+/// Returns a tool's error without the code for the model. Errors of other tools are returned unchanged.
 fn without_code<'a>(tool: &str, error: &'a str) -> &'a str {
     let is_code = |code: &str| {
         code.contains('_')

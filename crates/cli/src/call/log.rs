@@ -1,6 +1,6 @@
-//! The calls of a run, as its records tell of them: what each is asked to do, and, of one that may not run, why.
+//! The calls of a run, from its records: what each is asked to do and, if it may not run, why.
 //!
-//! Who decided and why is read from the records that hold it, and not from the sentence that the model is told.
+//! Who decided and why is read from the records that hold it, not from the message for the model.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -13,43 +13,43 @@ use neuraxis::core::{
 #[derive(Debug, Default)]
 pub(crate) struct CallLog {
     open: HashMap<ToolCallId, OpenCall>,
-    /// The calls of the last reply that each agent got, in their order: what is said of them is the same each time.
+    /// The calls of each agent's last reply, in order. Sorted by agent, so that what is shown is the same each time.
     replies: BTreeMap<AgentId, Vec<ToolCallId>>,
-    /// The calls of each agent that are to be checked, in the order in which they will be.
+    /// The calls of each agent that still need checking, in the order in which they will be checked.
     unchecked: HashMap<AgentId, VecDeque<ToolCallId>>,
 }
 
-/// A call without its result.
+/// A call without a result.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenCall {
     pub(crate) name: String,
-    /// The JSON that the call has in the end: as the model wrote it, or as somebody changed it.
+    /// The call's final arguments as JSON: as the model wrote them, or as they were changed.
     pub(crate) arguments: String,
-    /// Why it may not run, if it may not.
+    /// Why the call may not run, if so.
     pub(crate) refusal: Option<Refusal>,
-    /// The rule that denied it, or has a person decide.
+    /// The rule that denied the call or requires approval.
     pub(crate) rule: Option<RuleRef>,
-    /// Why a person has to decide; none where nobody has to, or somebody did.
+    /// Why approval is required; `None` if it is not, or if the decision was made.
     why_asked: Option<String>,
-    /// Who runs it, once it has begun.
+    /// What runs the call, once it has begun.
     begun: Option<ToolKind>,
 }
 
 /// Why a call may not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The policy says so, in a sentence.
+    /// The policy denies it, with this explanation.
     ByPolicy(String),
-    /// A person said so, and perhaps why.
+    /// The user denied it, perhaps with a reason.
     ByPerson(Option<String>),
-    /// A person had to decide, for this reason, and nobody could be asked.
+    /// It needed approval for this reason, and nobody could be asked.
     NobodyThere(String),
-    /// A person had to decide, for this reason, and nobody did in time.
+    /// It needed approval for this reason, and nobody decided in time.
     TooLate(String),
 }
 
 impl CallLog {
-    /// Takes a record of the run.
+    /// Adds a record of the run.
     pub(crate) fn hear(&mut self, record: &Record) {
         match &record.body {
             RecordBody::LlmCall(call) => self.asked_for(record, call),
@@ -80,8 +80,8 @@ impl CallLog {
         self.open.get(id)
     }
 
-    /// Returns the calls that have no result yet and may still run before another one: those before it in its reply, and those
-    /// of other agents, of which nobody can tell.
+    /// Returns the open calls that may still run before another one: those before it in its reply, and those of other
+    /// agents, whose order is unknown.
     pub(crate) fn before<'a>(
         &'a self,
         agent: AgentId,
@@ -95,7 +95,7 @@ impl CallLog {
         open.filter(|open| open.refusal.is_none())
     }
 
-    /// Takes a call out, because it has its result.
+    /// Removes a call that has its result.
     pub(crate) fn close(&mut self, id: &ToolCallId) -> OpenCall {
         for unchecked in self.unchecked.values_mut() {
             unchecked.retain(|other| other != id);
@@ -121,8 +121,8 @@ impl CallLog {
         self.replies.insert(record.agent, ids);
     }
 
-    /// The run was taken up: calls that would start or be made again are checked anew, and those that were being checked before
-    /// them, as they would have been.
+    /// Handles a resumed run. Calls that would start or be repeated are checked again, and so are the calls before them
+    /// whose check was still to come.
     fn check_anew(&mut self) {
         for (agent, calls) in &self.replies {
             let unchecked = self.unchecked.entry(*agent).or_default();
@@ -135,7 +135,7 @@ impl CallLog {
         }
     }
 
-    /// Calls were checked: all that have no result yet, or one that a person allowed.
+    /// Handles the check of calls: of all without a result, or of one that the user allowed.
     fn checked(&mut self, agent: AgentId, vetted: &Vetted) {
         for advised in &vetted.advised {
             if let (Some(open), Some(arguments)) = (
@@ -168,7 +168,7 @@ impl CallLog {
                     arguments.as_str().clone_into(&mut open.arguments);
                 }
                 open.rule = None;
-                // What a person allowed is checked once more.
+                // A call that the user allowed is checked again.
                 let unchecked = self.unchecked.entry(agent).or_default();
                 unchecked.push_back(decided.tool_call_id.clone());
                 None
@@ -183,8 +183,8 @@ impl CallLog {
 }
 
 impl OpenCall {
-    /// Tells whether it is checked anew when its run is taken up, if calls are: not while a person has to decide, nor where
-    /// its client or another agent works on it.
+    /// Returns whether the call is checked again when its run is resumed with checks. It is not while approval is
+    /// pending, nor if the client or another agent works on it.
     fn is_checked_anew(&self) -> bool {
         let is_run_here = self.begun.is_none_or(|kind| kind == ToolKind::Server);
         is_run_here && self.why_asked.is_none() && self.refusal.is_none()
@@ -214,7 +214,7 @@ mod tests {
                 _ => {}
             }
             calls.hear(&record);
-            // The second time it is a call that reads, which would be made again.
+            // The second time, the call only reads, so it would be repeated.
             if matches!(record.body, RecordBody::Resumed(_)) && record.turn == Turn(2) {
                 break;
             }

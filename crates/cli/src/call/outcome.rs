@@ -1,4 +1,4 @@
-//! What came of a call: a few words for its line, and the lines below it.
+//! The result of a call: a few words for its line, and the lines below it.
 
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{JsonText, ToolResult};
@@ -8,25 +8,25 @@ use crate::detail::Detail;
 use crate::harmless::one_line_of;
 use crate::rows::{Mark, Row, ends_of};
 
-/// How many of the first and of the last lines of an output are shown where nobody wants all of them.
+/// How many of the first and last lines of an output are shown by default.
 const FIRST: usize = 4;
 const LAST: usize = 4;
 
-/// How many lines of a change are shown where nobody wants all of them.
+/// How many lines of a change are shown by default.
 const CHANGE: usize = 12;
 
-/// The most lines that are shown of any call.
+/// The maximum number of lines shown for any call.
 const MOST: usize = 500;
 
-/// The most characters of a value that is shown on the line of its call.
+/// The maximum number of characters of a value on its call's line.
 const MAX_VALUE_CHARS: usize = 60;
 
-/// Says in a few words what a call came to: `12 lines`, `exit 101`, `+3 −1`. Nothing where there is nothing to say.
+/// Describes a call's result in a few words: `12 lines`, `exit 101`, `+3 −1`. `None` if there is nothing to describe.
 pub(crate) fn outcome(result: &ToolResult) -> Option<String> {
     outcome_of(&result.value, result.metadata.as_ref())
 }
 
-/// As [`outcome`], of the value that a call gave and what its tool says beside it.
+/// Same as [`outcome`], from a call's value and its tool's metadata.
 pub(crate) fn outcome_of(value: &JsonText, metadata: Option<&JsonText>) -> Option<String> {
     let value: Value = serde_json::from_str(value.as_str()).ok()?;
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
@@ -58,7 +58,7 @@ pub(crate) fn outcome_of(value: &JsonText, metadata: Option<&JsonText>) -> Optio
     described(&value)
 }
 
-/// Says how a command ended; nothing of what is no result of one.
+/// Describes how a command ended. `None` if the value is not the result of a command.
 fn ended(value: &Value) -> Option<String> {
     if value.get("timed_out") == Some(&Value::Bool(true)) {
         return Some("timed out".to_owned());
@@ -70,7 +70,7 @@ fn ended(value: &Value) -> Option<String> {
     Some(format!("signal {signal}"))
 }
 
-/// Says what became of a command and of what it made, beside what it printed: it cannot tell that itself.
+/// Describes what happened to a command and its files, which its own output cannot show.
 fn around(value: &Value) -> String {
     let mut words = String::new();
     if value.get("left_running") == Some(&Value::Bool(true)) {
@@ -98,7 +98,7 @@ fn around(value: &Value) -> String {
     words
 }
 
-/// Describes a value of which no field says more than the whole.
+/// Describes a value that has no known fields.
 fn described(value: &Value) -> Option<String> {
     match value {
         Value::Object(fields) => {
@@ -117,7 +117,7 @@ fn described(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns how many lines a call added and removed.
+/// Returns the number of lines that a call added and removed.
 fn changed(value: &Value, metadata: Option<&JsonText>) -> Option<(u64, u64)> {
     let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64);
     if let Some(files) = value.get("files").and_then(Value::as_array) {
@@ -143,7 +143,7 @@ pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<
     };
     let is_verbose = detail == Detail::Verbose;
     if result.failure.is_some() {
-        // What a call had printed that was cut off.
+        // What an interrupted call had printed.
         let printed = value.get("printed").and_then(Value::as_str);
         let rows = printed.map_or_else(Vec::new, |printed| lines_of(printed).collect());
         return match is_verbose {
@@ -181,8 +181,8 @@ pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<
     bounded(lines_of(&whole).collect())
 }
 
-/// Returns the change that a call made: what the tool says of it, or the patch that it was given, without the numbers, which may
-/// not be those at which it was applied.
+/// Returns the change that a call made: as its tool reports it, or else the patch from its arguments. Line numbers of
+/// the latter are left out, since the patch may have been applied elsewhere.
 fn change(arguments: &str, result: &ToolResult) -> Option<Vec<Row>> {
     let of = |json: &str, name: &str| -> Option<String> {
         let value: Value = serde_json::from_str(json).ok()?;
@@ -194,7 +194,7 @@ fn change(arguments: &str, result: &ToolResult) -> Option<Vec<Row>> {
     let is_head = |line: &&str| ["--- original", "+++ modified"].contains(line);
     let lines = diff.split_terminator('\n').filter(|line| !is_head(line));
     let mut rows: Vec<Row> = lines.map(Row::of_diff).collect();
-    // Where not all lines end in the same way, one may change in nothing else: its end has to be seen.
+    // With mixed line endings, a line may differ only in its ending, so the ending must be visible.
     let says_unended = |row: &Row| row.text.starts_with('\\');
     let is_unended = |place: usize| rows.get(place + 1).is_some_and(says_unended);
     let lines = rows.iter().enumerate();
@@ -211,7 +211,7 @@ fn change(arguments: &str, result: &ToolResult) -> Option<Vec<Row>> {
     Some(rows)
 }
 
-/// Returns a patch with nothing in the first line of a hunk but that it is one.
+/// Returns a patch in which the first line of each hunk is only `@@`.
 fn without_numbers(patch: &str) -> String {
     let lines = patch.lines().map(|line| match line.starts_with("@@") {
         true => "@@\n".to_owned(),
@@ -220,8 +220,8 @@ fn without_numbers(patch: &str) -> String {
     lines.collect()
 }
 
-/// Returns the lines of an output as a terminal would show them: without its colors, and of a line that overwrites itself
-/// the last state.
+/// Returns the lines of an output as a terminal would show them: without colors, and with only the last state of a line
+/// that overwrites itself.
 pub(crate) fn lines_of(output: &str) -> impl Iterator<Item = Row> {
     let plain = anstream::adapter::strip_str(output).to_string();
     let lines: Vec<Row> = plain

@@ -1,4 +1,4 @@
-//! Why a run could not be taken up, and what to do next.
+//! Why a run could not be resumed, and what to do next.
 
 use std::path::Path;
 
@@ -53,7 +53,8 @@ impl From<ResumeError> for CommandError {
     }
 }
 
-/// Says how a command is told to work in another folder. What a record says may be anything, and the line is meant to be pasted.
+/// Describes how to make a command work in another folder. The folder comes from a record and may contain anything, and
+/// the line is meant to be pasted.
 fn as_root(folder: &str) -> String {
     let folder = invocation::quoted(&plain_to_see(folder));
     format!("or name that folder as `tools.root`: --set tools.root={folder}")

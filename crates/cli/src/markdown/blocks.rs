@@ -1,33 +1,33 @@
-//! Cuts Markdown that comes in pieces into blocks, each of which can be read for itself.
+//! Splits Markdown that arrives in pieces into blocks, each of which can be parsed separately.
 
 use super::settled::settled;
 
-/// A block: a paragraph, a heading, an item of a list with what belongs to it, a table, a piece of code.
+/// A block: a paragraph, a heading, a list item with its content, a table, or a code block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) text: String,
-    /// An empty line stood before it.
+    /// Whether an empty line came before it.
     pub(super) has_gap: bool,
 }
 
-/// Cuts text into blocks.
+/// Splits text into blocks.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    /// The block that is not complete yet: whole lines.
+    /// The complete lines of the incomplete block.
     block: String,
-    /// The line that is not complete yet.
+    /// The incomplete line.
     line: String,
     fence: Option<Fence>,
-    /// How many bytes of a block of code were returned while it was open.
+    /// How many bytes of a code block were returned while it was open.
     opened: usize,
     has_gap: bool,
-    /// The last line was empty.
+    /// Whether the last line was empty.
     is_after_gap: bool,
-    /// Something was cut off already.
+    /// Whether a block was already split off.
     has_begun: bool,
 }
 
-/// The line that opens a block of code, and that another of its kind closes.
+/// The line that opens a code block, and that a line of the same kind closes.
 #[derive(Debug, Clone, Copy)]
 struct Fence {
     letter: char,
@@ -35,7 +35,7 @@ struct Fence {
 }
 
 impl Blocks {
-    /// Takes text and returns the blocks that it completes.
+    /// Adds text and returns the blocks that it completes.
     pub(super) fn push(&mut self, text: &str) -> Vec<Block> {
         let mut complete = Vec::new();
         for piece in text.split_inclusive('\n') {
@@ -51,18 +51,18 @@ impl Blocks {
         complete
     }
 
-    /// Returns what can be shown now of the block that is not complete yet, if any of it can. Of code it says nothing until
-    /// there is another line.
+    /// Returns what can be shown now of the incomplete block, if anything. For code, returns `None` until there is
+    /// another line.
     pub(super) fn open(&mut self) -> Option<Block> {
         let text = match self.fence {
-            // Of code nothing but whole lines, and those not again: it may be long.
+            // Code is returned in whole lines, and only if there are new ones: it may be long.
             Some(_) if self.block.len() == self.opened => return None,
             Some(_) if Fence::opened_by(&self.block).is_some() => {
                 self.opened = self.block.len();
                 self.block.clone()
             }
             Some(_) => return None,
-            // What comes after an empty line may or may not belong to it.
+            // Text after an empty line may or may not belong to the block.
             None if self.is_after_gap && !self.block.is_empty() => settled(&self.block).to_owned(),
             None => settled(&format!("{}{}", self.block, self.line)).to_owned(),
         };
@@ -73,19 +73,19 @@ impl Blocks {
         (!text.is_empty()).then_some(Block { text, has_gap })
     }
 
-    /// Tells whether the block that is not complete yet is code.
+    /// Returns whether the incomplete block is code.
     pub(super) const fn is_code(&self) -> bool {
         self.fence.is_some()
     }
 
-    /// Tells whether the line that is not complete yet is known to begin a block of its own.
+    /// Returns whether the incomplete line is known to begin a new block.
     fn begins_another(&self) -> bool {
         let is_indented = self.line.starts_with([' ', '\t']);
         let is_text = self.fence.is_none() && !self.line.is_empty() && !is_indented;
         is_text && (self.is_after_gap && !self.line.trim().is_empty() || is_item(&self.line))
     }
 
-    /// Returns what is left.
+    /// Returns the rest.
     pub(super) fn end(&mut self) -> Vec<Block> {
         let mut complete = Vec::new();
         let line = std::mem::take(&mut self.line);
@@ -134,8 +134,8 @@ impl Blocks {
         }
     }
 
-    /// Tells whether a line is so far indented that a fence in it is none (CommonMark 4.5), unless an item is open: then it
-    /// depends on where the text of that begins.
+    /// Returns whether a line is indented so far that it cannot be a fence (CommonMark 4.5). In an open item this
+    /// depends on where the item's text begins.
     fn is_code_by_indentation(&self, line: &str) -> bool {
         let is_far = |line: &str| {
             let text = line.trim_start_matches(' ');
@@ -144,7 +144,7 @@ impl Blocks {
         is_far(line) && (is_far(&self.block) || !is_item(self.block.trim_start()))
     }
 
-    /// Ends the block that a fence has closed, unless that fence is part of something larger.
+    /// Completes the block that a fence has closed, unless the fence is part of something larger.
     fn cut_unless_indented(&mut self, complete: &mut Vec<Block>) {
         if Fence::opened_by(&self.block).is_some() && !self.block.starts_with([' ', '\t']) {
             self.cut(complete);
@@ -173,7 +173,7 @@ impl Fence {
             .filter(|letter| "`~".contains(*letter))?;
         let length = line.chars().take_while(|other| *other == letter).count();
         let info = line.get(length..)?.lines().next().unwrap_or_default();
-        // After backticks, another one makes it code within a line.
+        // A second backtick after the opening ones makes it inline code.
         let is_fence = length >= 3 && !(letter == '`' && info.contains('`'));
         is_fence.then_some(Self { letter, length })
     }

@@ -1,6 +1,6 @@
-//! Colors code, line by line: how a line is colored depends on no later one, since it is shown before that is there.
+//! Colors code line by line. A line's colors do not depend on later lines, since it is shown before they arrive.
 //!
-//! The grammars are loaded when the first piece of code comes whose language is known, and not before.
+//! The grammars are loaded with the first code block in a known language.
 
 use std::sync::LazyLock;
 
@@ -9,15 +9,15 @@ use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet
 
 use crate::harmless::harmless;
 
-/// What is known of no language.
+/// The style of code in an unknown language.
 const PLAIN: Style = AnsiColor::Cyan.on_default();
 
-/// The longest line that is colored, in bytes: reading a longer one takes too long.
+/// The maximum size in bytes of a line that is colored: parsing a longer one takes too long.
 const MAX_LINE_BYTES: usize = 2_000;
 
 static GRAMMARS: LazyLock<SyntaxSet> = LazyLock::new(SyntaxSet::load_defaults_newlines);
 
-/// Languages that have no grammar, and whose is close.
+/// Languages without a grammar, each with a similar language.
 const CLOSE: [(&str, &str); 12] = [
     ("typescript", "js"),
     ("ts", "js"),
@@ -33,7 +33,7 @@ const CLOSE: [(&str, &str); 12] = [
     ("golang", "go"),
 ];
 
-/// What the parts of code are set in; the first that fits counts.
+/// The styles of the parts of code; the first match applies.
 const STYLES: [(&str, Style); 11] = [
     ("comment", Style::new().dimmed()),
     ("string", AnsiColor::Green.on_default()),
@@ -48,20 +48,20 @@ const STYLES: [(&str, Style); 11] = [
     ("meta.diff", AnsiColor::Cyan.on_default()),
 ];
 
-/// The code of a block, as far as it was colored.
+/// A code block, as far as it was colored.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     language: String,
-    /// The lines, each as it came and as it is shown.
+    /// The lines, each as received and as shown.
     lines: Vec<(String, String)>,
-    /// Where in the code its reader stands; none for a language that nobody knows.
+    /// The parser's state; `None` for an unknown language.
     reader: Option<(ParseState, ScopeStack)>,
-    /// Which line is next.
+    /// The index of the next line.
     next: usize,
 }
 
 impl Code {
-    /// Begins to read a block, which may be the one that was read before, with more lines.
+    /// Starts a block, which may be the previous one with more lines.
     pub(super) fn begin(&mut self, info: &str) {
         let language = info.split([' ', ',', '{']).next().unwrap_or_default();
         self.next = 0;
@@ -71,14 +71,14 @@ impl Code {
         }
     }
 
-    /// Returns the next line as it is shown.
+    /// Returns the next line as shown.
     pub(super) fn line(&mut self, line: &str) -> String {
         let place = self.next;
         self.next += 1;
         match self.lines.get(place) {
             Some((before, shown)) if before == line => return shown.clone(),
             Some(_) => {
-                // Another block than before.
+                // It is a different block than before.
                 let begun: Vec<String> = self.lines.drain(..).map(|(line, _)| line).collect();
                 self.restart();
                 self.next = 0;
@@ -133,7 +133,7 @@ impl Code {
     }
 }
 
-/// Writes a part of a line, harmless and in the style of what it is.
+/// Formats a part of a line, harmless and in the style of its kind.
 fn set(stack: &ScopeStack, text: &str) -> String {
     if text.is_empty() {
         return String::new();
@@ -182,7 +182,7 @@ mod tests {
             .collect();
         assert_eq!(plain, lines);
         assert!(shown[0].contains("\u{1b}[35mfn\u{1b}[0m"), "{shown:?}");
-        // Read again with another line it is the same.
+        // Reading the same lines again gives the same result.
         code.begin("rust");
         let again: Vec<String> = lines.iter().map(|line| code.line(line)).collect();
         assert_eq!(again, shown);

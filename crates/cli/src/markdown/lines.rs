@@ -1,4 +1,4 @@
-//! Breaks a line of text between words where the screen ends, with a margin before each part.
+//! Wraps a line of text between words at the width of the screen, with a margin before each part.
 
 use std::ops::Range;
 
@@ -7,15 +7,15 @@ use unicode_linebreak::linebreaks;
 
 use crate::wrap::{is_one_word, pieces, usual_width};
 
-/// The least columns that a part has, however narrow the screen is.
+/// The minimum number of columns of a part, however narrow the screen is.
 const LEAST: usize = 12;
 
-/// A line that is being written: its text, and the styles of its stretches.
+/// A line being written: its text, and the styles of its parts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Line {
     pub(super) text: String,
     styles: Vec<(Style, Range<usize>)>,
-    /// What stands before it.
+    /// The margin before the line.
     pub(super) margin: String,
 }
 
@@ -26,7 +26,7 @@ impl Line {
         self.styles.push((style, start..self.text.len()));
     }
 
-    /// Adds another line to the end.
+    /// Appends another line.
     pub(super) fn append(&mut self, other: &Self) {
         let start = self.text.len();
         self.text.push_str(&other.text);
@@ -35,12 +35,12 @@ impl Line {
         self.styles.extend(moved);
     }
 
-    /// Returns how many columns the text takes.
+    /// Returns the number of columns of the text.
     pub(super) fn width(&self) -> usize {
         usual_width(&self.text)
     }
 
-    /// Returns how many columns the longest word takes.
+    /// Returns the number of columns of the longest word.
     pub(super) fn longest_word(&self) -> usize {
         let words = words(&self.text).into_iter();
         let words = words.filter_map(|word| self.text.get(word));
@@ -48,7 +48,7 @@ impl Line {
         widths.max().unwrap_or_default()
     }
 
-    /// Returns the parts that fit into so many columns, with how many columns each takes.
+    /// Returns the parts that fit this many columns, each with its number of columns.
     pub(super) fn parts(&self, columns: usize) -> Vec<(String, usize)> {
         let parts = parts(&self.text, columns, columns).into_iter();
         let part = |part: Range<usize>| {
@@ -58,9 +58,9 @@ impl Line {
         parts.map(part).collect()
     }
 
-    /// Writes it on lines of so many columns at the most; before all but the first stands `margin`.
+    /// Wraps the line to at most this many columns; all lines except the first begin with `margin`.
     ///
-    /// What a longer text begins with is written the same, if the shorter one ends with a whole word.
+    /// If the text is extended after a whole word, its beginning is wrapped in the same way.
     pub(super) fn broken(&self, columns: usize, margin: &str) -> String {
         let mut lines = Vec::new();
         let first = room(columns, &self.margin);
@@ -89,7 +89,7 @@ fn room(columns: usize, margin: &str) -> usize {
     columns.saturating_sub(usual_width(&margin)).max(LEAST)
 }
 
-/// Returns the parts of a text that fit into so many columns, the first and the others, without the blanks between them.
+/// Returns the parts of a text that fit `first` columns and then `rest` columns, without the blanks between them.
 fn parts(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut used, mut room) = (0, 0, first);
@@ -105,7 +105,7 @@ fn parts(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
             end_of(start, begin);
             (start, used, room) = (begin, 0, rest);
         }
-        // An address stays whole, so that it can be followed and copied: the terminal breaks it.
+        // An address is not broken here, so that it can be followed and copied: the terminal wraps it.
         if width > room && !word.contains("://") {
             let mut pieces = pieces(word, room).into_iter().peekable();
             while let Some(piece) = pieces.next() {
@@ -125,8 +125,8 @@ fn parts(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
     parts
 }
 
-/// Returns the words of a text, each with the blanks after it. Within what is written without blanks, such as Chinese, a
-/// line may be broken too; but not within a word of ASCII, such as a path, or of Korean.
+/// Returns the words of a text, each with the blanks after it. Text written without blanks, such as Chinese, may also
+/// be broken, but not an ASCII word, such as a path, or a Korean word.
 fn words(text: &str) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     let mut start = 0;
@@ -186,7 +186,7 @@ mod tests {
             broken("줄을 바꾸어야 합니다", 12),
             ["줄을", "  바꾸어야", "  합니다"]
         );
-        // A font may join the first two letters; terminals give each its column.
+        // A font may join the first two letters; terminals give each its own column.
         assert_eq!(broken("لا لا لا لا لا", 12), ["لا لا لا لا", "  لا"]);
     }
 

@@ -12,23 +12,23 @@ use crate::harmless::{harmless, one_line};
 const CODE: Style = AnsiColor::Cyan.on_default();
 const DIM: Style = Style::new().dimmed();
 
-/// Returns what is known beside the common marks.
+/// Returns the enabled extensions of Markdown.
 pub(super) const fn options() -> Options {
     Options::ENABLE_TABLES
         .union(Options::ENABLE_STRIKETHROUGH)
         .union(Options::ENABLE_TASKLISTS)
 }
 
-/// What becomes of the marks of what styles show.
+/// What to do with Markdown marks that styles can replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Marks {
-    /// Styles stand for them.
+    /// Replace them with styles.
     Styled,
-    /// They stay; that which ends a block of code, once it is complete.
+    /// Keep them. The closing mark of a code block is only written once the block is complete.
     Kept { is_complete: bool },
 }
 
-/// Renders a block, which ends with a line break.
+/// Renders a block. The result ends with a line break.
 pub(super) fn render(markdown: &str, columns: usize, marks: Marks, code: &mut Code) -> String {
     let mut page = Page::new(columns, marks, code);
     for (event, range) in Parser::new_ext(markdown, options()).into_offset_iter() {
@@ -37,7 +37,7 @@ pub(super) fn render(markdown: &str, columns: usize, marks: Marks, code: &mut Co
             &event,
             Event::Start(Tag::Heading { .. }) | Event::End(TagEnd::Heading(_))
         );
-        // One that a line below makes of a text, which was shown as text before that line came.
+        // A line of text that the next line turned into a heading; it was shown as text before that line arrived.
         if is_heading && !source.starts_with('#') {
             page.underlined(&event);
             continue;
@@ -51,7 +51,7 @@ pub(super) fn render(markdown: &str, columns: usize, marks: Marks, code: &mut Co
     page.text
 }
 
-/// Returns the marks around a block of code: those of its source, which are more than those within.
+/// Returns the fence of a code block as in its source, which may be longer than any fence within the block.
 fn fence(kind: &CodeBlockKind<'_>, source: &str) -> String {
     match kind {
         CodeBlockKind::Fenced(_) => {
@@ -68,24 +68,24 @@ struct Page<'a> {
     columns: usize,
     marks: Marks,
     code: &'a mut Code,
-    /// The line that is being written.
+    /// The line being written.
     line: Line,
-    /// What the text within is set in, from the outside in; each with those around it.
+    /// The styles of the current text, from the outermost; each includes those around it.
     styles: Vec<Style>,
-    /// What stands before every line, from the outside in.
+    /// The prefixes of every line, from the outermost.
     margins: Vec<String>,
-    /// The numbers of the lists that are open; none for one without numbers.
+    /// The next numbers of the open lists; `None` for a list without numbers.
     lists: Vec<Option<u64>>,
-    /// The addresses of the links that are open, and their texts.
+    /// The addresses and texts of the open links.
     links: Vec<(String, String)>,
     table: Option<Table>,
-    /// What stands before and behind the block of code that is open, where marks stay.
+    /// The fence of the open code block, if marks are kept.
     fence: String,
     is_in_code: bool,
     is_in_line: bool,
-    /// The line holds nothing but the sign of an item.
+    /// Whether the line contains only the sign of an item.
     is_after_sign: bool,
-    /// A block has ended, so that the next one is set off.
+    /// Whether a block has ended, so the next one needs a gap.
     is_after_block: bool,
 }
 
@@ -217,7 +217,7 @@ impl<'a> Page<'a> {
             TagEnd::Link | TagEnd::Image => self.end_link(),
             TagEnd::Table => {
                 let table = self.table.take();
-                // The sign of an item that begins with a table has a line of its own.
+                // If an item begins with a table, the item's sign is on a separate line.
                 self.end_line();
                 let margins = self.margins.concat();
                 let margin = anstream::adapter::strip_str(&margins).to_string();
@@ -233,7 +233,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Sets a text and a line below it.
+    /// Writes a text with a line below it.
     fn underlined(&mut self, event: &Event<'_>) {
         if matches!(event, Event::Start(_)) {
             return self.begin_block();
@@ -243,7 +243,7 @@ impl<'a> Page<'a> {
         self.end_block();
     }
 
-    /// Writes a mark that no style stands for. It is no part of what a link says.
+    /// Writes a mark that no style replaces. It is not part of a link's text.
     fn mark(&mut self, mark: &str) {
         if self.marks != Marks::Styled {
             let links = std::mem::take(&mut self.links);
@@ -295,7 +295,7 @@ impl<'a> Page<'a> {
         self.margins.push(" ".repeat(sign.chars().count()));
     }
 
-    /// Writes where a link leads, unless its text says so: an address is never hidden behind a text.
+    /// Writes a link's address, unless it is the link's text: an address is never hidden behind a text.
     fn end_link(&mut self) {
         self.styles.pop();
         let Some((address, said)) = self.links.pop() else {
@@ -314,7 +314,7 @@ impl<'a> Page<'a> {
         self.styles.last().copied().unwrap_or_default()
     }
 
-    /// Writes text, harmless and in the style of the moment.
+    /// Writes text, harmless and in the current style.
     fn write(&mut self, text: &str) {
         let style = self.style();
         if let Some(table) = &mut self.table {
@@ -328,7 +328,7 @@ impl<'a> Page<'a> {
         let mut lines = text.split('\n').peekable();
         while let Some(line) = lines.next() {
             if !line.is_empty() {
-                // Text of an item is no paragraph of its own, and yet set off from what stands above it.
+                // Text of an item is not a paragraph, but still needs a gap to what is above it.
                 if !self.is_in_line && self.is_after_block {
                     self.begin_block();
                 }
@@ -354,13 +354,13 @@ impl<'a> Page<'a> {
             said.push_str(&harmless(text));
         }
         match self.is_in_code {
-            // What a line of code is set in is known once it is complete; it is made harmless then, too.
+            // The style of a code line is known once the line is complete; it is made harmless then, too.
             true => self.line.push(Style::new(), text),
             false => self.line.push(self.style(), &harmless(text)),
         }
     }
 
-    /// Sets the line that was written: code as it is, and text broken where the screen ends.
+    /// Writes the current line: code unchanged, and text wrapped at the width of the screen.
     fn set_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         let line = match self.is_in_code {
@@ -370,7 +370,7 @@ impl<'a> Page<'a> {
         self.text.push_str(&line);
     }
 
-    /// Breaks the line, also an empty one of code.
+    /// Ends the line, even if it is an empty line of code.
     fn line_break(&mut self) {
         if self.is_in_code {
             self.begin_line();
@@ -397,7 +397,7 @@ impl<'a> Page<'a> {
             self.text.push_str(margin.trim_end());
             self.text.push('\n');
         } else if !self.is_after_sign {
-            // Where an item has no empty lines, nothing says that its text ends.
+            // In a list without empty lines, no event marks the end of an item's text.
             self.end_line();
         }
         self.is_after_block = false;

@@ -1,6 +1,7 @@
-//! How much of a block that still grows can be shown: what is rendered the same whatever comes after it.
+//! How much of an incomplete block can be shown: the part that renders the same whatever comes after it.
 //!
-//! A mark such as `*` that may still become a pair holds back what follows it until it is one, or until the block ends.
+//! A mark such as `*` that may still become part of a pair holds back the text after it until the pair or the block is
+//! complete.
 
 use std::ops::Range;
 
@@ -8,12 +9,12 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::render::options;
 
-/// The most bytes of a block that are read again with each piece of it; a longer one is shown when it is complete.
+/// The maximum size in bytes of a block that is parsed again with each new piece. A longer one is shown once complete.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// Returns the beginning of a block that can be shown, which ends with a word.
+/// Returns the beginning of a block that can be shown. It ends with a whole word.
 pub(super) fn settled(text: &str) -> &str {
-    // The second line may make a table of the first; other HTML than within a line, and code by indentation, are rare.
+    // The second line may turn the first into a table. Block-level HTML and indented code are rare.
     let is_list = text.split(' ').next().is_some_and(is_marker);
     let is_odd = text.starts_with([' ', '\t', '<'])
         || text.contains(['|', '\t'])
@@ -37,14 +38,14 @@ pub(super) fn settled(text: &str) -> &str {
     }
 }
 
-/// Returns the words that end before a place; each is followed by a blank.
+/// Returns the words that end before a position; each is followed by whitespace.
 fn whole_words(text: &str, upto: usize) -> &str {
     let before = text.get(..upto).unwrap_or_default();
     let end = before.rfind(char::is_whitespace).unwrap_or(0);
     before.get(..end).unwrap_or_default().trim_end()
 }
 
-/// Tells whether it is known what the last line is, such as text or an item of a list.
+/// Returns whether the kind of the last line is known, such as text or a list item.
 fn is_known(text: &str, part: &str) -> bool {
     let rest = text.get(part.len()..).unwrap_or_default();
     if rest.trim_start_matches([' ', '\t']).starts_with('\n') {
@@ -66,9 +67,13 @@ fn is_marker(word: &str) -> bool {
         || (digits.len() + 1 == word.len() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the place of the first mark that may still become something else, of code or HTML, which are shown whole, of a
-/// heading or a quotation in an item, before which there is an empty line if one comes anywhere in the list, or of a blank at
-/// the end that counts as text, as in "`a `": whether it is shown depends on where the line is broken.
+/// Returns the position of the first part that may still change:
+///
+/// - a mark that may become something else,
+/// - code or HTML, which is shown as a whole,
+/// - a heading or a quotation in an item, which gets an empty line before it if there is one anywhere in the list,
+/// - a trailing blank that is part of the text, as in "`a `", since where the line is wrapped decides whether it is
+///   shown.
 fn first_open(part: &str) -> Option<usize> {
     let events = Parser::new_ext(part, options()).into_offset_iter();
     let mut blank = None;
@@ -97,7 +102,7 @@ fn first_open(part: &str) -> Option<usize> {
     open.min().into_iter().chain(blank).min()
 }
 
-/// Returns the place of the first mark in a stretch of text that may still become something else.
+/// Returns the position of the first mark in a part of the text that may still become something else.
 fn first_mark(part: &str, range: Range<usize>) -> Option<usize> {
     let text = part.get(range.clone())?;
     let mut marks = text.char_indices();
@@ -125,7 +130,7 @@ fn may_change(part: &str, place: usize, mark: char) -> bool {
             None => true,
         },
         '<' => after.is_some_and(|letter| letter.is_alphabetic() || "/!?".contains(letter)),
-        // At the end of a line it breaks the line, and is not shown.
+        // At the end of a line, it is a line break and not shown.
         '\\' => after.is_none(),
         _ => true,
     }

@@ -1,4 +1,4 @@
-//! A table, its columns as wide as their widest cells, or as the screen lets them be.
+//! A table with columns as wide as their widest cells, or as the screen allows.
 
 use anstyle::Style;
 use pulldown_cmark::Alignment;
@@ -6,13 +6,14 @@ use unicode_width::UnicodeWidthStr;
 
 use super::lines::Line;
 
-/// What stands between two columns.
+/// The separator between two columns.
 const GAP: &str = " │ ";
 
-/// The least columns of a column: a narrower one cannot be read.
+/// The minimum width of a column: a narrower one cannot be read.
 const LEAST: usize = 12;
 
-/// The columns that text needs to be read well: it gives up others for a name beside it that would break.
+/// The width at which text is easy to read. A wider column shrinks to this before words in a column next to it are
+/// broken.
 const ENOUGH: usize = 24;
 
 /// The cells of a table.
@@ -40,7 +41,7 @@ impl Table {
         }
     }
 
-    /// Adds text to the last cell, in a style. A cell has one line, so that whatever blank stands there is a space.
+    /// Adds text to the last cell, in a style. A cell has one line, so all whitespace becomes spaces.
     pub(super) fn write(&mut self, style: Style, text: &str) {
         let cell = self.rows.last_mut().and_then(|row| row.last_mut());
         if let Some(cell) = cell {
@@ -48,8 +49,8 @@ impl Table {
         }
     }
 
-    /// Lays the table out in so many columns: the head, a line, and the rows. Where not even narrow columns fit beside each
-    /// other, each cell has a line of its own, behind the name of its column.
+    /// Lays out the table in this many columns: the head, a line, and the rows. If not even narrow columns fit side by
+    /// side, each cell is on a separate line, after the name of its column.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         let widths = self.widest(Line::width);
         let words = self.widest(Line::longest_word);
@@ -69,7 +70,7 @@ impl Table {
         lines
     }
 
-    /// Returns of each column the most that one of its cells takes.
+    /// Returns the width of the widest cell of each column.
     fn widest(&self, width: fn(&Line) -> usize) -> Vec<usize> {
         let columns = 0..self.alignments.len();
         let of_column = columns.map(|column| {
@@ -122,7 +123,7 @@ impl Table {
     }
 }
 
-/// Puts so many blanks around a cell.
+/// Pads a cell according to its alignment.
 fn aligned(cell: &str, room: usize, alignment: Alignment) -> String {
     let (left, right) = match alignment {
         Alignment::Right => (room, 0),
@@ -132,7 +133,8 @@ fn aligned(cell: &str, room: usize, alignment: Alignment) -> String {
     format!("{}{cell}{}", " ".repeat(left), " ".repeat(right))
 }
 
-/// Takes from the widest columns what does not fit, from their longest words last; nothing if even narrow ones do not.
+/// Shrinks the widest columns until all fit, and breaks their longest words only as a last resort. Returns `None` if
+/// not even narrow columns fit.
 fn shrunk(mut widths: Vec<usize>, words: &[usize], room: usize) -> Option<Vec<usize>> {
     let least: usize = widths.iter().map(|width| (*width).min(LEAST)).sum();
     if least > room {

@@ -134,7 +134,7 @@ fn a_block_below_the_text_of_an_item_begins_on_a_line_of_its_own() {
         ("- Run it:\n  ```\n  x run\n  ```\n", "• Run it:\n  x run\n"),
         ("- It says:\n  > quoted\n", "• It says:\n  │ quoted\n"),
         ("- [x] Part\n  ## Head\n", "• [x] Part\n  Head\n"),
-        // What an item begins with stands behind its sign.
+        // What an item begins with comes after its sign.
         ("- ## Head\n", "• Head\n"),
     ] {
         let mut markdown = Markdown::default();
@@ -323,7 +323,7 @@ fn an_answer_that_is_in_the_making_goes_on_in_the_width_of_a_screen_that_was_res
             assert_eq!(seen, words, "{before} {after} {place}");
         }
     }
-    // What stands in bold stays, and so does a quotation.
+    // Bold text that was shown stays, and so does a quotation.
     for text in ["a **b c** d e f g h", "> a b c d e f g"] {
         let mut markdown = Markdown::default();
         let first = markdown.push(&text[..text.len() - 3]);
