@@ -1,4 +1,4 @@
-//! `neuraxis agents`: which agents there are.
+//! `neuraxis agents`: lists the agents.
 
 use clap::{Args, Subcommand};
 use neuraxis::Policy;
@@ -19,7 +19,7 @@ Examples:
 
 /// List the agents
 ///
-/// Each is one of [agents.NAME]; `ask` and `chat` take one by --agent.
+/// Each is defined in [agents.NAME]; select one with --agent of `ask` or `chat`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct Agents {
@@ -35,10 +35,10 @@ enum Command {
     List(List),
 }
 
-/// List the agents, as `neuraxis agents` alone does
+/// List the agents; the default without a subcommand
 #[derive(Debug, Args)]
 struct List {
-    /// What to print: some lines an agent, or a JSON array with everything that is configured of them
+    /// What to print: some lines per agent, or a JSON array with the full configuration of each
     #[arg(long, value_enum, default_value_t = ListFormat::Text)]
     format: ListFormat,
 }

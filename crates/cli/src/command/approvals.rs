@@ -1,4 +1,4 @@
-//! `neuraxis approvals`: calls of runs that wait for a person, decided from here.
+//! `neuraxis approvals`: decides about calls of runs that wait for approval.
 
 mod decide;
 mod list;

@@ -66,14 +66,14 @@ Examples:
 
 /// Ask a question and print the answer
 ///
-/// The answer goes to standard output, at a terminal as it comes, everything else to standard error. What is piped in goes
-/// with the question; without a question, or with - in its place, it is the question itself. `neuraxis "QUESTION"` is the
-/// same as `neuraxis ask "QUESTION"`.
+/// The answer goes to standard output, at a terminal while it is generated, and everything else to standard error.
+/// Piped input goes with the question; without a question, or with - instead of one, it is the question itself.
+/// `neuraxis "QUESTION"` is the same as `neuraxis ask "QUESTION"`.
 ///
-/// A call that needs approval is shown at the terminal, and you decide, also where something is piped in. Where nobody
-/// can be asked it is denied; with --wait the run waits instead, and `neuraxis approvals` answers it. Exit code 1 if the
-/// run failed, 3 if a limit was reached before there was an answer, 4 if a call was denied because nobody could be asked,
-/// 5 while it waits, and 6 if there is no language model and no rule fitted.
+/// A call that needs approval is shown at the terminal and you decide, even if input is piped in. If nobody can be
+/// asked, the call is denied; with --wait the run waits instead, until you decide with `neuraxis approvals`. The exit
+/// code is 1 if the run failed, 3 if a limit was reached before there was an answer, 4 if a call was denied because
+/// nobody could be asked, 5 while the run waits, and 6 if there is no language model and no rule matched.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ask {
@@ -81,15 +81,17 @@ pub(crate) struct Ask {
     #[arg(value_name = "QUESTION")]
     words: Vec<String>,
 
-    /// Where the request comes from: chat, code_task, system_health, deep_research (exploratory alone) or one of your own
+    /// Where the request comes from: chat, code_task, system_health, deep_research (only in mode exploratory), or a
+    /// channel of your own
     #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,
 
-    /// How much freedom it has: conservative, moderate, exploratory or one of your own
+    /// How much freedom the run has: conservative, moderate, exploratory, or a mode of your own
     #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
     mode: String,
 
-    /// Ask a prompt that you keep, [prompts.NAME] or prompts/NAME.md beside your configuration; the question fills its places
+    /// Ask a prompt that you saved as [prompts.NAME] or as prompts/NAME.md next to your configuration; the question
+    /// fills its placeholders
     #[arg(long, short = 'p', value_name = "NAME", add = ArgValueCandidates::new(completion::prompts))]
     prompt: Option<String>,
 
@@ -99,28 +101,28 @@ pub(crate) struct Ask {
     #[command(flatten)]
     model: ModelArgument,
 
-    /// The agent that answers, in place of the channel's own: one of [agents.NAME]
+    /// The agent that answers instead of the channel's default: one of [agents.NAME]
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::agents))]
     agent: Option<String>,
 
-    /// The limits it has beside those of mode and channel: one of [plans.NAME]
+    /// Limits in addition to those of mode and channel: one of [plans.NAME]
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::plans))]
     plan: Option<String>,
 
-    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object per line for each event
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Ask for an answer that is JSON and fits the JSON Schema of this file, and print nothing else; exit code 1 or 3 if
+    /// Require a JSON answer that fits the JSON Schema in this file, and print nothing else; the exit code is 1 or 3 if
     /// there is none
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
 
-    /// Ask the model for its replies whole, instead of as they come
+    /// Request each model reply as a whole, instead of streaming it
     #[arg(long)]
     no_stream: bool,
 
-    /// Where nobody can be asked for approval, leave the run waiting instead of denying the call
+    /// If nobody can be asked for approval, leave the run waiting instead of denying the call
     #[arg(long)]
     wait: bool,
 
@@ -134,13 +136,13 @@ pub(crate) struct Ask {
     cassette: CassetteArguments,
 }
 
-/// What is asked, and of whom.
+/// The question, and whom it is for.
 struct Asked {
     question: Question,
     schema: Option<AnswerSchema>,
-    /// The role that has to serve, if one has to.
+    /// The role that must serve, if one is required.
     role: Option<Role>,
-    /// What the project's own files tell the agent.
+    /// The agent's instructions from the project's files.
     instructions: Option<String>,
 }
 
@@ -151,7 +153,7 @@ pub(in crate::command) enum Format {
     Text,
     /// The result as one JSON object
     Json,
-    /// Records and live events, one JSON object a line
+    /// Records and live events, one JSON object per line
     Events,
 }
 
@@ -161,7 +163,7 @@ impl Ask {
             None => message::read(&self.words)?,
             Some(_) => message::beside_a_prompt(&self.words)?,
         };
-        // From here on standard input is for answers.
+        // From here on, standard input is for answers to approval questions.
         make_way_for_person();
         let schema = self.schema.as_deref().map(schema::read).transpose()?;
         let loaded = match self.format {
@@ -237,7 +239,7 @@ impl Ask {
                 return Err(lease_progress::busy(&app.orchestrator.sessions(), run).await);
             }
             Err(refused) => {
-                // What was asked for may stand in a file that nobody trusts.
+                // The missing item may be defined in a file that is not trusted.
                 loaded.say_what_is_ignored();
                 return Err(refused.into());
             }
@@ -280,8 +282,8 @@ impl Ask {
     }
 }
 
-/// Says so where a session goes on in the usual channel that was elsewhere before: what was said there may have taken the tools
-/// of that channel.
+/// Notes that a session that continues in the default channel was in another one before: earlier messages may have
+/// needed the tools of that channel.
 fn note_other_channel(app: &App, request: &UserRequest, last: &AskedWith) {
     if request.channel != Channel::CHAT || request.agent.is_some() {
         return;
@@ -299,7 +301,7 @@ fn note_other_channel(app: &App, request: &UserRequest, last: &AskedWith) {
     }
 }
 
-/// Says before research begins that nothing searches the web, if so.
+/// Notes before research begins if there is no web search.
 pub(in crate::command) fn note_missing_search(app: &App, channel: &Channel) {
     let tools = app.orchestrator.tools();
     let mut names = tools.specs().map(|spec| spec.name.as_str());

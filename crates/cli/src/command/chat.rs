@@ -46,10 +46,10 @@ Examples:
 
 In the chat, /help lists the commands. A line that ends with \\ goes on in the next one, and so does code between lines of ```. Ctrl-C stops what is being answered; twice at the prompt, or Ctrl-D, leaves. Calls that need approval are shown, and you decide.";
 
-/// Talk, message after message
+/// Talk with an agent, message by message
 ///
-/// Where standard input is not a terminal, each line of it is a message, and the answers go to standard output; then the
-/// exit code is 1 if a message was not answered or a command failed.
+/// If standard input is not a terminal, each of its lines is a message, and the answers go to standard output. The exit
+/// code is then 1 if a message was not answered or a command failed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Chat {
@@ -59,23 +59,23 @@ pub(crate) struct Chat {
     #[command(flatten)]
     model: ModelArgument,
 
-    /// Where requests come from: chat, code_task, system_health, deep_research (exploratory alone) or one of your own. Left
-    /// out: as the session's last run, or chat
+    /// Where requests come from: chat, code_task, system_health, deep_research (only in mode exploratory), or a channel
+    /// of your own. Default: that of the session's last run, or chat
     #[arg(long, add = ArgValueCandidates::new(completion::channels))]
     channel: Option<String>,
 
-    /// How much freedom they have: conservative, moderate, exploratory or one of your own. Left out: as the session's last
-    /// run, if that is no freer than moderate, or moderate
+    /// How much freedom runs have: conservative, moderate, exploratory, or a mode of your own. Default: that of the
+    /// session's last run, unless it is freer than moderate; otherwise moderate
     #[arg(long, add = ArgValueCandidates::new(completion::modes))]
     mode: Option<String>,
 
-    /// The agent that answers, in place of the channel's own: one of [agents.NAME]. Left out: the one that the session's
-    /// last run asked for, if any
+    /// The agent that answers instead of the channel's default: one of [agents.NAME]. Default: the one that the
+    /// session's last run asked for, if any
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::agents))]
     agent: Option<String>,
 
-    /// The limits they have beside those of mode and channel: one of [plans.NAME]. Left out: that of the session's last
-    /// run, if any
+    /// Limits in addition to those of mode and channel: one of [plans.NAME]. Default: that of the session's last run,
+    /// if any
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::plans))]
     plan: Option<String>,
 
@@ -85,7 +85,7 @@ pub(crate) struct Chat {
 
 impl Chat {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        // Whoever pipes messages in may still answer questions at the terminal.
+        // A user who pipes messages in may still answer questions at the terminal.
         let lines = make_way_for_person();
         let loaded = trust::load_and_ask(setup)?;
         let (loaded, role) = self.model.apply(setup, loaded).await?;
@@ -98,12 +98,12 @@ impl Chat {
         conversation.model.clone_from(&self.model.model);
         conversation.instructions = instructions;
         let held = self.hold(&mut conversation, lines).await;
-        // By now it may be another engine that answers.
+        // The engine may have been replaced meanwhile.
         close(&conversation.app).await;
         held
     }
 
-    /// Begins the conversation as the options say, and holds it to its end.
+    /// Starts the conversation with these options, and runs it to its end.
     async fn hold(
         self,
         conversation: &mut Conversation,
@@ -146,7 +146,7 @@ impl Chat {
     }
 }
 
-/// What did not go as it was wished.
+/// What did not succeed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Missed {
     /// Messages without an answer.
@@ -172,7 +172,7 @@ impl Missed {
     }
 }
 
-/// Takes what is said, one after the other, and returns what did not go as it was wished.
+/// Handles the input line by line, and returns what did not succeed.
 async fn talk(conversation: &mut Conversation, input: &mut Input) -> Result<Missed, CommandError> {
     let mut missed = Missed::default();
     loop {
@@ -196,7 +196,7 @@ async fn talk(conversation: &mut Conversation, input: &mut Input) -> Result<Miss
                     true => missed.commands += 1,
                     false => missed.messages += 1,
                 }
-                // Whoever cannot be told finds it in the exit code.
+                // A caller who cannot read the message still gets the exit code.
                 error.tell();
             }
         }

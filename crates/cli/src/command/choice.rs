@@ -1,4 +1,4 @@
-//! What `ask` and `chat` have in common: which session goes on, and which model answers.
+//! Options shared by `ask` and `chat`: which session continues, and which model answers.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ use crate::invocation;
 use crate::progress;
 use crate::setup::{Loaded, Setup};
 
-/// How long a server that answers a conversation may take to list its models, which nobody asked for.
+/// How long a server that answers a conversation may take to list its models, which the user did not ask for.
 const LISTED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Which session goes on.
+/// Selects the session to continue.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SessionChoice {
-    /// The session it goes on with: its id, the beginning or the end of it, or last; or the name of a new one. Left out: a
-    /// new session
+    /// The session to continue: its id, the beginning or end of its id, or last; or the name of a new session. Default:
+    /// a new session
     #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completion::sessions))]
     pub(super) session: Option<SessionId>,
 
-    /// Begin the session that --session names, also where its name looks like a part of an id
+    /// Start a new session with the name in --session, even if it looks like part of an id
     #[arg(long, requires = "session")]
     new: bool,
 
-    /// Go on with the session of the last run
+    /// Continue the session of the last run
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
     goes_on: bool,
 }
@@ -40,13 +40,13 @@ pub(super) struct SessionChoice {
 /// The option that names the model.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ModelArgument {
-    /// The model that answers: a role that is configured, a model of the provider in use, or PROVIDER/MODEL. As policy
-    /// says if left out
+    /// The model that answers: a configured role, a model of the provider in use, or PROVIDER/MODEL. Default: chosen by
+    /// policy
     #[arg(long, short = 'm', value_name = "MODEL", value_parser = model, add = ArgValueCandidates::new(completion::models))]
     pub(super) model: Option<String>,
 }
 
-/// Reads the name of a model; not that of a variable which is not set.
+/// Parses the name of a model. Refuses an empty name, as from an unset variable.
 fn model(text: &str) -> Result<String, String> {
     match text.trim().is_empty() {
         true => Err("it names no model: leave the option out where none is meant".to_owned()),
@@ -55,12 +55,12 @@ fn model(text: &str) -> Result<String, String> {
 }
 
 impl SessionChoice {
-    /// Tells whether a session is to go on.
+    /// Returns whether a session was selected.
     pub(super) const fn is_given(&self) -> bool {
         self.session.is_some() || self.goes_on
     }
 
-    /// Finds the session, or makes a new one.
+    /// Finds the session, or creates a new one.
     pub(super) async fn find(self, sessions: &Sessions) -> Result<SessionId, CommandError> {
         match self.session {
             Some(session) if self.new => lookup::begun(sessions, session).await,
@@ -72,7 +72,7 @@ impl SessionChoice {
 }
 
 impl ModelArgument {
-    /// Loads the configuration in which that model answers, and returns the role that has to serve, if one has to.
+    /// Loads the configuration in which that model answers, and returns the role that must serve, if one is required.
     pub(super) async fn apply(
         &self,
         setup: &Setup,
@@ -92,7 +92,7 @@ impl ModelArgument {
     }
 }
 
-/// Loads the configuration in which a model answers, and returns the role that has to serve, if one has to.
+/// Loads the configuration in which a model answers, and returns the role that must serve, if one is required.
 pub(super) async fn serve_by(
     setup: &Setup,
     loaded: Loaded,
@@ -107,8 +107,8 @@ pub(super) async fn serve_by(
     Ok((loaded, chosen.role))
 }
 
-/// Says that a server which lists its models does not list the one of this name, which only its first answer would tell otherwise.
-/// It is asked all the same: not every server lists all that it has.
+/// Prints a notice if the server lists its models but not the one of this name; otherwise only its first answer would
+/// show that. The model is used anyway, since not every server lists all of its models.
 pub(super) async fn note_unlisted(loaded: &Loaded, name: &str) {
     let discovery = discover(&loaded.config, &loaded.environment).await;
     let is_meant = |endpoint: &Endpoint| {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use crate::error::CommandError;
 use crate::setup::Setup;
 
-/// Show the configuration, or begin one
+/// Show the configuration, or create a file for it
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Config {

@@ -1,4 +1,4 @@
-//! `neuraxis doctor`: does everything work, and what is to be done where it does not?
+//! `neuraxis doctor`: checks whether everything works, and says how to fix what does not.
 
 mod advice;
 mod check;
@@ -29,22 +29,23 @@ Examples:
 
 /// Check that everything works, and say how to fix what does not
 ///
-/// Looks at the configuration, the store, the project folder and the terminal; then at each role's model: its key, its
-/// server, whether the model is there, one tiny request whole and one streamed, and one tool call. That costs a few
-/// tokens. A search service and an endpoint of traces that are configured are asked once. Exit code 1 if a check failed.
+/// Checks the configuration, the store, the project folder and the terminal; then each role's model: its key, its
+/// server, whether the model exists, one tiny request as a whole and one streamed, and one tool call. That costs a few
+/// tokens. A configured search service and a configured trace endpoint each get one request. The exit code is 1 if a
+/// check failed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Doctor {
-    /// Send nothing: look only at what is on this machine
+    /// Send nothing: check only this machine
     #[arg(long)]
     offline: bool,
 
-    /// What to print: a table for people, or one JSON object
+    /// What to print: a table, or one JSON object
     #[arg(long, value_enum, default_value_t = ObjectFormat::Text)]
     format: ObjectFormat,
 }
 
-/// Whether anything is sent to whom it is about.
+/// Whether requests are sent to the services being checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Requests {
     Sent,

@@ -1,4 +1,4 @@
-//! `neuraxis eval`: whether agents still do what they should.
+//! `neuraxis eval`: checks whether agents still do what they should.
 
 mod add;
 mod engines;
@@ -38,12 +38,12 @@ Exit codes: 0 every case passed, or with --compare none got worse; 1 not so;
 130, 143, 129 ended by Ctrl-C, SIGTERM, SIGHUP, with what there is of the
 results; 141 whoever read standard output was gone.";
 
-/// Check what agents do: run the cases of a file, and compare with earlier results
+/// Check what agents do: run the cases in a file, and compare with earlier results
 ///
-/// A case is a message and checks of what comes of it: the answer, the tools that were called, turns, cost and time. Each
-/// runs in a session of its own, under the same policy as `neuraxis ask`, and its run is kept as any other. A case may also
-/// be about a recording or a run that is stored: then no model is asked. Calls that need approval are denied, but for those
-/// that a case approves with --approve.
+/// A case is a message and checks of the run: its answer, the tools that were called, turns, cost and time. Each case
+/// runs in a session of its own, under the same policy as `neuraxis ask`, and its run is stored like any other. A case
+/// may also be about a recording or a stored run; then no model is called. Calls that need approval are denied, except
+/// those that a case approves if --approve is given.
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,

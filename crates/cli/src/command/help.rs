@@ -1,4 +1,4 @@
-//! `neuraxis help`: the documents, which whoever has only this program has, too.
+//! `neuraxis help`: the documentation, which is part of this program.
 
 mod links;
 mod rules;
@@ -20,7 +20,7 @@ use crate::output::Output;
 pub(super) use rules::command_for;
 use topics::TOPICS;
 
-/// What the list of public prices is called.
+/// The name of the list of public prices.
 const PRICES: &str = "public-prices.toml";
 
 const EXAMPLES: &str = "\
@@ -34,7 +34,7 @@ Examples:
 
 /// Show a document, or the help of a command
 ///
-/// Without a word it lists what there is. `neuraxis COMMAND --help` shows a command's options.
+/// Without arguments, lists the documents. `neuraxis COMMAND --help` shows a command's options.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Help {
@@ -102,7 +102,7 @@ fn listed() -> String {
     )
 }
 
-/// What a shell completes: what is listed.
+/// Returns the proposals for shell completion: what is listed.
 fn proposed(typed: &OsStr) -> Vec<CompletionCandidate> {
     let command = Arguments::command();
     let commands = command.get_subcommands().map(clap::Command::get_name);

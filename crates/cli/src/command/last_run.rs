@@ -1,4 +1,4 @@
-//! What the last run of a session was asked with, for whoever goes on with it.
+//! The settings of a session's last run, for continuing the session.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use crate::harmless::one_line;
 use crate::invocation::quoted;
 use crate::progress;
 
-/// The mode, channel, agent, plan and role of a request, where they are known.
+/// The mode, channel, agent, plan and role of a request, if known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AskedWith {
     pub(super) mode: Option<Mode>,
     pub(super) channel: Option<Channel>,
-    /// The agent that was asked for; that of the channel if `None`.
+    /// The agent that was asked for; the channel's default if `None`.
     pub(super) agent: Option<AgentName>,
     pub(super) plan: Option<PlanName>,
-    /// The role that served it, unless that hung on what the message said.
+    /// The role that served it, unless it was chosen because of the message.
     pub(super) role: Option<Role>,
-    /// The folder that its tools worked in, where they worked on files.
+    /// The folder that its tools worked in, if they worked on files.
     pub(super) folder: Option<Arc<str>>,
 }
 
 impl AskedWith {
-    /// Returns what the last run of a session was asked with. It is nothing where there is none, and of one that was imported,
-    /// since somebody else wrote that.
+    /// Returns the settings of a session's last run. They are empty if there is no run, or if it was imported, because
+    /// then a third party wrote them.
     pub(super) async fn last_of(sessions: &Sessions, session: &SessionId) -> Self {
-        // What cannot be read is told of once the conversation goes on.
+        // If it cannot be read, the error appears once the conversation continues.
         let runs = sessions.runs(session).await.ok().flatten();
         match runs.and_then(|mut runs| runs.pop()) {
             Some(last) => Self::of(sessions, &last).await,
@@ -42,7 +42,7 @@ impl AskedWith {
         }
     }
 
-    /// As [`last_of`](Self::last_of), of a run.
+    /// Same as [`last_of`](Self::last_of), for a run.
     pub(super) async fn of(sessions: &Sessions, run: &RunSummary) -> Self {
         if run.imported {
             return Self::default();
@@ -50,7 +50,7 @@ impl AskedWith {
         let records = sessions.records(run.run_id).await.unwrap_or_default();
         let view = RunView::of(&records);
         let decided = view.decision();
-        // One that the request named was chosen neither by the message nor by another model.
+        // A role that the request named was chosen neither because of the message nor by another model.
         let is_fixed = |it: &&Arc<Decision>| it.complexity.is_none() && it.routing.is_none();
         Self {
             mode: decided.map(|decided| decided.mode.clone()),
@@ -62,8 +62,8 @@ impl AskedWith {
         }
     }
 
-    /// Leaves out channel and agent where the tools of the run worked in another folder than that of the project here, whose
-    /// files they would be given. Returns that folder and what is left out.
+    /// Removes channel and agent if the run's tools worked in a folder other than the project here, so that they do not
+    /// get the files here. Returns that folder and what was removed.
     pub(super) fn leave_elsewhere(&mut self, project: &Path) -> Option<(Arc<str>, Self)> {
         let folder = self.folder.take();
         let folder = folder.filter(|folder| !is_folder_of(folder, project))?;
@@ -75,8 +75,8 @@ impl AskedWith {
         Some((folder, left))
     }
 
-    /// Leaves out what belongs to another folder or is not configured here, and a mode that is freer than the one that requests
-    /// have by default, and says so.
+    /// Removes what belongs to another folder or is not configured here, and a mode that is freer than the default.
+    /// Reports what was removed.
     pub(super) fn usable(mut self, policy: &Policy, project: &Path) -> Self {
         if let Some((folder, left)) = self.leave_elsewhere(project) {
             let left = Self::default().options(&left, policy);
@@ -97,7 +97,7 @@ impl AskedWith {
             .channel
             .take_if(|channel| policy.channels().all(|known| *known != *channel))
         {
-            // It was to answer what came from there.
+            // The agent was meant for requests from that channel.
             let agent = self.agent.take();
             let without = agent.map_or_else(String::new, |agent| {
                 format!(", without agent {}", one_line(agent.as_str()))
@@ -136,7 +136,7 @@ impl AskedWith {
         self
     }
 
-    /// Says so where the session's last run named a role and a request does not, so that another one serves it.
+    /// Prints a notice if the session's last run named a role and a request does not, so another one serves it.
     pub(super) fn note_other_role(&self, app: &App, request: &UserRequest) {
         let mut like_last = UserRequest::new(request.session_id.clone(), request.message.clone());
         like_last.mode = self.mode.clone().unwrap_or(Mode::MODERATE);
@@ -158,7 +158,7 @@ impl AskedWith {
         }
     }
 
-    /// Says what differs from requests that say nothing of all this.
+    /// Describes what differs from a request without any settings.
     pub(super) fn in_words(&self) -> Option<String> {
         let channel = self.channel.as_ref().filter(|it| **it != Channel::CHAT);
         let mode = self.mode.as_ref().filter(|it| **it != Mode::MODERATE);
@@ -174,8 +174,8 @@ impl AskedWith {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// Returns the options, with a space before each, with which `chat --session` goes on with what is wanted where the session's
-    /// last run was asked with this.
+    /// Returns the options, each with a leading space, with which `chat --session` continues with the `wanted` settings
+    /// in a session whose last run had these.
     pub(super) fn options(&self, wanted: &Self, policy: &Policy) -> String {
         let usual = policy.modes_no_freer_than(&Mode::MODERATE);
         let mode = self.mode.clone().filter(|mode| usual.contains(mode));
@@ -186,7 +186,7 @@ impl AskedWith {
         let other_mode = wanted.mode.as_ref().filter(|it| **it != mode);
         let other_channel = wanted.channel.as_ref().filter(|it| **it != channel);
         let other_agent = wanted.agent.as_ref();
-        // With another channel the agent is not taken up.
+        // With another channel, the agent of the last run is not kept.
         let other_agent =
             other_agent.filter(|it| other_channel.is_some() || self.agent.as_ref() != Some(*it));
         let other_plan = wanted.plan.as_ref();
@@ -204,7 +204,8 @@ impl AskedWith {
     }
 }
 
-/// Returns the command, without the program, by which a session goes on as its last run did, with another model where one was named.
+/// Returns the command, without the program's name, that continues a session like its last run, with another model if
+/// given.
 pub(super) async fn to_go_on(
     sessions: &Sessions,
     session: &SessionId,
@@ -216,7 +217,7 @@ pub(super) async fn to_go_on(
     format!("chat --session {session}{options}{}", model_option(model))
 }
 
-/// Returns the option, with a space before it, that names a model.
+/// Returns the option that names a model, with a leading space.
 pub(super) fn model_option(model: Option<&str>) -> String {
     let option = model.map(|model| format!(" -m {}", quoted(model)));
     option.unwrap_or_default()

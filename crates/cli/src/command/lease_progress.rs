@@ -1,4 +1,4 @@
-//! What a user is told of runs that another process holds, or held when it died, and how waiting for one ends on a signal.
+//! What is shown about runs that another process holds, or held when it died, and how a signal ends waiting for one.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::error::CommandError;
 use crate::interrupt::Signals;
 use crate::progress::{self, Progress};
 
-/// Takes a run up. Where a process holds it that may have died, its lease is waited for. One that has questions whose time is over
-/// goes on without their calls, and nobody is asked anything before.
+/// Resumes a run. If a process holds it that may have died, waits for its lease to expire. A run with expired questions
+/// continues without their calls, before the user is asked anything.
 pub(in crate::command) async fn resume(
     app: &App,
     run: RunId,
@@ -38,7 +38,7 @@ pub(in crate::command) async fn resume(
     progress.hand_over(resumed).await
 }
 
-/// Takes a run up that nobody has by telling it which of its questions have expired, if any have.
+/// Resumes a run that no process holds by settling its expired questions, if it has any.
 async fn without_expired(app: &App, run: RunId) -> Result<Option<RunHandle>, CommandError> {
     let approvals = app.orchestrator.approvals();
     let run = app.orchestrator.sessions().run(run).await?;
@@ -50,19 +50,20 @@ async fn without_expired(app: &App, run: RunId) -> Result<Option<RunHandle>, Com
     if open.is_empty() {
         return Ok(None);
     }
-    // What is decided too late is on record as an expiry.
+    // A decision that comes too late is recorded as an expiry.
     let denied = || ApprovalDecision::Deny { reason: None };
     let late = open.iter().map(|waiting| (waiting, denied())).collect();
     match approvals.decide_all_and_resume(late, None).await {
         Ok(Decided::GoesOn(run)) => Ok(Some(run)),
-        // Somebody was quicker.
+        // Another process was faster.
         Ok(Decided::LeftToHolder) | Err(DecideError::Resume(ResumeError::NotAsked(_))) => Ok(None),
         Err(DecideError::Resume(error)) => Err(error.into()),
         Err(error) => Err(CommandError::failed(error)),
     }
 }
 
-/// Frees the session of a run that never began. Where a process holds it that may have died, its lease is waited for.
+/// Frees the session of a run that never began. If a process holds it that may have died, waits for its lease to
+/// expire.
 pub(in crate::command) async fn abandon_unbegun(
     app: &App,
     run: &RunSummary,
@@ -75,7 +76,8 @@ pub(in crate::command) async fn abandon_unbegun(
         .await
 }
 
-/// Ends a run, whoever holds it: a process that lives ends it itself, and one that died is waited for.
+/// Ends a run, whichever process holds it. A live process ends it itself; if the process died, waits for its lease to
+/// expire.
 pub(in crate::command) async fn end(app: &App, run: &RunSummary) -> Result<(), CommandError> {
     let mut progress = LeaseProgress::default();
     let pause = async |held: &HeldRun| progress.pause(held).await;
@@ -84,16 +86,16 @@ pub(in crate::command) async fn end(app: &App, run: &RunSummary) -> Result<(), C
     runs.cancel_and_wait(run.run_id, &reason, pause).await
 }
 
-/// Says why a run is ended here, for the record.
+/// Returns the recorded reason for ending a run here.
 fn reason_of(run: &RunSummary) -> String {
     match run.owner {
-        // Its user is who has a key of a server, and need not be who ends it.
+        // The run's owner is the user of a server's key, who may not be the user who ends it.
         Some(_) => format!("cancelled by {}", user_name()),
         None => "cancelled by the user".to_owned(),
     }
 }
 
-/// Says that a session has a run which has not ended, and what can be done about that.
+/// Returns the error for a session with an unfinished run, with what can be done about it.
 pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> CommandError {
     let summary = match sessions.run(run).await {
         Ok(summary) => summary,
@@ -128,7 +130,7 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
     ))
 }
 
-/// Says how it is with a run that has not ended.
+/// Describes the state of an unfinished run.
 pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
     let (session, run) = (&summary.session, summary.run_id);
     if summary.status.is_ended() {
@@ -165,7 +167,7 @@ pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
     }
 }
 
-/// Returns how many decisions of a person a run waits for.
+/// Returns how many approvals a run waits for.
 fn approvals(summary: &RunSummary) -> usize {
     if summary.status != RunStatus::Waiting {
         return 0;
@@ -175,16 +177,16 @@ fn approvals(summary: &RunSummary) -> usize {
     approvals.count()
 }
 
-/// Tells of the wait for a run, and ends it on a signal.
+/// Shows the wait for a run, and ends it on a signal.
 #[derive(Debug, Default)]
 pub(in crate::command) struct LeaseProgress {
     progress: Option<Progress>,
-    /// From the first look on: what comes while the store is asked counts, too.
+    /// Listens from the first check on, so that a signal during a call of the store is not lost.
     signals: Option<Signals>,
 }
 
 impl LeaseProgress {
-    /// Says what is waited for, and waits a little.
+    /// Shows what is waited for, and waits a little.
     pub(in crate::command) async fn pause(&mut self, held: &HeldRun) -> Result<(), CommandError> {
         let run = held.run_id;
         if let Some(until) = held.leased_until {
@@ -216,13 +218,13 @@ impl LeaseProgress {
         }
     }
 
-    /// Hands over a run that was waited for, unless a signal came as it was taken up: then it ends.
+    /// Returns a run that was waited for, unless a signal arrived while it was resumed: then the run is cancelled.
     async fn hand_over(mut self, run: RunHandle) -> Result<RunHandle, CommandError> {
         let Some(signal) = self.signals.as_mut().and_then(Signals::heard) else {
             return Ok(run);
         };
         ask::cancel(&run, signal.reason());
-        // However it ended, it is over here.
+        // The run has ended, whatever its outcome.
         let _ = run.result().await;
         Err(CommandError::interrupted(signal))
     }
@@ -232,8 +234,8 @@ fn left(until: Timestamp) -> Duration {
     Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
-/// Says in how long a lease runs out. One that lasts longer than any does was given by a clock that was ahead, and is believed for a
-/// moment only.
+/// Formats the time until a lease expires. A lease longer than any real one was set by a clock that is ahead; it is
+/// respected only briefly.
 fn in_seconds(left: Duration) -> String {
     match left.as_secs() {
         ..3_600 => counted(left.as_secs() + 1, "second"),
@@ -304,7 +306,7 @@ mod tests {
         let mut progress = LeaseProgress::default();
         progress.pause(&held).await.unwrap();
         kill_process(getpid(), rustix::process::Signal::TERM).unwrap();
-        // It is told to those who listen by now.
+        // By now the listener has been created, so it receives the signal.
         tokio::time::sleep(Duration::from_millis(1)).await;
         let paused = progress.pause(&held).await;
         assert_eq!(paused.unwrap_err().interruption(), Some(Signal::Terminate));

@@ -1,4 +1,4 @@
-//! The sessions and runs that people name: found, and looked at before anything goes on from them.
+//! Finds the sessions and runs that users name, and checks them before anything continues from them.
 
 use anyhow::anyhow;
 use neuraxis::SessionId;
@@ -13,34 +13,34 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress;
 
-/// What stands for the newest run that is none of an eval, and for the session of it.
+/// The word for the newest run that is not part of an eval, and for its session.
 const LAST: &str = "last";
 
-/// The shortest end of an id, and beginning with a digit in it, that is taken for one.
+/// The minimum length of the end of an id, or of a beginning with a digit in it, to be treated as such.
 const MIN_END: usize = 4;
 
-/// The shortest name of a new session that is most likely the beginning of an id.
+/// The minimum length of a new session's name to be treated as a likely beginning of an id.
 const MIN_BEGINNING: usize = 8;
 
-/// How many of the newest sessions and runs are looked through for the end of an id.
+/// How many of the newest sessions and runs are searched for the end of an id.
 const MAX_LOOKED_THROUGH: usize = 10_000;
 
-/// How many runs are read at a time where most likely the first one is what is looked for.
+/// How many runs are read at a time if the first one is most likely the one wanted.
 const FEW_RUNS: usize = 20;
 
-/// By how much the clocks of machines on one store may differ and nobody be told.
+/// How much the clocks of machines on one store may differ without a notice.
 const MAX_AHEAD: SignedDuration = SignedDuration::from_secs(10);
 
-/// How many ids an error names at the most.
+/// The maximum number of ids in an error.
 const MAX_NAMED: usize = 5;
 
-/// Makes the id of a new session.
+/// Creates the id of a new session.
 pub(crate) fn new_session() -> Result<SessionId, CommandError> {
     let id = UuidV7.new_id().to_string().parse();
     id.map_err(CommandError::failed)
 }
 
-/// Refuses to go on from a session that is not what was kept.
+/// Refuses to continue a session that was altered.
 pub(crate) async fn unaltered(
     sessions: &Sessions,
     session: &SessionId,
@@ -64,7 +64,7 @@ pub(crate) async fn unaltered(
     })
 }
 
-/// Warns where a session is shown that is not what was kept.
+/// Warns if a session that is shown was altered.
 pub(crate) async fn warn_if_altered(sessions: &Sessions, session: &SessionId) {
     if let Ok(Some(why)) = sessions.alteration(session).await {
         let why = one_line(&why);
@@ -74,13 +74,13 @@ pub(crate) async fn warn_if_altered(sessions: &Sessions, session: &SessionId) {
     }
 }
 
-/// Returns the session that is meant by its id, the beginning or the end of it, or `last`.
+/// Returns the session with this id, this beginning or end of its id, or `last`.
 pub(crate) async fn session(sessions: &Sessions, text: &str) -> Result<SessionId, CommandError> {
     let missing = match sessions.find(text).await {
         Err(missing @ FindError::NoSession(_)) => missing,
         found => return Ok(found?),
     };
-    // Here nothing is begun, so that a beginning of any length was looked for.
+    // Nothing is created here, so the search accepts a beginning of any length.
     let found = existing(sessions, text).await?;
     found.ok_or_else(|| match text {
         LAST => nothing(
@@ -91,8 +91,8 @@ pub(crate) async fn session(sessions: &Sessions, text: &str) -> Result<SessionId
     })
 }
 
-/// Returns the session that is meant by its whole id, where nobody is asked whether it is the one that was found: a part means
-/// another one once the first is gone. Ids that were made within a minute begin with the same eight digits.
+/// Returns the session with this full id, for commands that do not ask for confirmation: a part of an id would mean
+/// another session once the first is gone. Ids that were created within a minute begin with the same eight digits.
 pub(crate) async fn named_session(
     sessions: &Sessions,
     text: &str,
@@ -115,7 +115,7 @@ pub(crate) async fn named_session(
     Err(CommandError::usage(error).hint(format!("give the whole id: {id}, if you mean that one")))
 }
 
-/// Returns the run that is meant by its id, the beginning or the end of it, or `last`.
+/// Returns the run with this id, this beginning or end of its id, or `last`.
 pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, CommandError> {
     if text == LAST {
         let newest = newest_run(sessions).await?;
@@ -144,7 +144,7 @@ pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, C
     ending.pop().ok_or_else(|| missing.into())
 }
 
-/// Returns the session of the newest run, and says which it is.
+/// Returns the session of the newest run, and prints which it is.
 pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, CommandError> {
     let Some(run) = newest_run(sessions).await? else {
         let hint = "leave out --continue to begin one";
@@ -157,9 +157,9 @@ pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, Comma
     Ok(run.session)
 }
 
-/// Returns the session that is to go on: one that is there and is what was kept, as [`session`] finds it, or else a new one.
-/// Where a new one is most likely a slip, a person is asked, and others are told. Where nobody can be asked, a number is a whole
-/// name: that of a ticket may be the end of somebody else's id.
+/// Returns the session to continue: an existing, unaltered one, found as by [`session`], or else a new one. If a new
+/// session is most likely a typo, a user at the terminal is asked, and otherwise a notice is printed. If nobody can be
+/// asked, a number is a full name: a ticket number may happen to be the end of an unrelated id.
 pub(crate) async fn continued(
     sessions: &Sessions,
     id: SessionId,
@@ -183,7 +183,7 @@ pub(crate) async fn continued(
     Ok(found)
 }
 
-/// Returns the name of a session that is to be begun, whatever it looks like.
+/// Returns the name of a session to create, whatever it looks like.
 pub(crate) async fn begun(sessions: &Sessions, id: SessionId) -> Result<SessionId, CommandError> {
     match sessions.runs(&id).await? {
         None => Ok(id),
@@ -194,7 +194,7 @@ pub(crate) async fn begun(sessions: &Sessions, id: SessionId) -> Result<SessionI
     }
 }
 
-/// Returns the run that began last, but for those of evals: they are nobody's conversation, and many may have run meanwhile.
+/// Returns the run that began last, except those of evals: they are not conversations, and many may have run meanwhile.
 async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
     let mut each = sessions.each_run(RunFilter::default().limited_to(FEW_RUNS));
     let mut count = 0;
@@ -216,12 +216,13 @@ async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandEr
     Ok(None)
 }
 
-/// Tells whether something began later than it is now: runs are in the order of their ids, which is that of clocks.
+/// Returns whether something began in the future: runs are ordered by their ids, and so by the clocks that created
+/// them.
 fn is_ahead(started: Option<Timestamp>, now: Timestamp) -> bool {
     started.is_some_and(|at| at.duration_since(now) > MAX_AHEAD)
 }
 
-/// Says that none was the last one, and why that may be although a list shows some.
+/// Returns the error for a missing last run, with why there may be none although a list shows some.
 fn nothing(what: &str, hint: &str) -> CommandError {
     let error = anyhow!("there is no {what} (runs of evals are passed over)");
     CommandError::usage(error).hint(hint)
@@ -238,11 +239,11 @@ async fn existing(sessions: &Sessions, text: &str) -> Result<Option<SessionId>, 
     if text == LAST {
         return Ok(newest_run(sessions).await?.map(|run| run.session));
     }
-    // A name may be anything: only what looks like a part of an id that was made here is taken for one.
+    // A name may be anything: only what looks like part of a generated id is treated as one.
     if is_end(text) || (text.len() >= MIN_BEGINNING && is_part_of_id(text)) {
         match sessions.find(text).await {
             Ok(found) if is_made_here(found.as_str()) => return Ok(Some(found)),
-            // The beginning of a name that somebody chose is a name of its own.
+            // The beginning of a user-chosen name is a name of its own.
             Ok(_) | Err(FindError::NoSession(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -261,7 +262,7 @@ async fn ending_with(sessions: &Sessions, end: &str) -> Result<Option<SessionId>
         && let Some(session) = each.next().await?
     {
         count += 1;
-        // A name that somebody chose has no end that stands for it.
+        // A user-chosen name cannot be referred to by its end.
         if session.id.as_str().ends_with(end) && is_made_here(session.id.as_str()) {
             found.push(session.id);
         }
@@ -287,13 +288,14 @@ fn is_part_of_id(text: &str) -> bool {
     bytes.all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// Tells whether a text may be the end of an id: a word such as `cafe` may be, too, so that it takes a digit.
+/// Returns whether a text may be the end of an id. It must have a digit, since words such as `cafe` would match
+/// otherwise.
 fn is_end(text: &str) -> bool {
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
     text.len() >= MIN_END && has_digit && is_part_of_id(text)
 }
 
-/// Tells whether a text is a number where nobody can be asked what it means.
+/// Returns whether a text is a number and nobody can be asked what it means.
 fn is_number_of_script(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && !is_somebody_there()
 }
@@ -302,13 +304,13 @@ fn is_made_here(id: &str) -> bool {
     id.len() == 36 && is_part_of_id(id)
 }
 
-/// Makes sure that a new session is wanted where its name is most likely a slip: the part of an id, or nearly the name of
-/// another session. Where nobody can be asked, what looks like a part of an id is refused, which it is whatever else is kept;
-/// a name that is nearly another one is begun, since scripts choose names that are alike.
+/// Checks that a new session is wanted if its name is most likely a typo: part of an id, or similar to the name of
+/// another session. If nobody can be asked, a name that looks like part of an id is refused, whichever sessions exist.
+/// A name that is similar to another one is accepted, since scripts choose similar names.
 async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> {
     let name = id.as_str();
     let is_of_id = name.len() >= MIN_BEGINNING && is_part_of_id(name) && !is_made_here(name);
-    // A date or a number of a build is a name that scripts choose, too.
+    // Scripts also choose dates and build numbers as names.
     let is_of_id = is_of_id && !is_number_of_script(name);
     let alike = match is_of_id || is_made_here(name) {
         true => None,
@@ -339,7 +341,7 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
     }
 }
 
-/// Returns the name of a session that is nearly this one.
+/// Returns the name of a session that is similar to this one.
 async fn alike(sessions: &Sessions, name: &str) -> Result<Option<String>, CommandError> {
     let mut each = sessions.each(SessionFilter::default());
     let mut names = Vec::new();
@@ -350,7 +352,7 @@ async fn alike(sessions: &Sessions, name: &str) -> Result<Option<String>, Comman
             names.push(session.id.to_string());
         }
     }
-    // Numbered names are alike on purpose, wherever their numbers stand; others are no more alike for having numbers.
+    // Numbered names are similar on purpose, wherever the numbers are. Digits do not make other names more similar.
     let stem = |text: &str| text.replace(|it: char| it.is_ascii_digit(), "");
     let wanted = stem(name);
     let is_alike = |other: &&String| {

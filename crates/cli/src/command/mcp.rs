@@ -1,4 +1,4 @@
-//! `neuraxis mcp`: the MCP servers whose tools are used, and this program as one; one subcommand a file.
+//! `neuraxis mcp`: the MCP servers whose tools are used, and this program as a server; one subcommand per file.
 
 mod add;
 mod edit;
@@ -16,7 +16,7 @@ pub(super) use edit::Edited;
 use crate::error::CommandError;
 use crate::setup::Setup;
 
-/// Use MCP servers, or be one: see, add, remove, try, trust, serve
+/// Use MCP servers, or be one: list, add, remove, test, trust, serve
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Mcp {

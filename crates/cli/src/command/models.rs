@@ -1,4 +1,4 @@
-//! `neuraxis models`: what each model's endpoint offers. No model is asked anything.
+//! `neuraxis models`: lists what each model's endpoint offers. No model is called.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::output::{ListFormat, Output};
 use crate::progress::{self, Progress};
 use crate::setup::Setup;
 
-/// How long an endpoint may take to say what it offers: more than the 10 seconds that connecting may take if nothing else is
-/// said, so that what is not reached is told from what is silent.
+/// The time limit for an endpoint to say what it offers. It exceeds the default connection timeout of 10 seconds, so
+/// that an unreachable endpoint can be told from a silent one.
 pub(crate) const WITHIN: Duration = Duration::from_secs(12);
 
-/// How many names of models are shown to people.
+/// The maximum number of model names in the text output.
 const MAX_SHOWN: usize = 20;
 
 const EXAMPLES: &str = "\
@@ -29,14 +29,15 @@ Examples:
   neuraxis models --set models.reasoning.provider=llama
   neuraxis models --format json | jq -r '.[] | select(.role == \"reasoning\") | .models[]'";
 
-/// List the models that can be had, by role
+/// List the available models, by role
 ///
-/// Each configured endpoint is asked what it offers, or the one that was found if none is configured. Nothing is paid
-/// for. The model that serves the role is marked with a *. Exit code 1 if an endpoint cannot say what it offers.
+/// Each configured endpoint is asked what it offers, or the one that was found if none is configured. This is free of
+/// charge. The model that serves the role is marked with a *. The exit code is 1 if an endpoint cannot say what it
+/// offers.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Models {
-    /// What to print: a list for people, or a JSON array with all names
+    /// What to print: a list, or a JSON array with all names
     #[arg(long, value_enum, default_value_t = ListFormat::Text)]
     format: ListFormat,
 }
@@ -49,7 +50,7 @@ struct Listing {
 
 enum Found {
     Endpoint(Endpoint, Result<Offer, LlmError>),
-    /// One whose model is still to be chosen.
+    /// An endpoint whose model has not been chosen yet.
     Unnamed(Box<UnnamedModel>, Result<Offer, LlmError>),
     Unusable(ModelError),
 }
@@ -136,7 +137,7 @@ fn described_unnamed(server: &UnnamedModel) -> String {
     }
 }
 
-/// Lists what is on offer; `serves` tells which of the models is the one that is asked.
+/// Lists what an endpoint offers; `serves` returns whether a model is the one in use.
 fn offered(offer: &Offer, serves: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     if offer.readiness == Readiness::Loading {
@@ -145,7 +146,7 @@ fn offered(offer: &Offer, serves: impl Fn(&str) -> bool) -> String {
     if let Some(tokens) = offer.context_tokens {
         text.push_str(&format!("    context: {tokens} tokens\n"));
     }
-    // The one that matters must not be among those that are left out.
+    // The model in use must not be among those left out.
     let (serving, others): (Vec<_>, Vec<_>) = offer.models.iter().partition(|name| serves(name));
     for name in &serving {
         text.push_str(&format!("  * {}\n", one_line(name)));
@@ -201,7 +202,7 @@ fn in_json(listing: &Listing) -> Value {
     value
 }
 
-/// Describes a model's endpoint: which model, where, with which key.
+/// Describes a model's endpoint: the model, the address, and the key.
 pub(crate) fn described(endpoint: &Endpoint) -> String {
     let mut text = endpoint.info().model.to_string();
     if let Some(address) = &endpoint.address {

@@ -1,4 +1,4 @@
-//! `neuraxis policy`: what the policy decides, without doing it.
+//! `neuraxis policy`: shows what the policy decides, without acting on it.
 
 mod case;
 mod check;
@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use crate::error::CommandError;
 use crate::setup::Setup;
 
-/// Explain what the policy decides, and check or test one
+/// Explain what the policy decides, and check or test a policy
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Policy {

@@ -1,5 +1,5 @@
-//! What the project's own files tell the agent that answers: `AGENTS.md` and the like. Whoever sits here is asked once about
-//! each content whether it counts, and each time it is said which files do.
+//! The instructions that a project's own files, such as `AGENTS.md`, give to the answering agent. The user at the
+//! terminal is asked once per content whether to use it, and each time a notice says which files are used.
 
 use neuraxis_app::{InstructionFile, Trust, TrustList, instruction_files, instructions_of};
 
@@ -12,19 +12,19 @@ use crate::setup::Loaded;
 use crate::terminal;
 use crate::wrap::broken;
 
-/// How many lines of a file are shown where somebody is asked about it.
+/// The maximum number of lines shown of a file that the user is asked about.
 const MAX_LINES: usize = 20;
 
 /// Who may be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asking {
-    /// Whoever sits at the terminal.
+    /// The user at the terminal.
     Person,
-    /// Nobody: a program reads what is printed.
+    /// Nobody: a program reads the output.
     Nobody,
 }
 
-/// Returns what an agent is told of the project's files that count, and says which these are.
+/// Returns the agent's instructions from the project's trusted files, and prints which files these are.
 pub(super) fn instructions(loaded: &Loaded, asking: Asking) -> Option<String> {
     let mut files = instruction_files(&loaded.environment);
     for file in &mut files {
@@ -40,7 +40,7 @@ pub(super) fn instructions(loaded: &Loaded, asking: Asking) -> Option<String> {
             (None, Trust::Trusted) => {
                 progress::notice(&format!("following {} ({})", name(file), size(file)));
             }
-            // Whoever said so knows it.
+            // The user who refused it knows.
             (None, Trust::Refused) => {}
             (None, _) => progress::notice(&format!(
                 "{} ({}) is not trusted and is ignored (`neuraxis trust add` trusts it)",
@@ -52,9 +52,9 @@ pub(super) fn instructions(loaded: &Loaded, asking: Asking) -> Option<String> {
     instructions_of(&files)
 }
 
-/// Asks whether a file counts. Only a clear answer is remembered.
+/// Asks whether to use a file. Only a clear answer is remembered.
 fn ask_about(file: &mut InstructionFile, loaded: &Loaded) {
-    // Without a place for the answer the question would come each time.
+    // If the answer cannot be stored, the question would be asked every time.
     let Ok(list) = TrustList::of(&loaded.environment) else {
         return;
     };
@@ -78,7 +78,7 @@ fn ask_about(file: &mut InstructionFile, loaded: &Loaded) {
     }
 }
 
-/// Describes a file that tells agents about its project, with its first lines in a margin, in lines of so many columns.
+/// Describes a file with instructions for agents, with its first lines in a margin, wrapped to this many columns.
 pub(super) fn described(file: &InstructionFile, columns: usize) -> String {
     let (name, size) = (name(file), size(file));
     if let Some(fault) = &file.fault {

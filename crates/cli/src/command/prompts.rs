@@ -1,4 +1,4 @@
-//! Prompts that a user keeps: found by their names, for `ask -p NAME` and `/NAME` in a chat.
+//! The user's saved prompts, selected by name with `ask -p NAME` and with `/NAME` in a chat.
 
 use anyhow::anyhow;
 use neuraxis::core::escaped;
@@ -11,7 +11,7 @@ use crate::progress;
 use crate::setup::Loaded;
 use crate::wrap::usual_width;
 
-/// Reads the prompts there are, and says which files are none.
+/// Reads the prompts, and reports files that are not valid.
 pub(super) fn read(loaded: &Loaded) -> Prompts {
     let prompts = Prompts::read(&loaded.config, &loaded.environment);
     for fault in &prompts.faults {
@@ -20,13 +20,13 @@ pub(super) fn read(loaded: &Loaded) -> Prompts {
     prompts
 }
 
-/// Tells whether there is a prompt of this name.
+/// Returns whether there is a prompt of this name.
 pub(super) fn is_kept(loaded: &Loaded, name: &str) -> bool {
     let prompts = Prompts::read(&loaded.config, &loaded.environment);
     prompts.find(name).is_some()
 }
 
-/// Returns the text of a prompt with what was given with its name in its places: all of it, and its words.
+/// Returns the text of a prompt with its placeholders filled by the given text and its words.
 pub(super) fn filled(
     loaded: &Loaded,
     name: &str,
@@ -40,7 +40,7 @@ pub(super) fn filled(
     }
 }
 
-/// Lists the prompts, one a line.
+/// Lists the prompts, one per line.
 pub(super) fn listed(loaded: &Loaded) -> String {
     let prompts = read(loaded);
     let lines: String = prompts
@@ -56,8 +56,8 @@ pub(super) fn listed(loaded: &Loaded) -> String {
     }
 }
 
-/// Splits what follows the name of a prompt into words, at blanks. Several that stand in quotes are one; nothing else in them
-/// has a meaning.
+/// Splits the text after a prompt's name into words at blanks. Quoted words count as one; inside quotes, no character
+/// is special.
 pub(super) fn words_of(argument: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = argument.trim_start();
@@ -70,7 +70,8 @@ pub(super) fn words_of(argument: &str) -> Vec<String> {
     words
 }
 
-/// Splits what stands in quotes off the beginning of a text. They end before a blank: an apostrophe ends nothing.
+/// Splits a quoted string off the beginning of a text. The closing quote must be followed by a blank, so an apostrophe
+/// does not end it.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|it| matches!(it, '"' | '\''))?;
     let within = text.strip_prefix(quote)?;

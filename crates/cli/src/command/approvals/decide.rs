@@ -1,4 +1,4 @@
-//! `neuraxis approvals approve` and `deny`: lets a run go on that waits for a person.
+//! `neuraxis approvals approve` and `deny`: resumes a run that waits for approval.
 
 use std::fs::Metadata;
 use std::io::Write;
@@ -35,44 +35,44 @@ const DENY_EXAMPLES: &str = "\
 Examples:
   neuraxis approvals deny 01990000-0000-7000-8000-000000000000 4f8a1c2b9d3e5f60 --reason \"read it first\"";
 
-/// Allow a call once; its run goes on, and its answer is printed
+/// Allow a call once, resume its run, and print the answer
 ///
-/// It answers the question that is named, as `approvals show` names it, and no other. Without a name it shows the question
-/// and asks, where somebody sits at a terminal. Where another process has the run, that one goes on with it.
+/// Only the named question is answered; `approvals show` prints its name. Without a name, the question is shown and you
+/// are asked at the terminal. If another process has the run, that process resumes it.
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_EXAMPLES)]
 pub(crate) struct Approve {
     #[command(flatten)]
     which: Which,
 
-    /// Run it with these arguments instead; they are checked again
+    /// Use these arguments instead; they are checked again
     #[arg(long, value_name = "JSON", value_parser = json)]
     arguments: Option<JsonText>,
 
-    /// Allow such calls for the rest of the session, too: the N-th of those that `approvals show` offers
+    /// Also allow such calls for the rest of the session: the N-th choice that `approvals show` offers
     #[arg(long, value_name = "N", conflicts_with = "arguments")]
     for_session: Option<usize>,
 
-    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object per line for each event
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// Deny a call; its run goes on without it, and its answer is printed
+/// Deny a call, resume its run without it, and print the answer
 ///
-/// It answers the question that is named, as `approvals show` names it, and no other. Without a name it shows the question
-/// and asks, where somebody sits at a terminal. Where another process has the run, that one goes on with it.
+/// Only the named question is answered; `approvals show` prints its name. Without a name, the question is shown and you
+/// are asked at the terminal. If another process has the run, that process resumes it.
 #[derive(Debug, Args)]
 #[command(after_help = DENY_EXAMPLES)]
 pub(crate) struct Deny {
     #[command(flatten)]
     which: Which,
 
-    /// Why, for the model
+    /// The reason, for the model
     #[arg(long)]
     reason: Option<String>,
 
-    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object per line for each event
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -117,7 +117,7 @@ async fn decide(
     format: Format,
 ) -> Result<(), CommandError> {
     let loaded = setup.load()?;
-    // What the run asks next waits as this call did, unless somebody sits here.
+    // If nobody is at the terminal, further questions of the run wait as this one did.
     let mut attended = Attended::new(&loaded.config, WhenAway::Wait)?;
     let app = attended.app(&loaded, CassetteUse::Off).await?;
     let root = loaded.config.project_root();
@@ -128,16 +128,16 @@ async fn decide(
     decided.await
 }
 
-/// The question that is answered, and what was on record of its run by then.
+/// The question to answer, and the records of its run so far.
 struct Meant {
     waiting: WaitingApproval,
     records: Vec<Arc<Record>>,
 }
 
-/// What is said to a call.
+/// The decision about a call.
 #[derive(Debug)]
 enum Verb {
-    /// It may run, with these arguments instead if some are given.
+    /// Allow the call, with these arguments instead if given.
     Allow(Option<JsonText>),
     Deny,
 }
@@ -158,12 +158,12 @@ impl Verb {
     }
 }
 
-/// Said where files were changed meanwhile, or the question expired.
+/// Shown if files were changed meanwhile, or the question expired.
 const CHANGED: &str = "\nThis is no longer what was shown. As it is now:\n";
 
-/// Returns the question that is answered. One that nobody named is shown to the person at the terminal, who says whether it
-/// is meant: otherwise a question that nobody has seen would be answered. So is one that is to be allowed after a file that it
-/// changes was changed: whoever named it has seen what it would have done before.
+/// Returns the question to answer. A question that was not named is shown to the user at the terminal, who confirms it,
+/// so that no question is answered unseen. The same applies to allowing a call after one of the files it changes was
+/// changed: the user saw what the call would have done before that.
 async fn meant(
     app: &App,
     which: &Which,
@@ -223,8 +223,8 @@ async fn meant(
     Ok(Meant { waiting, records })
 }
 
-/// Returns a file that a call is to change, with other arguments if some are given, and that was changed after the call was
-/// asked about, if there is one.
+/// Returns a file that a call would change, with `given` arguments if any, and that was changed after the call was
+/// asked about.
 fn changed_since(
     app: &App,
     waiting: &WaitingApproval,
@@ -246,7 +246,8 @@ fn changed_since(
     files.find(|file| is_changed(file) == Some(true))
 }
 
-/// Returns when a file came to be what it is at its place: one that is put back may have kept an older time of its text.
+/// Returns when the file at this path last changed. A file that was moved here may have kept an older modification
+/// time.
 #[cfg(unix)]
 fn changed_at(about: &Metadata) -> Option<Timestamp> {
     use std::os::unix::fs::MetadataExt as _;
@@ -254,7 +255,7 @@ fn changed_at(about: &Metadata) -> Option<Timestamp> {
     Timestamp::new(about.ctime(), i32::try_from(about.ctime_nsec()).ok()?).ok()
 }
 
-/// Returns when a file was changed.
+/// Returns when a file was last modified.
 #[cfg(not(unix))]
 fn changed_at(about: &Metadata) -> Option<Timestamp> {
     let at = about.modified().ok()?.duration_since(std::time::UNIX_EPOCH);
@@ -280,7 +281,7 @@ async fn decide_in(
                  resume {run}`"
             );
             progress::notice(&again(&note));
-            // Whoever has the run takes what is too late for an expiry.
+            // The process that has the run treats a late decision as an expiry.
             return match waiting.expired_by(SystemClock.now()) {
                 Some(at) => Err(too_late(&waiting, at)),
                 None => Ok(()),
@@ -304,7 +305,7 @@ async fn decide_in(
     }
 }
 
-/// Says why a run does not go on with a decision.
+/// Returns the error for a run that does not resume after a decision.
 fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
     match error {
         DecideError::Arguments(error) => CommandError::usage(error).hint("the call still waits"),
@@ -321,7 +322,7 @@ fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
             CommandError::failed(error)
                 .hint(format!("`neuraxis runs show {run}` shows which it was"))
         }
-        // As where another run was begun in its place, which nobody drives yet.
+        // For example because another run was started instead, which no process is driving yet.
         error @ (DecideError::Resume(ResumeError::Ended(_))
         | DecideError::KeptOnly(ResumeError::Ended(_))) => CommandError::failed(error).hint(
             "`neuraxis runs list` shows whether another run goes on in its place; `neuraxis runs resume RUN` takes that up",
@@ -330,7 +331,7 @@ fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
     }
 }
 
-/// Tells whether a question expired, as far as the records of its run say.
+/// Returns whether a question expired, according to the records of its run.
 fn has_expired(waiting: &WaitingApproval, records: &[Arc<Record>]) -> bool {
     records.iter().any(|record| match &record.body {
         RecordBody::ApprovalDecided(decided) => {
@@ -341,7 +342,7 @@ fn has_expired(waiting: &WaitingApproval, records: &[Arc<Record>]) -> bool {
     })
 }
 
-/// Says that a decision came to nothing.
+/// Returns the error for a decision that came too late.
 fn too_late(waiting: &WaitingApproval, at: Timestamp) -> CommandError {
     let run = waiting.run_id;
     let error = anyhow!("it had expired at {at}, before you decided: the call is not run");
@@ -349,7 +350,7 @@ fn too_late(waiting: &WaitingApproval, at: Timestamp) -> CommandError {
     CommandError::failed(error).hint(format!("`neuraxis runs show {run}` shows what it came to"))
 }
 
-/// Returns what is to be remembered.
+/// Returns the scope to remember.
 fn chosen(waiting: &WaitingApproval, number: usize) -> Result<GrantScope, CommandError> {
     let choices = &waiting.request.choices;
     let choice = number.checked_sub(1).and_then(|place| choices.get(place));

@@ -1,4 +1,4 @@
-//! `neuraxis approvals list`: what waits.
+//! `neuraxis approvals list`: lists the waiting calls.
 
 use clap::Args;
 use neuraxis::SessionId;
@@ -26,15 +26,15 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
-    /// Only those of this session
+    /// Only calls of this session
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
 
-    /// Only those of this owner
+    /// Only calls of this owner
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 
-    /// Show those of so many runs at the most
+    /// Show the calls of at most this many runs
     #[arg(long, value_name = "N", default_value_t = PAGE, value_parser = at_least_one)]
     limit: usize,
 
@@ -42,7 +42,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "ID", conflicts_with = "session")]
     after: Option<String>,
 
-    /// What to print: some lines a call, or a JSON array with everything that is known of them
+    /// What to print: some lines per call, or a JSON array with everything known about them
     #[arg(long, value_enum, default_value_t = ListFormat::Text)]
     format: ListFormat,
 }
@@ -52,7 +52,7 @@ impl List {
         let loaded = setup.load()?;
         loaded.require_shown()?;
         loaded.say_what_is_missed();
-        // What waits is in the store: no tool is looked at.
+        // The waiting calls are in the store, so no tools are needed.
         let app = loaded.app().without_servers().build().await?;
         let mut output = Output::new();
         let columns = output.width();
@@ -80,7 +80,7 @@ impl List {
         Ok(())
     }
 
-    /// Returns what there is of the page that is asked for.
+    /// Returns the requested page.
     async fn found(&self, app: &App) -> Result<FoundApprovals, CommandError> {
         let seen = RequestContext::default().owned_by(self.owner.clone());
         let approvals = app.orchestrator.approvals().with_context(seen);
@@ -88,7 +88,7 @@ impl List {
             return Ok(approvals.find_in(session).await?);
         }
         let after = match &self.after {
-            // A whole id names a place in the list also where its run is gone by now.
+            // A full id marks a place in the list even if its run no longer exists.
             Some(run) => match run.parse() {
                 Ok(id) => Some(RunId(id)),
                 Err(_) => Some(lookup::run(&app.orchestrator.sessions(), run).await?.run_id),
@@ -98,12 +98,12 @@ impl List {
         Ok(approvals.page(after, self.limit).await?)
     }
 
-    /// Says that nothing waits.
+    /// Returns the message for an empty list.
     async fn nothing(&self, app: &App) -> Result<String, CommandError> {
         if self.after.is_some() {
             return Ok("nothing more waits for your approval\n".to_owned());
         }
-        // Of a session all is listed, whichever process has its run.
+        // For a session, everything is listed, whichever process has its run.
         let at_work = match self.session {
             Some(_) => None,
             None => self.asking_at_work(app).await?,
@@ -117,7 +117,8 @@ impl List {
         Ok(again(&said).into_owned())
     }
 
-    /// Returns the newest run that asks while a process has it, where one of the last does: that process lists what it asks.
+    /// Returns the newest run that waits for approval while a process has it, among the most recent runs: that process
+    /// lists its own questions.
     async fn asking_at_work(&self, app: &App) -> Result<Option<RunId>, CommandError> {
         let mut filter = RunFilter::default().limited_to(PAGE);
         if let Some(owner) = &self.owner {
@@ -132,7 +133,7 @@ impl List {
             if run.leased_until.is_none() {
                 continue;
             }
-            // One that cannot be read would not be shown either.
+            // A run that cannot be read could not be shown either.
             let asks = approvals.of_run(&run).await;
             if asks.is_ok_and(|asks| !asks.is_empty()) {
                 return Ok(Some(run.run_id));

@@ -1,4 +1,4 @@
-//! `neuraxis approvals show`: exactly what would run.
+//! `neuraxis approvals show`: shows exactly what would run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   neuraxis approvals show 01990000-0000-7000-8000-000000000000";
 
-/// Show exactly what a call would run, or each call that a run waits for
+/// Show exactly what a call would run, or every call that a run waits for
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {
@@ -40,7 +40,7 @@ impl Show {
         Ok(())
     }
 
-    /// Returns the questions that are meant, in lines of so many columns.
+    /// Returns the selected questions, wrapped to this many columns.
     async fn shown(&self, app: &App, root: &Path, columns: usize) -> Result<String, CommandError> {
         let mut shown = Vec::new();
         for waiting in &waiting::several(app, &self.which).await? {
@@ -52,8 +52,8 @@ impl Show {
     }
 }
 
-/// Returns a question with all that it takes to answer it, in lines of so many columns: with what would run with other
-/// arguments, if some are given.
+/// Returns a question with everything needed to answer it, wrapped to this many columns. If other arguments are given,
+/// it shows what would run with them.
 pub(super) fn in_full(
     (waiting, records): (&WaitingApproval, &[Arc<Record>]),
     given: Option<&JsonText>,
@@ -64,7 +64,7 @@ pub(super) fn in_full(
     let mut question = waiting.ask();
     if let Some(given) = given {
         question.arguments = given.clone();
-        // What may be remembered is about the arguments that were asked about.
+        // What may be remembered applies to the original arguments.
         question.choices.clear();
     }
     let spec = spec_of(tools, &question.name);

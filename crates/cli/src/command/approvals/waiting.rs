@@ -1,4 +1,4 @@
-//! The calls that wait for a person: which one is meant, and how it is told of.
+//! Calls that wait for approval: how one is selected and described.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -17,10 +17,10 @@ use crate::harmless::one_line;
 use crate::quantities::moment;
 use crate::wrap::broken;
 
-/// Which call is meant.
+/// Selects a call.
 #[derive(Debug, Args)]
 pub(super) struct Which {
-    /// The run: its id, the beginning or the end of it, or last
+    /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::waiting_runs))]
     run: String,
 
@@ -30,13 +30,13 @@ pub(super) struct Which {
 }
 
 impl Which {
-    /// Tells whether the question is named.
+    /// Returns whether a question is named.
     pub(super) const fn names_question(&self) -> bool {
         self.question.is_some()
     }
 }
 
-/// Returns the calls that are meant: all that the run waits for, if none is named.
+/// Returns the selected calls: all that the run waits for, if no question is named.
 pub(super) async fn several(
     app: &App,
     which: &Which,
@@ -60,7 +60,7 @@ pub(super) async fn several(
     Err(CommandError::failed(error).hint(hint))
 }
 
-/// Returns the question that is meant: the one that is named, or else the only one.
+/// Returns the selected question: the named one, or else the only one.
 pub(super) async fn one(app: &App, which: &Which) -> Result<WaitingApproval, CommandError> {
     let mut waiting = several(app, which).await?;
     match (waiting.pop(), waiting.len()) {
@@ -85,12 +85,12 @@ pub(super) async fn one(app: &App, which: &Which) -> Result<WaitingApproval, Com
     }
 }
 
-/// How many calls a complaint names.
+/// The maximum number of calls that an error names.
 const MAX_NAMED: usize = 8;
 
 const LIST: &str = "`neuraxis approvals list` shows what waits";
 
-/// Says so if a call is not what was asked, on a line of its own.
+/// Returns a warning on a separate line if a call is not what was asked, or an empty string.
 pub(super) fn alteration(waiting: &WaitingApproval, columns: usize) -> String {
     let altered = waiting.altered.iter();
     let warned = altered.map(|why| {
@@ -101,7 +101,7 @@ pub(super) fn alteration(waiting: &WaitingApproval, columns: usize) -> String {
     warned.collect()
 }
 
-/// Says until when a call can be decided about, on a line of its own; nothing where there is no end.
+/// Returns a line with the deadline for a decision, or an empty string if there is none.
 pub(super) fn expiry(waiting: &WaitingApproval) -> String {
     let expired = waiting.expired_by(SystemClock.now());
     match (waiting.request.expires_at, expired) {
@@ -111,17 +111,17 @@ pub(super) fn expiry(waiting: &WaitingApproval) -> String {
     }
 }
 
-/// Tells of each call in a few lines of so many columns.
+/// Describes each call in a few lines of this many columns.
 pub(in crate::command) async fn in_text(
     app: &App,
     waiting: &[WaitingApproval],
     columns: usize,
 ) -> String {
     let mut text = String::new();
-    // The calls of a run stand together: its records are read once.
+    // The calls of a run are adjacent, so its records are read once.
     let (mut read, mut records) = (None, Vec::new());
     for waiting in waiting {
-        // Only of a sub-agent the call itself does not say which one that is.
+        // The call itself does not say which sub-agent it belongs to.
         if waiting.agent != AgentId::ROOT && read != Some(waiting.run_id) {
             let found = app.orchestrator.sessions().records(waiting.run_id).await;
             (read, records) = (Some(waiting.run_id), found.unwrap_or_default());

@@ -1,54 +1,54 @@
-//! What stands on standard output in format `text`: the texts of the model's calls, one after the other.
+//! What is printed to standard output in format `text`: the texts of the model's calls, one after the other.
 
 use neuraxis::Event;
 use neuraxis::core::{AgentId, EffectId, LiveBody, LiveEvent, Record, RecordBody};
 
-/// Turns events into what to print. What is printed stays: text that becomes void is followed by what replaces it, or waits
-/// until it cannot become void any more.
+/// Turns events into text to print. Printed text stays: text that becomes void is followed by its replacement, or is
+/// held back until it can no longer become void.
 #[derive(Debug)]
 pub(super) struct PrintedAnswer {
-    /// What was printed, or waits, and stands.
+    /// The valid text, printed or held back.
     text: String,
-    /// The call that is speaking.
+    /// The call whose text is arriving.
     speaking: Option<Speech>,
-    /// How many line breaks end it; two, if there is nothing.
+    /// The number of line breaks at the end of the text; two if it is empty.
     breaks: usize,
     when: When,
-    /// The end of the text, which waits.
+    /// The end of the text, which is held back.
     held: String,
 }
 
 /// When text is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
-    /// As it comes.
+    /// As it arrives.
     AsItComes,
-    /// Once its reply is whole: from a program nothing can be taken back.
+    /// Once its reply is complete: text sent to a program cannot be taken back.
     OnceItStands,
 }
 
-/// What a call says, and what there was before, which stays where that becomes void.
+/// The text of a call, and the state before it, to be restored if the text becomes void.
 #[derive(Debug, Clone, Copy)]
 struct Speech {
     call: EffectId,
-    /// Where its text begins.
+    /// Where the text begins.
     start: usize,
-    /// What leaves an empty line before it.
+    /// The line breaks inserted to leave an empty line before the text.
     gap: &'static str,
-    /// How much waited before that.
+    /// The length of the held-back text before it.
     held: usize,
-    /// How many line breaks ended it then.
+    /// The number of line breaks before it.
     breaks: usize,
 }
 
-/// What an event does to the answer.
+/// The effect of an event on the answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Nothing.
     None,
-    /// It goes on with this.
+    /// This text is added.
     More(String),
-    /// What the last call said is void. To be printed: what ends its line.
+    /// The last call's text is void. Contains what must be printed to end its line.
     Void(&'static str),
 }
 
@@ -63,17 +63,17 @@ impl PrintedAnswer {
         }
     }
 
-    /// Takes an event of the run.
+    /// Processes an event of the run.
     pub(super) fn hear(&mut self, event: &Event) -> Change {
         match event {
-            // Sub-agents talk to the agent that asked them, not to the user.
+            // Sub-agents talk to the agent that called them, not to the user.
             Event::Live(live) if live.agent == AgentId::ROOT => self.hear_live(live),
             Event::Record(record) => self.hear_record(record),
             _ => Change::None,
         }
     }
 
-    /// Ends the answer: returns what waits, and what is missing of the reply and of the last line.
+    /// Ends the answer: returns the held-back text, and what is missing of the reply and of the last line.
     pub(super) fn finish(&mut self, reply: &str) -> String {
         let reply = reply.trim_end();
         let mut missing = String::new();
@@ -88,12 +88,12 @@ impl PrintedAnswer {
         self.end()
     }
 
-    /// Ends what was said: returns what waits, and what is missing of the last line.
+    /// Ends the text: returns the held-back text, and what is missing of the last line.
     pub(super) fn end(&mut self) -> String {
         std::mem::take(&mut self.held) + self.end_of_line()
     }
 
-    /// Returns what ends the line that is begun.
+    /// Returns the line break that ends an incomplete line.
     pub(super) fn end_of_line(&mut self) -> &'static str {
         if self.breaks > 0 {
             return "";
@@ -110,7 +110,7 @@ impl PrintedAnswer {
         }
     }
 
-    /// A reply that is on record is whole.
+    /// Processes a record. A recorded reply is complete.
     fn hear_record(&mut self, record: &Record) -> Change {
         let speaking = self.speaking.map(|speech| speech.call);
         match &record.body {
@@ -168,7 +168,7 @@ impl PrintedAnswer {
         }
     }
 
-    /// Returns what comes after the text of the last call, or after all text, where the reply begins with it.
+    /// Returns the rest of the reply if it begins with the last call's text, or with the whole text.
     fn rest_of<'a>(&self, reply: &'a str) -> Option<&'a str> {
         let speech = self.speaking?;
         let last = self.text.get(speech.start..)?;
@@ -176,7 +176,7 @@ impl PrintedAnswer {
         after(last).or_else(|| after(&self.text))
     }
 
-    /// Returns the line breaks that leave an empty line before what follows.
+    /// Returns the line breaks that leave an empty line before the next text.
     fn gap(&self) -> &'static str {
         match self.breaks {
             0 => "\n\n",

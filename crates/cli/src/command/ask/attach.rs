@@ -1,4 +1,4 @@
-//! The files that go with a question. Only those that are named are read, each of them whole, and nothing else on the disk.
+//! Files attached to a question. Only the named files are read, each as a whole, and nothing else on the disk.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,14 +19,14 @@ pub(super) const HINT: &str = "an image, a sound or a PDF of at most 7 MiB can b
 /// What to do about a pipe, such as that of `<(COMMAND)`.
 const PIPED: &str = "pipe what a command prints into this one, and it goes with the question: COMMAND | neuraxis \"QUESTION\"";
 
-/// How many characters of a text stand for each one that cannot be read, at the least.
+/// A text must have at least this many characters for each one that cannot be read.
 const MIN_PER_REPLACED: usize = 8;
 
-/// The files that go with a question.
+/// The files attached to a question.
 #[derive(Debug, Args)]
 pub(super) struct AttachArguments {
-    /// A file that goes with the question: an image, a sound, a PDF or a text, told by its content. Can be given more than
-    /// once
+    /// A file to attach to the question: an image, a sound, a PDF or a text, detected by its content. May be given
+    /// several times
     #[arg(long, short = 'f', visible_alias = "file", value_name = "FILE")]
     attach: Vec<PathBuf>,
 }
@@ -38,7 +38,7 @@ impl AttachArguments {
     }
 }
 
-/// Reads a file that goes with a question.
+/// Reads an attached file.
 pub(in crate::command) fn attached(file: &Path) -> Result<Part, CommandError> {
     part(file).map_err(|error| {
         let error = error.context(format!("cannot attach {}", file.display()));
@@ -52,7 +52,7 @@ pub(in crate::command) fn attached(file: &Path) -> Result<Part, CommandError> {
 }
 
 fn part(file: &Path) -> anyhow::Result<Part> {
-    // Of a pipe or a device nobody knows whether it ever ends.
+    // A pipe or a device may never end.
     if !file.metadata()?.is_file() {
         return Err(anyhow!("it is not a file"));
     }
@@ -68,8 +68,8 @@ fn part(file: &Path) -> anyhow::Result<Part> {
     Ok(part_of(&name, &content)?)
 }
 
-/// Makes the part that content is sent as. Text of which single bytes are not UTF-8, such as a change to a file in an older
-/// encoding, or are control characters, goes without these, and it is said so.
+/// Builds the message part for a file. Text with a few bytes that are not UTF-8 (such as a diff in an older encoding)
+/// or that are control characters is sent without these, and a notice says so.
 pub(super) fn part_of(name: &str, content: &[u8]) -> Result<Part, AttachmentError> {
     let refused = match attachment(name, content) {
         Err(refused @ AttachmentError::NotSendable { .. }) => refused,
@@ -78,7 +78,7 @@ pub(super) fn part_of(name: &str, content: &[u8]) -> Result<Part, AttachmentErro
     let text = String::from_utf8_lossy(content);
     let text: String = text.chars().map(readable).collect();
     let replaced = text.matches(char::REPLACEMENT_CHARACTER).count();
-    // Of what is mostly something else nothing can be read.
+    // If too much is unreadable, the file is not text.
     if replaced == 0 || replaced > text.chars().count() / MIN_PER_REPLACED {
         return Err(refused);
     }
@@ -96,7 +96,7 @@ pub(super) fn part_of(name: &str, content: &[u8]) -> Result<Part, AttachmentErro
     Ok(part)
 }
 
-/// Returns a letter as a text that is attached may have it. A NUL stays: what has one is no text.
+/// Returns a character as an attached text may contain it. NUL stays, since a file that contains it is not text.
 fn readable(letter: char) -> char {
     match letter {
         '\0' | '\t' | '\n' | '\r' | '\x0c' | '\x1b' => letter,

@@ -1,4 +1,4 @@
-//! Who answers when a run asks: the person at this terminal, or nobody.
+//! Who answers when a run asks: the user at this terminal, or nobody.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::setup::{Loaded, hear_of_other_commands};
 /// Who answers when a run asks.
 #[derive(Debug)]
 pub(in crate::command) struct Attended {
-    /// Whom runs ask; nobody if `None`.
+    /// The approver of runs; nobody if `None`.
     approver: Option<Arc<dyn Approver>>,
     pub(in crate::command) prompter: Prompter,
-    /// The store outlives this process.
+    /// Whether the store outlives this process.
     is_kept: bool,
-    /// How a decision is put off here.
+    /// How to postpone a decision here.
     pub(super) put_off: &'static str,
 }
 
-/// Makes sure that a run may wait until somebody answers from elsewhere.
+/// Fails if a run cannot wait until it is decided from elsewhere.
 pub(in crate::command) fn require_kept_runs(config: &Config) -> Result<(), CommandError> {
     if !config.store().is_in_memory() {
         return Ok(());
@@ -35,7 +35,7 @@ pub(in crate::command) fn require_kept_runs(config: &Config) -> Result<(), Comma
 }
 
 impl Attended {
-    /// Looks who sits here, and what becomes of questions if nobody does.
+    /// Determines whether a user is at the terminal, and what happens to questions otherwise.
     pub(in crate::command) fn new(config: &Config, away: WhenAway) -> Result<Self, CommandError> {
         let is_kept = !config.store().is_in_memory();
         if away == WhenAway::Wait {
@@ -55,7 +55,7 @@ impl Attended {
         })
     }
 
-    /// Wires an engine that asks here.
+    /// Builds an engine that asks here.
     pub(in crate::command) async fn app(
         &self,
         loaded: &Loaded,
@@ -69,7 +69,7 @@ impl Attended {
         Ok(app)
     }
 
-    /// Has an engine ask here about calls.
+    /// Makes an engine ask here about calls.
     pub(in crate::command) fn asked_by<'a>(&self, app: AppBuilder<'a>) -> AppBuilder<'a> {
         match &self.approver {
             Some(approver) => app.approver(Arc::clone(approver)),
@@ -77,20 +77,20 @@ impl Attended {
         }
     }
 
-    /// Tells whether sessions and runs outlive this process.
+    /// Returns whether sessions and runs outlive this process.
     pub(in crate::command) const fn is_kept(&self) -> bool {
         self.is_kept
     }
 
-    /// Who talks here has no option to decide later.
+    /// Sets that the command is a conversation, which has no option to decide later.
     #[must_use]
     pub(in crate::command) const fn in_conversation(mut self) -> Self {
         self.put_off = waiting::WITHOUT_OPTION;
         self
     }
 
-    /// Returns what made governance ask about a call of the run that was denied because nobody sits here; of several
-    /// calls, about the last one.
+    /// Returns why governance asked about a call that was denied because nobody is at the terminal. If there are
+    /// several such calls, this is about the last one.
     pub(in crate::command) fn turned_away(&self, run: &RunHandle) -> Option<Vec<AskCause>> {
         if self.prompter.is_attended() {
             return None;

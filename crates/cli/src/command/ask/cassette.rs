@@ -1,4 +1,4 @@
-//! Flags that record what models say, or replay it.
+//! Options that record what models say, or replay it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,47 +10,47 @@ use neuraxis_app::CassetteUse;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Record and replay")]
 pub(in crate::command) struct CassetteArguments {
-    /// Record what the models are asked and say to this file, which must not exist yet; secrets are left out
+    /// Record the requests to the models and their replies in this new file, without secrets
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
 
-    /// Let this recording answer in place of the models; the tools still run
+    /// Let this recording answer instead of the models; tools still run
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 
-    /// When the pieces of a replayed answer come
+    /// The timing of a replayed answer
     #[arg(long, value_enum, default_value_t = Speed::Instant, requires = "replay")]
     speed: Speed,
 
-    /// Fail if a recording was not replayed, or is wanted twice
+    /// Fail if a recording was not replayed, or was needed twice
     #[arg(long, requires = "replay")]
     strict: bool,
 
-    /// Whether tools have to return what was recorded; ids, times and dates are not compared
+    /// Whether tools must return what was recorded; ids, times and dates are not compared
     #[arg(long, value_enum, default_value_t = ToolResults::Ignore, requires = "replay")]
     tool_results: ToolResults,
 }
 
-/// When the pieces of a replayed answer come.
+/// The timing of a replayed answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Speed {
-    /// As they came when they were recorded
+    /// The recorded timing
     Recorded,
-    /// At once
+    /// Without delay
     Instant,
 }
 
-/// Whether the results of tools count.
+/// Whether tool results are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ToolResults {
-    /// They have to be the same
+    /// They must be the same
     Compare,
     /// They may differ, but not in whether the call was denied
     Ignore,
 }
 
 impl CassetteArguments {
-    /// Returns the file of the recording, if there is or is to be one.
+    /// Returns the file of the recording, if any.
     pub(in crate::command) fn file(&self) -> Option<&Path> {
         self.record.as_deref().or(self.replay.as_deref())
     }

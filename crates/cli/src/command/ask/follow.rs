@@ -1,4 +1,4 @@
-//! Follows a run to its end: shows it, asks whoever sits here, lets Ctrl-C end it, and says how it went.
+//! Follows a run to its end: shows it, asks the user, stops it on Ctrl-C, and reports the outcome.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use crate::interrupt::Interrupt;
 use crate::invocation::quoted;
 use crate::progress;
 
-/// What a user is told of an answer without a word.
+/// Shown if the answer is empty.
 const NO_ANSWER: &str = "the model ended without an answer: its reply is empty";
 
-/// What a user is told where nothing could answer.
+/// Shown if nothing could answer.
 const NOTHING_SERVED: &str = "there is no answer: this takes a language model";
 
-/// Shows a run up to its end, which Ctrl-C brings about.
+/// Shows a run until it ends; Ctrl-C ends it.
 pub(in crate::command) async fn watch(
     app: &App,
     view: View,
@@ -50,15 +50,15 @@ pub(in crate::command) async fn watch(
     unless_turned_away(attended, run)
 }
 
-/// Tells whether a run was begun to come to an answer of a form, whichever command goes on with it.
+/// Returns whether a run was started with a schema for its answer, whichever command resumed it.
 fn asks_for_json(run: &RunHandle) -> bool {
     let records = run.records();
     let started = records.first().and_then(|first| first.run_started());
     started.is_some_and(|started| started.spec.root.answer_schema().is_some())
 }
 
-/// Makes an error of a call that was denied because nobody could be asked: whatever the run answered then, it could not do
-/// what it set out to do.
+/// Returns an error if a call was denied because nobody could be asked: whatever the run answered, it could not do what
+/// it was meant to do.
 pub(in crate::command) fn unless_turned_away(
     attended: &Attended,
     run: &RunHandle,
@@ -68,13 +68,13 @@ pub(in crate::command) fn unless_turned_away(
     };
     let records = run.records();
     let started = records.first().and_then(|first| first.run_started());
-    // A run of which something is not kept waits for nobody.
+    // A run of which something is not stored cannot wait.
     let may_wait = started.is_none_or(|it| it.spec.data_policy() == DataPolicy::ALL);
     let put_off = may_wait.then_some(attended.put_off);
     Err(waiting::turned_away(put_off, &causes))
 }
 
-/// Shows a run up to its end, asks whoever sits here, and says how it went.
+/// Shows a run until it ends, asks the user, and reports the outcome.
 pub(in crate::command) async fn show(
     app: &App,
     view: View,
@@ -86,11 +86,11 @@ pub(in crate::command) async fn show(
     let tools = app.orchestrator.tools();
     let asking = (&mut attended.prompter, &tools);
     if let Err(error) = view.follow(run, asking, interrupt).await {
-        // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
+        // Nothing reads the answer anymore. The run ends as on Ctrl-C: with a valid history.
         cancel(run, "nobody reads the output");
-        // However it ended, nobody hears of it.
+        // The outcome is not reported to anyone.
         let _ = run.result().await;
-        // A terminal that went away is why.
+        // The reason is that the terminal went away.
         return Err(interrupt
             .happened()
             .map_or(error, CommandError::interrupted));
@@ -107,7 +107,7 @@ pub(in crate::command) async fn show(
     }
     match result.finish_reason {
         Some(FinishReason::Length) => progress::warn(&was_cut(run)),
-        // Of one that was withheld as a whole the answer says so.
+        // If the whole answer was withheld, the answer says so.
         Some(FinishReason::ContentFilter) if !outcome.said.is_empty() => {
             progress::warn(WAS_WITHHELD);
         }
@@ -120,7 +120,7 @@ pub(in crate::command) async fn show(
     })
 }
 
-/// Returns the roles that no model serves, but the rules that stand in for one.
+/// Returns the roles that are served by rules instead of a model.
 pub(in crate::command) fn served_by_rules(app: &App) -> Vec<Role> {
     let rules = OfflineModel::new().info().model.provider;
     let models = app.orchestrator.models();
@@ -128,11 +128,11 @@ pub(in crate::command) fn served_by_rules(app: &App) -> Vec<Role> {
     by_rules.map(|(role, _)| role.clone()).collect()
 }
 
-/// Says that a run was left without an end.
+/// Returns the error for a run that was left without an end.
 fn left(run: &RunHandle, why: NoResult) -> CommandError {
     let id = run.run_id();
     match why {
-        // As after the sleep of a laptop. What became of it meanwhile is not known here.
+        // For example after a laptop was suspended. What happened to the run meanwhile is unknown here.
         NoResult::Unrecorded(StoreError::Stale(_)) => CommandError::failed(why).hint(format!(
             "`neuraxis runs show {id}` shows how it stands; where it has not ended, `neuraxis runs resume {id}` goes on with it"
         )),
@@ -146,17 +146,17 @@ fn left(run: &RunHandle, why: NoResult) -> CommandError {
     }
 }
 
-/// Says that what was shown is not all that the model wrote.
+/// Shown if the answer is only part of what the model wrote.
 const WAS_WITHHELD: &str = "the answer was cut: the provider's content filter withheld the rest of it; put the request in other words";
 
-/// Says that what was shown is the model's refusal.
+/// Shown if the answer is the model's refusal.
 const WAS_REFUSED: &str = "the model refused to answer; put the request in other words";
 
-/// Says that what was shown is a call that nobody ran.
+/// Shown if the answer contains a call that was not run.
 const CALL_AS_TEXT: &str = "the answer holds a tool call written as text, which was not run: the model server does not read calls as this model writes them";
 
-/// Tells whether the answer of a run holds a tool call that its model wrote as text. What stands in a block of code is shown, and
-/// not meant to be run.
+/// Returns whether a run's answer contains a tool call that its model wrote as text. Calls in code blocks do not count,
+/// since they are not meant to run.
 fn is_call_as_text(records: &[Arc<Record>]) -> bool {
     last_reply(records).is_some_and(|reply| {
         let text = reply.text();
@@ -164,7 +164,7 @@ fn is_call_as_text(records: &[Arc<Record>]) -> bool {
     })
 }
 
-/// Says that a limit cut the answer of a run, and after how many tokens, where the provider said so.
+/// Returns the message that a limit cut a run's answer, with the number of tokens if the provider reported it.
 fn was_cut(run: &RunHandle) -> String {
     let records = run.records();
     let last = root_calls(&records).next_back();
@@ -178,13 +178,13 @@ fn was_cut(run: &RunHandle) -> String {
     )
 }
 
-/// Ends a run.
+/// Cancels a run.
 pub(in crate::command) fn cancel(run: &RunHandle, reason: &str) {
-    // A run that has ended already needs no cancelling.
+    // A run that has already ended cannot be cancelled, and need not be.
     let _ = run.cancel(reason);
 }
 
-/// Says how it went. A reason that is known already is not told again.
+/// Reports the outcome. A failure that was already reported is not repeated.
 pub(super) fn verdict(
     result: &OrchestratorResult,
     outcome: &Outcome,
@@ -231,20 +231,20 @@ pub(super) fn verdict(
     };
     let error = CommandError::failed(error);
     Err(match result.status {
-        // Whoever cancelled it elsewhere wanted that.
+        // The run was cancelled from elsewhere on purpose.
         RunStatus::Interrupted => error,
         _ => error.hint(what_to_do(records)),
     })
 }
 
-/// Tells whether a limit ended a run, that of the model's output included. That the model did the same again and again is none
-/// that could be raised.
+/// Returns whether a limit ended a run, including the limit on the model's output. A model that repeated itself does
+/// not count, since there is no limit to raise.
 pub(super) fn is_a_limit(reason: &FinishReason) -> bool {
     let is_limit = reason.ends_at_a_limit() || *reason == FinishReason::Length;
     is_limit && !is_a_loop(reason)
 }
 
-/// Says what to do about a limit. Where a session or a day has used up its budget, there is nothing left for any request.
+/// Returns what to do about a limit. If a session or a day has used up its budget, no request has any left.
 pub(super) fn at_a_limit(records: &[Arc<Record>]) -> String {
     let view = RunView::of(records);
     let spent = view.decision().and_then(|decided| decided.spent.as_ref());
@@ -255,7 +255,7 @@ pub(super) fn at_a_limit(records: &[Arc<Record>]) -> String {
     format!("{what}: `{}` names the limits", explaining(records))
 }
 
-/// Returns the command that names the limits of a run.
+/// Returns the command that shows the limits of a run.
 fn explaining(records: &[Arc<Record>]) -> String {
     let view = RunView::of(records);
     let decision = view.decision();

@@ -1,4 +1,4 @@
-//! The question: from the command line, from standard input, or from both: then what was piped in goes with it.
+//! The question: from the command line, from standard input, or from both, in which case the piped data goes with it.
 
 use std::io::{self, IsTerminal};
 
@@ -12,22 +12,22 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::piped;
 
-/// The most bytes of a question that is read from standard input.
+/// The maximum size in bytes of a question from standard input.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// How a model is told where piped data comes from.
+/// The name under which a model sees piped data.
 const PIPED: &str = "standard input";
 
 const HINT: &str = "say what you want: neuraxis ask \"How is this machine?\"";
 
-/// A question, and what was piped in with it.
+/// A question, and the piped data that goes with it.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) text: String,
     pub(super) piped: Option<Part>,
 }
 
-/// Returns the question. What stands on standard input is the question itself, or goes with the one in the arguments.
+/// Reads the question. Standard input is the question itself, or goes with the question in the arguments.
 pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
     match words {
         [dash] if dash == "-" => of_input(),
@@ -43,8 +43,8 @@ pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
     }
 }
 
-/// Returns what goes with a prompt that is asked by its name: its text is known once the configuration is. The words go into its
-/// places, and standard input does not.
+/// Reads what goes with a saved prompt, whose text is known once the configuration is loaded. The words fill the
+/// prompt's placeholders; standard input does not.
 pub(super) fn beside_a_prompt(words: &[String]) -> Result<Question, CommandError> {
     if words == ["-"] {
         let error = anyhow!("- is not read from standard input where a prompt is asked");
@@ -81,7 +81,7 @@ fn of_input() -> Result<Question, CommandError> {
     Ok(Question { text, piped: None })
 }
 
-/// Returns what goes with a question; nothing, if nothing was piped in.
+/// Returns the data that goes with a question, or `None` if nothing was piped in.
 fn data(bytes: &[u8]) -> Result<Option<Part>, CommandError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);

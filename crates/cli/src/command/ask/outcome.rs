@@ -1,6 +1,6 @@
-//! What a run came to, for whoever asked: what it said, and what is told where that is no answer.
+//! The outcome of a run for the user: what it said, and what is reported if that is not an answer.
 //!
-//! What it said goes to standard output, and only that; why there is no answer is an error.
+//! Only what it said goes to standard output; why there is no answer is an error.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use neuraxis::core::{
 use neuraxis::offline::OfflineModel;
 use neuraxis::{OrchestratorResult, RunStatus};
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// What it said; empty if that is nothing.
+    /// What the run said; may be empty.
     pub(super) said: String,
-    /// What the user is told in place of an answer.
+    /// What is reported instead of an answer.
     pub(super) instead: Option<String>,
-    /// Whether a model was there to answer.
+    /// Whether a model was available to answer.
     pub(super) served: Served,
 }
 
-/// Whether a model was there to answer.
+/// Whether a model was available to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Served {
-    /// One was, or rules found something to do.
+    /// A model was available, or a rule matched.
     Yes,
-    /// None was, and no rule fitted.
+    /// No model was available, and no rule matched.
     ByNothing,
 }
 
 impl Outcome {
-    /// Tells what a run said from what is told in place of an answer.
+    /// Separates what a run said from what is reported instead of an answer.
     pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> Self {
         let reply = result.reply.as_str();
         let view = RunView::of(records);
@@ -73,7 +73,7 @@ impl Outcome {
     }
 }
 
-/// Returns the calls of models that the agent which answers made, in their order.
+/// Returns the model calls of the answering agent, in order.
 pub(in crate::command) fn root_calls(
     records: &[Arc<Record>],
 ) -> impl DoubleEndedIterator<Item = &LlmCall> {
@@ -83,12 +83,12 @@ pub(in crate::command) fn root_calls(
     })
 }
 
-/// Tells whether what the agent said last is that no rule fitted, and no model was there.
+/// Returns whether the agent's last reply says that no rule matched and no model was available.
 fn is_no_answer(records: &[Arc<Record>]) -> bool {
     last_reply(records).is_some_and(OfflineModel::is_no_answer)
 }
 
-/// Says what to do about a run that failed.
+/// Returns what to do about a run that failed.
 pub(super) fn what_to_do(records: &[Arc<Record>]) -> String {
     let of_root = records.iter().rev();
     let of_root = of_root.filter(|record| record.agent == AgentId::ROOT);

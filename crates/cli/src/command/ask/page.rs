@@ -1,4 +1,4 @@
-//! Where the answer is written: as the model wrote it, or its Markdown rendered.
+//! Where the answer is written: as the model wrote it, or with its Markdown rendered.
 
 use std::io;
 
@@ -6,16 +6,16 @@ use crate::markdown::Markdown;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// The place of the answer.
+/// The destination of the answer.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) output: Output,
-    /// What renders it, if anything does.
+    /// The Markdown renderer, if used.
     markdown: Option<Markdown>,
 }
 
 impl Page {
-    /// Writes the text as it is.
+    /// Writes the text unchanged.
     pub(super) fn source(output: Output) -> Self {
         Self {
             output,
@@ -23,13 +23,13 @@ impl Page {
         }
     }
 
-    /// Renders Markdown where a terminal shows it, and otherwise writes the text as it is.
+    /// Renders Markdown on a terminal, and writes the text unchanged otherwise.
     pub(super) fn rendered(output: Output) -> Self {
         let markdown = output.lays_out().then(|| output.empty_page());
         Self { output, markdown }
     }
 
-    /// Writes text, in pieces as it comes. What can only be judged with what follows waits for that.
+    /// Writes text as it arrives. Text that depends on what comes next is held back.
     pub(super) fn write(&mut self, text: &str, progress: &Progress) -> io::Result<()> {
         let Some(markdown) = &mut self.markdown else {
             if !text.is_empty() {
@@ -40,7 +40,7 @@ impl Page {
         markdown.set_columns(self.output.width());
         let shown = markdown.push(text);
         if shown.is_empty() {
-            // A spinner has its line for itself.
+            // The status line must not share a line with text.
             if !text.trim().is_empty() && !markdown.is_in_line() {
                 progress.activity("writing");
             }
@@ -50,7 +50,7 @@ impl Page {
         self.output.painted(&shown)
     }
 
-    /// Writes what waits for the rest of its block, because something else comes now.
+    /// Writes the rest of an incomplete block, because something else comes next.
     pub(super) fn flush(&mut self, progress: &Progress) -> io::Result<()> {
         let rest = self.markdown.as_mut().map(Markdown::end);
         match rest {

@@ -1,5 +1,5 @@
-//! Tells on standard error what a run is doing: each call with what it touched and what came of it, what the model thinks, how
-//! much it used; and what the user should know.
+//! Reports on standard error what a run is doing: each call with what it touched and its result, what the model thinks,
+//! how much it used, and warnings for the user.
 
 mod calls;
 
@@ -28,33 +28,33 @@ use crate::wrap::broken;
 use calls::{Calls, Ended};
 
 const THINKING: &str = "waiting for the model";
-/// How many characters are shown of a message that came meanwhile.
+/// The maximum number of characters shown of a message that arrived meanwhile.
 const MAX_SHOWN: usize = 60;
-/// The code of the warning that a role has failed so often that another one is to serve.
+/// The code of the warning that a role failed so often that another one will serve.
 const ROLE_DEGRADED: &str = "role_degraded";
-/// Says of a reply that was cut that nothing came of its calls.
+/// Shown if a reply was cut, so its calls do not run.
 const CUT_CALLS: &str = "a reply was cut, so that its calls are not run: the model reached its limit (the model server's own, or max_output_tokens of the mode)";
 const LOADING: &str = "the model server is still loading the model";
 
 const DIM: Style = Style::new().dimmed();
 
-/// Follows a run and tells about it.
+/// Follows a run and reports on it.
 #[derive(Debug)]
 pub(super) struct Reporter {
     pub(super) progress: Progress,
     detail: Detail,
     calls: Calls,
-    /// Why a model failed last: nobody needs to read the same again and again.
+    /// The last reported failure of a model, so that it is not reported repeatedly.
     failure: Option<String>,
-    /// It was told that the time is up.
+    /// Whether the time limit was reported.
     is_time_up: bool,
-    /// It was told that calls were cut.
+    /// Whether cut calls were reported.
     are_calls_cut: bool,
-    /// What the model thinks, as far as it shows.
+    /// The end of the model's thinking, for the status line.
     thought: Tail,
-    /// What it thinks, as far as it was not told yet to who wants to read it.
+    /// The part of the model's thinking that was not printed yet, for users who want to read it.
     thoughts: String,
-    /// Which model answered last, and how many calls there were of any.
+    /// The model that answered last, and the total number of model calls.
     model: Option<String>,
     model_calls: u64,
 }
@@ -75,7 +75,7 @@ impl Reporter {
         }
     }
 
-    /// Counts the model calls of the run, those that were told of before as well: so do the tokens that are told at its end.
+    /// Counts the run's model calls, including those shown before, since the tokens reported at its end do so, too.
     pub(super) fn count(&mut self, event: &Event) {
         let Event::Record(record) = event else {
             return;
@@ -90,7 +90,7 @@ impl Reporter {
         }
     }
 
-    /// Takes an event of the run.
+    /// Processes an event of the run.
     pub(super) fn hear(&mut self, event: &Event) {
         match event {
             Event::Record(record) => self.record(record),
@@ -98,7 +98,7 @@ impl Reporter {
         }
     }
 
-    /// Takes an event that was told of before: its calls may end later.
+    /// Processes an event that was shown before: its calls may end later.
     pub(super) fn know(&mut self, event: &Event) {
         if let Event::Record(record) = event {
             self.calls.know(record);
@@ -109,7 +109,7 @@ impl Reporter {
         match &live.body {
             LiveBody::ToolStart { tool_call_id, .. } => {
                 let call = self.calls.headline(tool_call_id);
-                // The time is counted from now on.
+                // Timing starts now.
                 self.progress.hide();
                 self.progress.activity(&format!("running {call}"));
             }
@@ -142,7 +142,7 @@ impl Reporter {
         }
     }
 
-    /// Tells what the model thinks, and was not told yet, before what it says.
+    /// Prints the model's thinking that was not printed yet, before what it says.
     pub(super) fn tell_thoughts(&mut self) {
         let thoughts = std::mem::take(&mut self.thoughts);
         if thoughts.trim().is_empty() {
@@ -152,7 +152,7 @@ impl Reporter {
         self.told(0, &format!("{DIM}thinking{DIM:#}"), rows);
     }
 
-    /// Tells a line with lines of others below it, as deep as agents of agents stand.
+    /// Prints a line with quoted lines below it, indented by the depth of the agent.
     fn told(&self, depth: usize, line: &str, rows: impl IntoIterator<Item = Row>) {
         if !self.progress.is_read() {
             return;
@@ -169,12 +169,12 @@ impl Reporter {
         self.progress.show(&lines.collect::<String>());
     }
 
-    /// Tells what a run used, once it is over.
+    /// Prints what a run used, once it has ended.
     pub(super) fn tell_usage(&self, result: &OrchestratorResult, took: Duration) {
         let model = match &self.model {
             Some(model) => format!("{model} · "),
             None if self.model_calls == 0 => return,
-            // It was stopped before any had answered.
+            // The run was stopped before any model had answered.
             None => String::new(),
         };
         let usage = &result.usage.total;
@@ -209,7 +209,7 @@ impl Reporter {
                 self.progress.activity(THINKING);
             }
             RecordBody::Plan(changed) => self.planned(record, &changed.plan),
-            // The failures that led to it are told already.
+            // The failures that led to it were already reported.
             RecordBody::Warning(warning)
                 if warning.code == ROLE_DEGRADED && self.detail < Detail::Verbose => {}
             RecordBody::Warning(warning) => self.warned(warning),
@@ -244,14 +244,15 @@ impl Reporter {
         }
     }
 
-    /// What only says how the model went about it is for who wants to read all of that.
+    /// Prints a warning. One that is only about how the model works is shown only if all details are wanted.
     fn warned(&self, warning: &Warning) {
         if warning.code != Warning::TOOL_NOT_RETRIED || self.detail == Detail::Verbose {
             progress::warn(&warning.message);
         }
     }
 
-    /// The time is up twice where the last answer takes too long, which is told once.
+    /// Reports a reached limit. The time limit is reached twice if the last answer takes too long, but is reported
+    /// once.
     fn limit_reached(&mut self, agent: AgentId, reached: &LimitReachedRecord) {
         let last = match reached.prompt {
             Some(_) => ": one last answer",
@@ -274,7 +275,7 @@ impl Reporter {
         if self.detail < Detail::Verbose {
             return;
         }
-        // What was not heard as it came.
+        // The thinking was not received while it was generated.
         if record.agent == AgentId::ROOT && self.thoughts.is_empty() && call.first_delta.is_none() {
             let thoughts = call.reply.parts.iter().filter_map(|part| match part {
                 ReplyPart::Reasoning(thought) => Some(thought.text.as_str()),
@@ -288,7 +289,7 @@ impl Reporter {
         self.told(depth, &format!("{DIM}{line}{DIM:#}"), []);
     }
 
-    /// Tells a plan as a list that is ticked off.
+    /// Prints a plan as a checklist.
     fn planned(&self, record: &Record, plan: &JsonText) {
         const NOW: Style = AnsiColor::Cyan.on_default().bold();
         let list = checklist(plan).unwrap_or_default();
@@ -317,11 +318,11 @@ impl Reporter {
             NextAttempt::Follows => "; trying again",
             NextAttempt::None => "",
         };
-        // What follows the first line, such as a comparison, is shown when the run ends.
+        // The rest of the error, such as a comparison, is shown when the run ends.
         let error = failed.error.to_string();
         let error = error.lines().next().unwrap_or_default();
         let served_by = &failed.served_by;
-        // One server that is gone is one warning, however often it is tried.
+        // A server that is down is one warning, however often it is tried.
         match self.has_reported(error) {
             true if self.detail < Detail::Verbose => {
                 self.progress.activity(&format!("{served_by}{next}"));
@@ -331,13 +332,13 @@ impl Reporter {
         }
         self.failure = Some(error.to_owned());
         if is_waited_for {
-            // What is shown counts the time from now on.
+            // The status shows the time from now on.
             self.progress.hide();
             self.progress.activity(LOADING);
         }
     }
 
-    /// Tells whether a failure was the last to be reported.
+    /// Returns whether this failure was the last one reported.
     pub(super) fn has_reported(&self, error: &str) -> bool {
         self.failure
             .as_deref()
@@ -346,7 +347,7 @@ impl Reporter {
 
     fn tool_ended(&mut self, record: &Record, result: &ToolResult) {
         let depth = self.calls.depth(record.agent);
-        // What a new plan says stands in its own record.
+        // A new plan is in a record of its own.
         let is_plan = matches!(result.signal, Some(ToolSignal::Plan { .. }));
         match self.calls.ended(result, self.detail) {
             Ended::Refused { what, rule } => {
@@ -360,7 +361,7 @@ impl Reporter {
     }
 }
 
-/// Names an agent that another one started, before what is said of it, as `runs show` does.
+/// Returns the prefix that names a sub-agent, as in `runs show`.
 fn whose(agent: AgentId) -> String {
     match agent {
         AgentId::ROOT => String::new(),

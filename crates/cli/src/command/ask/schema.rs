@@ -1,4 +1,4 @@
-//! `--schema FILE`: what the answer has to look like, and what is told where it does not.
+//! `--schema FILE`: the required form of the answer, and what is reported if the answer does not fit.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,10 +15,10 @@ use super::outcome::{Outcome, Served};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 
-/// The most bytes of a file; a schema is smaller.
+/// The maximum size of the file in bytes; schemas are smaller.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// How many letters of an answer that does not fit are shown.
+/// The maximum number of characters shown of an answer that does not fit.
 const MAX_SHOWN: usize = 200;
 
 /// Reads the schema.
@@ -28,26 +28,26 @@ pub(super) fn read(path: &Path) -> Result<AnswerSchema, CommandError> {
         CommandError::usage(error.context(what))
     };
     let text = text(path).map_err(cannot)?;
-    // Some editors begin a file with a byte order mark, which is no JSON.
+    // Some editors begin a file with a byte order mark, which is not valid JSON.
     AnswerSchema::from_json(text.trim_start_matches('\u{feff}'))
         .map_err(|error| cannot(error.into()))
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
-    // Of a pipe or a device nobody knows whether it ever ends.
+    // A pipe or a device may never end.
     File::open(path)?
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)?;
-    // One that is cut off would be said to be no text, or no JSON.
+    // A truncated file would be reported as invalid text or JSON.
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
         return Err(anyhow!("it has more than {MAX_BYTES} bytes"));
     }
     Ok(String::from_utf8(bytes)?)
 }
 
-/// Says that a run came to no answer that fits, if it ended and one was asked for. A run that failed for another reason tells
-/// that one, and so does one that a limit ended before there was anything to be read.
+/// Returns an error if a run with a schema ended without an answer that fits. A run that failed for another reason
+/// reports that reason, and so does one that a limit ended before there was anything to parse.
 pub(super) fn missed(
     result: &OrchestratorResult,
     outcome: &Outcome,
@@ -58,7 +58,7 @@ pub(super) fn missed(
     if result.status != RunStatus::Done && !gave_none {
         return None;
     }
-    // One that the model repeated until that ended the run is wrong all the same.
+    // An answer that the model repeated until that ended the run is still invalid.
     let is_at_limit = matches!(&fault, AnswerFault::StoppedEarly(reason) if is_a_limit(reason));
     if is_at_limit && outcome.instead.is_some() {
         return None;

@@ -1,15 +1,15 @@
-//! The end of what a model thinks or a tool prints, for the lines that show what is going on.
+//! The end of what a model thinks or a tool prints, for the status lines.
 
 use crate::call::lines_of;
 use crate::rows::Row;
 
-/// The most characters that are shown: what fits beside the rest of the line.
+/// The maximum number of characters shown: what fits next to the rest of the line.
 const MAX_SHOWN: usize = 60;
 
-/// The most bytes that are kept: more than are shown, so that not every piece leads to a cut.
+/// The maximum number of bytes kept: more than shown, so that not every piece requires a cut.
 const MAX_KEPT: usize = 2_048;
 
-/// The end of a text that comes in pieces.
+/// The end of a text that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Tail(String);
 
@@ -22,14 +22,14 @@ impl Tail {
         }
     }
 
-    /// Returns the end of the last line that holds anything.
+    /// Returns the end of the last non-empty line.
     pub(super) fn line(&self) -> &str {
         let lines = self.0.lines().rev();
         let line = lines.map(str::trim).find(|line| !line.is_empty());
         last(line.unwrap_or_default(), MAX_SHOWN)
     }
 
-    /// Returns the last lines that hold anything, as a terminal would show them.
+    /// Returns the last non-empty lines, as a terminal would show them.
     pub(super) fn lines(&self, most: usize) -> Vec<String> {
         let rows: Vec<Row> = lines_of(&self.0).collect();
         let rows = rows.into_iter().map(|row| row.text);

@@ -1,4 +1,4 @@
-//! Tests of what becomes of runs that the offline model cannot bring about.
+//! Tests of runs that the offline model cannot produce.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use neuraxis::UserRequest;
 
-/// Asks a scripted model. Returns what is printed, with ‹void› after text that became void, and the verdict.
+/// Asks a scripted model. Returns what is printed, with ‹void› after text that became void, and the outcome.
 async fn ask(model: ScriptedModel, when: When) -> (String, Result<(), CommandError>) {
     let orchestrator = Orchestrator::builder()
         .store(Arc::new(MemoryStore::new()))
@@ -67,7 +67,7 @@ async fn a_run_that_ends_at_a_rate_limit_is_kept_and_says_how_it_goes_on() {
     assert!(told.contains(next), "{told}");
 }
 
-/// A model whose first attempt breaks off.
+/// Returns a model whose first attempt breaks off.
 fn breaking() -> ScriptedModel {
     let broken = LlmError::new(LlmErrorKind::Connection, "reset by peer");
     ScriptedModel::new()

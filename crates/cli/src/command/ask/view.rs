@@ -1,4 +1,4 @@
-//! Shows a run in the format that was asked for, and puts its questions to the person in between.
+//! Shows a run in the requested format, and puts its questions to the user in between.
 
 use std::io;
 use std::sync::Arc;
@@ -28,29 +28,30 @@ pub(in crate::command) struct View {
     page: Page,
     reporter: Reporter,
     answer: PrintedAnswer,
-    /// What was recorded before is known already.
+    /// The last record that was already shown.
     known: Seq,
-    /// Who reads what is typed meanwhile.
+    /// What reads typed input next.
     next_reader: NextReader,
     text: Shown,
-    /// The roles that rules serve: what they say may turn out to be no answer.
+    /// The roles served by rules: what they say may not be an answer.
     by_rules: Vec<Role>,
     began: Instant,
 }
 
-/// What of the texts of a run stands on standard output, in format `text`.
+/// Which texts of a run are printed to standard output, in format `text`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// The text of every call of the model.
+    /// The text of every model call.
     All,
-    /// The answer alone, once it was found to be one.
+    /// Only the answer, once it is known to be one.
     AtTheEnd,
-    /// The answer alone, once it was found to be what was asked for.
+    /// Only the answer, once it is known to fit the schema.
     Json,
 }
 
 impl View {
-    /// A view whose answer is rendered where a terminal shows it, and goes to files and programs as it is, once it stands.
+    /// Creates a view that renders the answer on a terminal. For files and programs it prints the text unchanged, once
+    /// valid.
     pub(in crate::command) fn new(format: Format) -> Self {
         let page = match format {
             Format::Text => Page::rendered(Output::new()),
@@ -73,37 +74,37 @@ impl View {
         }
     }
 
-    /// Shows of an answer that is to be JSON nothing before it is there, and nothing else.
+    /// Prints only the JSON answer, once it is complete.
     pub(super) const fn of_json(mut self) -> Self {
         self.text = Shown::Json;
         self
     }
 
-    /// Tells so much beside the answer.
+    /// Sets the level of detail.
     pub(in crate::command) fn telling(mut self, detail: Detail) -> Self {
         self.reporter = Reporter::new(detail);
         self
     }
 
-    /// Shows nothing of what these roles say before it is known to be an answer: rules serve them, and take no time.
+    /// Holds back what these roles say until it is known to be an answer. Rules serve them, so this causes no delay.
     pub(super) fn holding_back(mut self, by_rules: Vec<Role>) -> Self {
         self.by_rules = by_rules;
         self
     }
 
-    /// Leaves out what was recorded up to a place: it was shown when it happened.
+    /// Skips everything recorded up to this point: it was already shown.
     pub(in crate::command) fn after(mut self, known: Seq) -> Self {
         self.known = known;
         self
     }
 
-    /// Leaves what is typed meanwhile to this reader.
+    /// Sets what reads the input that is typed meanwhile.
     pub(in crate::command) const fn read_next_by(mut self, next_reader: NextReader) -> Self {
         self.next_reader = next_reader;
         self
     }
 
-    /// Shows the events of a run up to its end. Nothing is shown while the person is asked something.
+    /// Shows a run's events until it ends. Nothing is shown while the user is asked something.
     pub(in crate::command) async fn follow(
         &mut self,
         run: &RunHandle,
@@ -114,7 +115,7 @@ impl View {
         let mut unechoed = terminal::unechoed(self.next_reader);
         loop {
             tokio::select! {
-                // What has happened is shown before anything is asked about it.
+                // Past events are shown before a question about them.
                 biased;
                 event = events.next() => match event {
                     Some(event) => self.show(&event)?,
@@ -133,12 +134,12 @@ impl View {
         Ok(())
     }
 
-    /// Tells whether it was said before, as the last of its kind, why a model failed.
+    /// Returns whether this failure was the last failure of a model that was reported.
     pub(in crate::command) fn has_reported(&self, failure: &str) -> bool {
         self.reporter.has_reported(failure)
     }
 
-    /// Shows what a run came to. What is told in place of an answer is no part of it.
+    /// Prints the outcome of a run. What is reported instead of an answer is not part of it.
     pub(super) fn finish(
         &mut self,
         result: &OrchestratorResult,
@@ -155,7 +156,7 @@ impl View {
             }
             Format::Text => {
                 let missing = match result.status {
-                    // Whoever interrupted it needs no reply that says so.
+                    // A user who interrupted the run needs no reply that says so.
                     RunStatus::Interrupted => self.answer.end(),
                     _ if outcome.said.is_empty() => self.answer.end(),
                     _ => self.answer.finish(&outcome.said),
@@ -192,7 +193,7 @@ impl View {
         }
     }
 
-    /// Holds the text of rules back from where it is known that they serve.
+    /// Starts holding back text once it is known that rules serve.
     fn note_who_serves(&mut self, event: &Event) {
         let Event::Record(record) = event else {
             return;
@@ -207,7 +208,7 @@ impl View {
         }
     }
 
-    /// Makes room for something else on the terminal.
+    /// Prepares the terminal for other output.
     fn pause(&mut self) -> io::Result<()> {
         if self.page.output.is_terminal() {
             self.end_line()?;
@@ -228,7 +229,7 @@ impl View {
     fn show_text(&mut self, event: &Event) -> io::Result<()> {
         match self.answer.hear(event) {
             Change::None => {
-                // A terminal shows both outputs: what is told about a step begins on a line of its own.
+                // A terminal shows both outputs, so the report on a step begins on a new line.
                 if matches!(event, Event::Record(_)) && self.page.output.is_terminal() {
                     self.end_line()?;
                 }
@@ -238,7 +239,7 @@ impl View {
                 self.reporter.tell_thoughts();
                 self.page.write(&text, &self.reporter.progress)?;
                 if let Event::Record(record) = event {
-                    // Both outputs may go to one file.
+                    // Both outputs may go to the same file.
                     if ends_its_reply(record, &text) {
                         self.end_line()?;
                     }
@@ -266,8 +267,8 @@ impl View {
     }
 }
 
-/// Tells whether a text has the end of the reply that is recorded: some of what came as it was made may be missing, and is shown
-/// in the end.
+/// Returns whether a text contains the end of the recorded reply. Otherwise part of the reply was missing while it was
+/// generated, and is printed at the end.
 fn ends_its_reply(record: &Record, text: &str) -> bool {
     match &record.body {
         RecordBody::LlmCall(call) => text.trim_end().ends_with(call.reply.text().trim_end()),

@@ -1,4 +1,4 @@
-//! What a user is told about a run that waits.
+//! What is reported to the user about a run that waits.
 
 use std::sync::Arc;
 
@@ -9,15 +9,16 @@ use neuraxis::core::{AskCause, PendingKind, Record};
 
 use crate::error::CommandError;
 
-/// How a decision is put off, where a command has an option for it.
+/// How to postpone a decision, in commands that have an option for it.
 pub(super) const WITH_OPTION: &str = "add --wait to decide later with `neuraxis approvals`";
 
-/// How a decision is put off in a conversation that is not held at a terminal.
+/// How to postpone a decision in a conversation that is not at a terminal.
 pub(super) const WITHOUT_OPTION: &str =
     "use `neuraxis ask --wait` to decide later with `neuraxis approvals`";
 
-/// Says that a call was denied because nobody could be asked about it, and how to get it allowed. No way to put it off is given
-/// where nothing may wait, since the data policy keeps out of the log what the run would go on with.
+/// Returns the error for a call that was denied because nobody could be asked, with how to get it allowed. Offers no
+/// way to postpone the decision if nothing may wait, because the data policy keeps out of the log what the run would
+/// need.
 pub(super) fn turned_away(put_off: Option<&str>, causes: &[AskCause]) -> CommandError {
     let and_why = match put_off {
         Some(_) => "",
@@ -27,7 +28,7 @@ pub(super) fn turned_away(put_off: Option<&str>, causes: &[AskCause]) -> Command
     CommandError::denied(error).hint(how_to_allow(put_off, causes))
 }
 
-/// Says how to get a call allowed that was denied because nobody could be asked, and what made governance ask.
+/// Returns how to get a call allowed that was denied because nobody could be asked, depending on why governance asked.
 fn how_to_allow(put_off: Option<&str>, causes: &[AskCause]) -> String {
     let asks = |cause| causes.contains(&cause);
     let why = if asks(AskCause::UntrustedContent) {
@@ -50,10 +51,10 @@ fn how_to_allow(put_off: Option<&str>, causes: &[AskCause]) -> String {
     format!("ask at a terminal to be shown it{put_off}; {why}")
 }
 
-/// How many calls are named.
+/// The maximum number of calls that are named.
 const MAX_NAMED: usize = 4;
 
-/// Says that a run waits, for what, and how to answer it.
+/// Returns the error for a run that waits: for what, and how to answer it.
 pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> CommandError {
     let run = result.run_id;
     let of_kind = |kind: PendingKind| {

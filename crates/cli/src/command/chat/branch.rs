@@ -1,5 +1,5 @@
-//! `/undo` and `/retry`: what was said stays as it is, and the conversation goes on in a new session that branches off
-//! from it.
+//! `/undo` and `/retry`: the session keeps what was said, and the conversation continues in a new session that branches
+//! off from it.
 
 use std::collections::HashMap;
 
@@ -24,26 +24,26 @@ use crate::harmless::one_line_of;
 use crate::invocation::quoted;
 use crate::progress;
 
-/// How many times the same message may have been asked again for what was before it to be found.
+/// How often a message may have been asked again for the history before it to be found.
 const MAX_BRANCHES: usize = 64;
 
-/// What is said of a message without an answer.
+/// The error for a message without an answer.
 pub(super) const UNANSWERED: &str = "the last message is not answered yet";
 
 /// What to do about it.
 pub(super) const GO_ON: &str = "/resume goes on with it";
 
-/// What is said where a conversation goes on in a new session.
+/// Shown if a conversation continues in a new session.
 const ASKED_AGAIN: &str = "what you allowed for this session is asked about again";
 
-/// How many calls are named at the most.
+/// The maximum number of calls that are named.
 const MAX_NAMED: usize = 6;
 
-/// How many characters of a message are shown where it is named.
+/// The maximum number of characters shown of a message.
 const MAX_SHOWN: usize = 60;
 
 impl Conversation {
-    /// Takes the last message and its answer back: the next message goes on from what was before them.
+    /// Takes back the last message and its answer: the next message continues from what was before them.
     pub(super) async fn undo(&mut self) -> Result<(), CommandError> {
         let last = self.last_run().await?;
         let sessions = self.app.orchestrator.sessions();
@@ -72,7 +72,8 @@ impl Conversation {
         Ok(self.output.lines(&line)?)
     }
 
-    /// Returns the command by which the conversation goes on once the chat is over; `None` if there is nothing to go on with.
+    /// Returns the command that continues the conversation after the chat has ended; `None` if there is nothing to
+    /// continue.
     pub(super) async fn to_go_on(&self) -> Option<String> {
         if let Some(command) = self.to_fork().await {
             return Some(command);
@@ -82,8 +83,8 @@ impl Conversation {
         Some(self.to_come_back().await)
     }
 
-    /// Returns the command that goes on without what was taken back last, which is so until the next message is sent: no session
-    /// is there yet that goes on without it.
+    /// Returns the command that continues without the messages that were taken back. It applies until the next message
+    /// is sent, which creates the session that continues without them.
     pub(super) async fn to_fork(&self) -> Option<String> {
         let (run, turn) = self.goes_on_from?;
         let at = match turn {
@@ -94,7 +95,7 @@ impl Conversation {
         Some(format!("runs fork {run}{at}{options} --message TEXT"))
     }
 
-    /// Says what can be done about a run of the session that has not ended: in another folder than its own, it does not go on.
+    /// Returns what can be done about an unfinished run of the session. It can only be resumed in its own folder.
     pub(super) async fn way_on(&self, run: &RunSummary) -> String {
         let sessions = self.app.orchestrator.sessions();
         let mut was = AskedWith::of(&sessions, run).await;
@@ -107,8 +108,9 @@ impl Conversation {
         }
     }
 
-    /// Returns the options, with a space before each, with which `runs fork` goes on as this conversation stands: without them
-    /// it takes mode and channel of the run. A model is named where it serves without `-m` too, since `runs fork` takes no other.
+    /// Returns the options, each with a leading space, with which `runs fork` continues in the state of this
+    /// conversation; the default is the mode and channel of the run. The model is named only if it would serve without
+    /// `-m` too, since `runs fork` accepts no other.
     async fn unlike(&self, run: RunId) -> String {
         let sessions = self.app.orchestrator.sessions();
         let was = match sessions.run(run).await {
@@ -133,7 +135,7 @@ impl Conversation {
             .collect()
     }
 
-    /// Returns the command that begins a conversation as this one stands, in the same session.
+    /// Returns the command that starts a conversation in the state of this one, in the same session.
     pub(super) async fn to_come_back(&self) -> String {
         let sessions = self.app.orchestrator.sessions();
         let mut last = AskedWith::last_of(&sessions, &self.session).await;
@@ -151,7 +153,7 @@ impl Conversation {
         format!("chat --session {}{options}{model}", self.session)
     }
 
-    /// Has what was said summed up by the model before it is sent the next message. It stays on record as it was said.
+    /// Has the model summarize the conversation before the next message is sent. The records keep the full text.
     pub(super) async fn compact(&mut self) -> Result<(), CommandError> {
         if self.goes_on_from.is_some() {
             let error = anyhow!("after /undo the next message begins another session");
@@ -181,15 +183,15 @@ impl Conversation {
         self.fork(last.run_id, Turn(0), None).await
     }
 
-    /// Tells whether anything was allowed for the session.
+    /// Returns whether anything was allowed for the session.
     async fn has_allowed(&self) -> bool {
         let approvals = self.app.orchestrator.approvals();
         let remembered = approvals.remembered(&self.session).await;
         remembered.is_ok_and(|it| !it.grants().is_empty())
     }
 
-    /// Names the calls of a run that changed something, which nothing takes back; nothing where none did. One of which nobody
-    /// knows how it ended may have.
+    /// Lists the calls of a run that changed something, which cannot be undone; `None` if there are none. Includes
+    /// calls whose outcome is unknown.
     async fn stays(&self, run: RunId) -> Result<Option<String>, CommandError> {
         let records = self.app.orchestrator.sessions().records(run).await?;
         let (mut begun, mut named) = (HashMap::new(), Vec::<String>::new());
@@ -220,7 +222,7 @@ impl Conversation {
         })
     }
 
-    /// Goes on from the end of a turn with a message, and the files that go with it.
+    /// Continues from the end of a turn with a message and its files.
     pub(super) async fn say_after(
         &mut self,
         (run, turn): (RunId, Turn),
@@ -261,19 +263,19 @@ impl Conversation {
         options.agent.clone_from(&self.agent);
         options.plan.clone_from(&self.plan);
         options.role.clone_from(&self.role);
-        // Those that count here and now, be it none.
+        // Uses the current instructions, even if there are none.
         options.instructions = Some(self.instructions.clone().unwrap_or_default());
         options
     }
 
-    /// Tells whether files went with the message that a run answers.
+    /// Returns whether files were attached to the message that a run answers.
     async fn had_files(&self, run: RunId) -> Result<bool, CommandError> {
         let sessions = self.app.orchestrator.sessions();
         let before = sessions.history_before(run).await?;
         let records = sessions.records(run).await?;
         let view = RunView::of(&records);
         let said = view.spec().into_iter().flat_map(|spec| &spec.messages);
-        // One that was asked again stands in what was before it.
+        // If the message was asked again, it is in the history before the run.
         let mut messages = said.rev().chain(before.messages().iter().rev());
         let parts = messages.find_map(|message| match &**message {
             Message::User { parts, .. } => Some(parts),
@@ -303,8 +305,8 @@ impl Conversation {
         Ok(last)
     }
 
-    /// Returns the turn before a run, also where the run is the first one of a session that branched off from another;
-    /// nothing where the conversation began with it.
+    /// Returns the turn before a run, even if the run is the first one of a session that branched off from another.
+    /// `None` if the conversation began with it.
     async fn before(&self, mut run: RunId) -> Result<Option<(RunId, Turn)>, CommandError> {
         let sessions = self.app.orchestrator.sessions();
         for _ in 0..MAX_BRANCHES {
@@ -327,7 +329,7 @@ impl Conversation {
     }
 }
 
-/// Tells whether a call that failed so may have done what it was to do all the same.
+/// Returns whether a call that failed in this way may still have taken effect.
 const fn is_unclear(failure: ToolFailure) -> bool {
     matches!(
         failure,

@@ -1,4 +1,4 @@
-//! What each command of the chat does.
+//! The commands of the chat.
 
 use std::path::Path;
 
@@ -20,14 +20,14 @@ use crate::harmless::{harmless, one_line};
 use crate::invocation::neuraxis;
 use crate::rows::with_real_order;
 
-/// Said of an answer that is remembered and lets nothing run here.
+/// Marks a remembered answer that does not apply here.
 const NOT_HERE: &str = " (does not count here: it was given in another folder, under another policy, or for a tool that is another one now or is not there)";
 
-/// Said of all answers after `/undo`.
+/// Marks all answers after `/undo`.
 const NOT_NEXT: &str = " (does not count for the next message, which begins a new session)";
 
 impl Conversation {
-    /// Does what a command says.
+    /// Executes a command.
     pub(super) async fn obey(
         &mut self,
         command: Slash,
@@ -72,7 +72,7 @@ impl Conversation {
         Ok(Flow::GoOn)
     }
 
-    /// Shows all of what calls print and what the model thinks from now on, or as little as usual again.
+    /// Toggles between full output of calls with the model's thinking, and the usual level of detail.
     fn verbose(&mut self) -> Result<(), CommandError> {
         let (detail, line) = match self.detail {
             Detail::Verbose => (Detail::Usual, "calls and thoughts are shown in short"),
@@ -116,7 +116,7 @@ impl Conversation {
         Ok(self.output.lines(&text)?)
     }
 
-    /// Shows which models there are, or lets another one answer.
+    /// Lists the models, or switches to another one.
     async fn model(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
         if let Some(name) = argument {
             unless_interrupted(self.set_model(name).await)?;
@@ -137,7 +137,7 @@ impl Conversation {
         Ok(self.output.lines(&(one_line(&line) + "\n"))?)
     }
 
-    /// Goes on with the run that waits, here or in another session, to which it only goes if there is one.
+    /// Resumes the waiting run, here or in another session. Switches to that session only if it has one.
     async fn resume_in(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
         if let Some(name) = argument {
             let sessions = self.app.orchestrator.sessions();
@@ -155,13 +155,13 @@ impl Conversation {
         self.resume().await
     }
 
-    /// Keeps a file for the next message, or none of those that were kept.
+    /// Attaches a file to the next message, or discards all attachments.
     fn attach(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
         match argument {
             Some("none") => self.attachments.clear(),
             Some(file) => {
                 let (name, part) = (one_line(file), attached(Path::new(file))?);
-                // Read anew, it takes the place of what it was.
+                // A file that is attached again replaces its earlier content.
                 self.attachments.retain(|(other, _)| *other != name);
                 self.attachments.push((name, part));
             }
@@ -179,7 +179,7 @@ impl Conversation {
         Ok(self.output.lines(&format!("{line}\n"))?)
     }
 
-    /// Lists the tools that policy offers here and now.
+    /// Lists the tools that policy offers in the current mode and channel.
     fn tools(&mut self) -> Result<(), CommandError> {
         let request = self.request("What tools are there?");
         let offered = self.app.orchestrator.decide(&request)?.tools;
@@ -239,7 +239,7 @@ impl Conversation {
         Ok(self.output.text(&text)?)
     }
 
-    /// Takes a remembered answer back.
+    /// Revokes a remembered answer.
     async fn forget(&mut self, number: &str) -> Result<(), CommandError> {
         let none = || CommandError::usage(anyhow!("no answer {number:?} is remembered"));
         let id = number.parse().map_err(|_| none())?;

@@ -1,4 +1,4 @@
-//! A conversation: where it stands, and what is done with what the user says.
+//! A conversation: its state, and how it handles the user's input.
 
 use anyhow::{Context, anyhow};
 use neuraxis::brainstem::Refusal;
@@ -25,7 +25,7 @@ use crate::progress::{self, Progress};
 use crate::setup::{Loaded, Setup, end_runs, hear_of_other_commands};
 use crate::terminal::NextReader;
 
-/// What to do about files that stay with each message until one is taken.
+/// What to do about attachments that stay until a message is accepted.
 const WITHOUT_FILES: &str = "/attach none lets the message go without what was attached";
 
 /// A conversation.
@@ -37,32 +37,32 @@ pub(super) struct Conversation {
     pub(super) session: SessionId,
     pub(super) mode: Mode,
     pub(super) channel: Channel,
-    /// The agent that answers; that of the channel if `None`.
+    /// The agent that answers; the channel's default if `None`.
     pub(super) agent: Option<AgentName>,
-    /// What goes with the next message that is taken, with the names that were given.
+    /// The attachments of the next message that is accepted, with the names as given.
     pub(super) attachments: Vec<(String, Part)>,
-    /// The role that has to serve; the one that policy chooses if `None`.
+    /// The role that must serve; chosen by policy if `None`.
     pub(super) role: Option<Role>,
-    /// The model that was named for it.
+    /// The name by which the model was chosen.
     pub(super) model: Option<String>,
-    /// Where the next message goes on from, if that is not the end of the session: the end of this turn of a run.
+    /// Where the next message continues, if not at the end of the session: at the end of this turn of a run.
     pub(super) goes_on_from: Option<(RunId, Turn)>,
-    /// What becomes of what was said before, once the next message is sent.
+    /// What happens to the earlier messages once the next message is sent.
     pub(super) earlier: Earlier,
-    /// What the project's own files tell the agent.
+    /// The agent's instructions from the project's files.
     pub(super) instructions: Option<String>,
-    /// How the configuration is loaded, for another model.
+    /// How the configuration is loaded, for switching models.
     pub(super) setup: Setup,
-    /// The limits that requests have beside those of mode and channel.
+    /// Limits of requests in addition to those of mode and channel.
     pub(super) plan: Option<PlanName>,
     pub(super) output: Output,
-    /// How much is told beside the answers.
+    /// How much is shown in addition to the answers.
     pub(super) detail: Detail,
-    /// Who reads what is typed while an answer comes.
+    /// What reads input that is typed while an answer arrives.
     pub(super) next_reader: NextReader,
 }
 
-/// Whether the conversation goes on.
+/// Whether the conversation continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     GoOn,
@@ -70,7 +70,7 @@ pub(super) enum Flow {
 }
 
 impl Conversation {
-    /// Begins a conversation in the default mode and channel.
+    /// Creates a conversation in the default mode and channel.
     pub(super) fn new(
         (app, attended): (App, Attended),
         (setup, loaded): (Setup, Loaded),
@@ -113,8 +113,8 @@ impl Conversation {
         }
     }
 
-    /// Lets another model answer from now on. A signal that comes while its engine is built leaves all as it was; with one that
-    /// comes later, neither the end of the engine before nor the list of models is waited for.
+    /// Switches to another model. A signal during the start of its engine leaves everything unchanged. A signal after
+    /// that skips waiting for the end of the previous engine and for the list of models.
     pub(super) async fn set_model(&mut self, name: &str) -> Result<(), CommandError> {
         let progress = Progress::telling(self.detail);
         let mut servers = self.loaded.config.mcp().servers.values();
@@ -125,7 +125,7 @@ impl Conversation {
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let (app, loaded, role) = tokio::select! {
             biased;
-            // The servers that were started for it end as it is dropped.
+            // Dropping the build ends the servers that were started for it.
             signal = signals.next() => return Err(CommandError::interrupted(signal)),
             built = self.engine_of(name) => built?,
         };
@@ -139,7 +139,7 @@ impl Conversation {
             return match unless_told(&mut signals, retire(&refused)).await {
                 Ok(()) => Err(error),
                 Err(interrupted) => {
-                    // It is no less true.
+                    // The refusal still applies.
                     error.tell();
                     Err(interrupted)
                 }
@@ -155,7 +155,7 @@ impl Conversation {
             choice::note_unlisted(&self.loaded, name).await;
         };
         match unless_told(&mut signals, rest).await {
-            // What it was all for is done.
+            // The switch itself is already complete.
             Err(error) if error.interruption() == Some(Signal::Interrupt) => {
                 progress::notice(&format!("{} answers from now on", one_line(name)));
                 Ok(())
@@ -164,8 +164,8 @@ impl Conversation {
         }
     }
 
-    /// Wires the engine in which another model answers, and returns it with its configuration and the role that has to serve. What
-    /// is open of the store stays open, so that a conversation in memory goes on, and traces go where they went before.
+    /// Builds the engine for another model, and returns it with its configuration and the role that must serve. The
+    /// open store is shared, so that a conversation in memory continues, and traces go where they went before.
     async fn engine_of(&self, name: &str) -> Result<(App, Loaded, Option<Role>), CommandError> {
         let loaded = self.setup.load()?;
         let (loaded, role) = choice::serve_by(&self.setup, loaded, name).await?;
@@ -181,7 +181,7 @@ impl Conversation {
         }
     }
 
-    /// Makes sure that policy lets the role serve that is asked for.
+    /// Fails if policy does not allow the requested role to serve.
     fn check_role(&self) -> Result<(), CommandError> {
         match self.app.orchestrator.decide(&self.request("Hello?")) {
             Err(error @ RequestError::Policy(Refusal::RoleNotAllowed { .. })) => {
@@ -191,7 +191,7 @@ impl Conversation {
         }
     }
 
-    /// Says where it stands before it begins.
+    /// Prints the state of the conversation before it starts.
     pub(super) async fn greet(&self, is_interactive: bool) {
         self.tell_notices();
         let session = &self.session;
@@ -207,12 +207,12 @@ impl Conversation {
         }
     }
 
-    /// Returns what stands before what the user types.
+    /// Returns the prompt before the user's input.
     pub(super) fn prompt(&self) -> String {
         one_line(&format!("{}/{}> ", self.channel, self.mode)) + " "
     }
 
-    /// Takes a line of the user's: a command, or a message.
+    /// Handles a line of input: a command or a message.
     pub(super) async fn hear(&mut self, text: &str) -> Result<Flow, CommandError> {
         match slash::read(text) {
             Meant::Nothing => Ok(Flow::GoOn),
@@ -240,9 +240,9 @@ impl Conversation {
         }
     }
 
-    /// Says something to the model and shows what comes of it. `typed` is what the user wrote for it.
+    /// Sends a message to the model and shows the result. `typed` is what the user typed for it.
     async fn say(&mut self, message: String, typed: &str) -> Result<(), CommandError> {
-        // They go with this attempt alone: whoever says it again names them again.
+        // Named files belong to this attempt only: to repeat the message, they must be named again.
         let named = named_files::of(&message, typed)?;
         let attached = self.attachments.iter().map(|(_, part)| part.clone());
         let files = attached.chain(named).collect();
@@ -281,7 +281,7 @@ impl Conversation {
         }
     }
 
-    /// Goes to another session. What was set for the next message was meant for the one before.
+    /// Switches to another session. Settings for the next message belonged to the previous session and are cleared.
     pub(super) fn go_to(&mut self, session: SessionId) {
         self.session = session;
         self.goes_on_from = None;
@@ -289,7 +289,7 @@ impl Conversation {
         self.attachments.clear();
     }
 
-    /// Goes on with the run of the session that has not ended.
+    /// Resumes the unfinished run of the session.
     pub(super) async fn resume(&mut self) -> Result<(), CommandError> {
         let Some(run) = self.unfinished().await else {
             let error = anyhow!("session {} has no run that waits", self.session);
@@ -329,21 +329,21 @@ impl Conversation {
         let shown = ask::show(app, view, &run, attended, &listening.interrupt).await;
         unless_interrupted(shown)?;
         if let Err(denied) = ask::unless_turned_away(&self.attended, &run) {
-            // Whoever cannot be told still has the answer.
+            // Even if the error cannot be printed, the user has the answer.
             denied.tell();
         }
         Ok(())
     }
 
-    /// Returns the run of the session that has not ended, if there is one.
+    /// Returns the unfinished run of the session, if there is one.
     pub(super) async fn unfinished(&self) -> Option<RunSummary> {
         let sessions = self.app.orchestrator.sessions();
-        // One of which nobody can tell is met when it is asked for.
+        // If the store fails, the error appears when the run is requested.
         sessions.unfinished_run(&self.session).await.ok().flatten()
     }
 
-    /// Begins in a mode and a channel. What is not given, agent and plan as well, is as it was in the last run of the session,
-    /// unless policy refuses that here.
+    /// Sets the initial mode and channel. Anything not given, including agent and plan, is taken from the session's
+    /// last run, unless policy refuses that here.
     pub(super) fn begin_in(
         &mut self,
         mode: Option<Mode>,
@@ -359,7 +359,7 @@ impl Conversation {
         if let Some(channel) = &channel {
             let channels = policy.channels().map(Channel::as_str);
             nearest_of("channel", channel.as_str(), channels)?;
-            // Its agent answered what came from its channel.
+            // The agent belonged to the channel of the last run.
             last.agent = last
                 .agent
                 .filter(|_| last.channel.as_ref() == Some(channel));
@@ -383,7 +383,7 @@ impl Conversation {
         let Some(words) = last.in_words() else {
             return;
         };
-        // What limits stays also where the rest is refused.
+        // Limits are kept even if the rest is refused.
         if let Some(mode) = last.mode {
             self.mode = mode;
         }
@@ -394,7 +394,7 @@ impl Conversation {
         });
         match changed {
             Ok(()) => progress::notice(&format!("goes on as the session's last run: {words}")),
-            // What is refused without all this, too, is told of next.
+            // If requests are refused even without these settings, that is reported next.
             Err(_) if self.check_role().is_err() => {}
             Err(refusal) => progress::warn(&format!(
                 "goes on as the session's last run ({words}) in mode and plan alone: {refusal}"
@@ -402,21 +402,21 @@ impl Conversation {
         }
     }
 
-    /// Changes how much freedom requests have.
+    /// Sets the mode of requests.
     pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().modes().map(Mode::as_str);
         nearest_of("mode", mode.as_str(), known)?;
         self.change(|it| it.mode = mode).map_err(refused)
     }
 
-    /// Changes which agent answers, if the policy lets it answer such requests.
+    /// Sets the agent that answers, if policy allows it for such requests.
     pub(super) fn set_agent(&mut self, agent: AgentName) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().agents().map(AgentName::as_str);
         nearest_of("agent", agent.as_str(), known)?;
         Ok(self.change(|it| it.agent = Some(agent))?)
     }
 
-    /// Changes where requests come from.
+    /// Sets the channel of requests.
     pub(super) fn set_channel(&mut self, channel: Channel) -> Result<(), CommandError> {
         let known = self.loaded.config.policy().channels().map(Channel::as_str);
         nearest_of("channel", channel.as_str(), known)?;
@@ -425,8 +425,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Changes the mode, the channel or the agent of requests from now on, unless policy refuses such ones: then they say what
-    /// they said before.
+    /// Changes the mode, channel or agent of future requests. If policy refuses such requests, the previous values are
+    /// restored.
     fn change(&mut self, change: impl FnOnce(&mut Self)) -> Result<(), RequestError> {
         let before = (self.mode.clone(), self.channel.clone(), self.agent.clone());
         change(self);
@@ -438,14 +438,14 @@ impl Conversation {
     }
 }
 
-/// Ends an engine beside which another one serves. What it shares with that one stays open. Whoever does not wait for it drops it,
-/// with which its servers end.
+/// Ends an engine that another engine replaces. What both share stays open. Dropping the engine instead of waiting also
+/// ends its servers.
 async fn retire(app: &App) {
     end_runs(app).await;
     app.stop_servers().await;
 }
 
-/// Waits for something until a signal comes.
+/// Waits for a future until a signal arrives.
 async fn unless_told(
     signals: &mut Signals,
     done: impl Future<Output = ()>,
@@ -457,7 +457,7 @@ async fn unless_told(
     }
 }
 
-/// Takes Ctrl-C for the end of what was going on, such as an answer, and not of the conversation.
+/// Treats Ctrl-C as the end of the current activity, such as an answer, and not of the conversation.
 pub(super) fn unless_interrupted(done: Result<(), CommandError>) -> Result<(), CommandError> {
     match done {
         Err(error) if error.interruption() == Some(Signal::Interrupt) => {
@@ -468,7 +468,7 @@ pub(super) fn unless_interrupted(done: Result<(), CommandError>) -> Result<(), C
     }
 }
 
-/// Says in the words of the chat what to do about a request that policy refuses.
+/// Adds what to do in the chat about a request that policy refuses.
 fn refused(error: RequestError) -> CommandError {
     let RequestError::Policy(refusal) = &error else {
         return error.into();

@@ -1,4 +1,4 @@
-//! The line editor: history, completion, messages of several lines, and what Ctrl-C means at the prompt.
+//! The line editor: history, completion, multi-line messages, and the meaning of Ctrl-C at the prompt.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,30 +24,30 @@ use crate::approve::{Line, line_of};
 use crate::progress;
 use crate::terminal;
 
-/// How many messages are remembered.
+/// The maximum number of messages in the history.
 const MAX_ENTRIES: usize = 1_000;
 
-/// The most bytes of a message that is remembered; a longer one was pasted.
+/// The maximum size in bytes of a message in the history; longer ones were pasted.
 const MAX_ENTRY_BYTES: usize = 8 * 1024;
 
 /// Reads messages from a terminal.
 #[derive(Debug)]
 pub(super) struct Editor {
     editor: rustyline::Editor<Words, DefaultHistory>,
-    /// Where what was typed is remembered, if it is.
+    /// The file for the history of typed messages, if any.
     history: Option<PathBuf>,
-    /// The line held something when Ctrl-C emptied it.
+    /// Whether the line had text when Ctrl-C cleared it.
     held_text: Arc<AtomicBool>,
 }
 
-/// Ctrl-C, which notes whether the line holds something; the rest is up to the editor.
+/// Handles Ctrl-C: records whether the line has text, and leaves the rest to the editor.
 #[derive(Debug)]
 struct Interrupt {
     held_text: Arc<AtomicBool>,
 }
 
-/// Enter behind a `\` that says that the message goes on: a line break takes its place. No command of the editor replaces text,
-/// but completion does.
+/// Handles Enter after a `\` that continues the message: replaces it with a line break. No editor command replaces
+/// text, so this uses completion.
 #[derive(Debug)]
 struct Continuation {
     is_pressed: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ struct Continuation {
 #[derive(Debug)]
 struct Words {
     lines: Vec<String>,
-    /// What is completed is a `\` behind which Enter was pressed.
+    /// Whether the completion is for a `\` after which Enter was pressed.
     is_continued: Arc<AtomicBool>,
 }
 
@@ -67,13 +67,13 @@ impl Editor {
             .behavior(Behavior::PreferTerm)
             .max_history_size(MAX_ENTRIES)?
             .history_ignore_dups(true)?
-            // Who begins a line with a space does not want it remembered.
+            // A leading space keeps a line out of the history.
             .history_ignore_space(true)
             .completion_type(CompletionType::List);
         let mut editor = rustyline::Editor::with_config(config.build())?;
         let is_continued = Arc::new(AtomicBool::new(false));
         editor.set_helper(Some(Words::of(conversation, &is_continued)));
-        // What was typed while nothing read comes with Ctrl-J in place of Enter.
+        // Enter arrives as Ctrl-J if it was typed while no editor was reading.
         let enter = KeyEvent(KeyCode::Enter, Modifiers::NONE);
         for key in [enter, KeyEvent::ctrl('J')] {
             let continuation = Continuation {
@@ -98,8 +98,8 @@ impl Editor {
         Ok(editor)
     }
 
-    /// Reads a message. A first Ctrl-C empties the line and says how to leave; a second one leaves if nothing was typed since.
-    /// One that comes before a time was about what was stopped, and means neither.
+    /// Reads a message. The first Ctrl-C clears the line and says how to leave; the second one leaves if nothing was
+    /// typed in between. A Ctrl-C before `stopping_until` was meant for what was stopped, and is ignored.
     pub(super) fn read(
         &mut self,
         prompt: &str,
@@ -129,7 +129,7 @@ impl Editor {
         }
     }
 
-    /// Reads what was typed in earlier conversations.
+    /// Loads the history of earlier conversations.
     fn remember_before(&mut self) {
         let Some(file) = &self.history else {
             return;
@@ -139,7 +139,7 @@ impl Editor {
             if file.exists() {
                 self.editor.load_history(file).map_err(io::Error::other)?;
             }
-            // Written anew, it has no more entries than are remembered.
+            // Rewriting the file limits it to the maximum number of entries.
             self.editor.save_history(file).map_err(io::Error::other)
         });
         if let Err(error) = kept {
@@ -149,12 +149,12 @@ impl Editor {
         }
     }
 
-    /// Remembers what was typed in a conversation, where that may be kept.
+    /// Adds a message to the history, if the conversation's text may be stored.
     pub(super) fn remember(&mut self, text: &str, conversation: &Conversation) {
         if text.len() > MAX_ENTRY_BYTES || !keeps_text(conversation) {
             return;
         }
-        // What cannot be remembered is only missing later.
+        // A failure only means that the entry is missing later.
         if let Ok(true) = self.editor.history_mut().add(text)
             && let Some(file) = &self.history
         {
@@ -163,7 +163,7 @@ impl Editor {
     }
 }
 
-/// Tells whether the channel of a conversation, and the agent that answers, let be stored what is said.
+/// Returns whether the channel and the agent of a conversation allow storing its text.
 fn keeps_text(conversation: &Conversation) -> bool {
     let request = conversation.request("Hello?");
     let decided = conversation.app.orchestrator.decide(&request);
@@ -188,7 +188,7 @@ impl Words {
         }
     }
 
-    /// Returns the lines that a beginning can become: first the commands, then what follows them.
+    /// Returns the possible completions of a line: first the commands, then their arguments.
     fn fitting(&self, begun: &str) -> Vec<String> {
         let depth = begun.matches(' ').count();
         let fitting = self.lines.iter().filter(|line| {
@@ -268,19 +268,19 @@ impl Hinter for Words {
 
 impl Helper for Words {}
 
-/// Tells whether a message goes on in the next line: it ends with a backslash, or within a fence of code.
+/// Returns whether a message continues on the next line: it ends with a backslash or within a code fence.
 fn goes_on(text: &str) -> bool {
     text.ends_with('\\') || is_in_code(text)
 }
 
-/// Tells whether a text ends within a fence of code.
+/// Returns whether a text ends within a code fence.
 fn is_in_code(text: &str) -> bool {
     let fences = text.lines().filter(|line| is_fence(line));
     fences.count() % 2 == 1
 }
 
-/// Takes the `\` off the ends of lines, where it only says that the message goes on: where a terminal knows nothing but lines,
-/// Enter cannot do that. Within a fence of code nobody needs it for that: there it is the code's own.
+/// Removes the `\` at the ends of lines that only continues the message, for terminals where Enter cannot do that.
+/// Within a code fence a `\` is part of the code, since it is not needed there to continue.
 fn without_continuations(text: &str) -> String {
     let mut is_code = false;
     let mut lines = Vec::new();
@@ -294,22 +294,22 @@ fn without_continuations(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Tells whether a line begins or ends a fence of code.
+/// Returns whether a line begins or ends a code fence.
 fn is_fence(line: &str) -> bool {
     line.trim_start().starts_with("```")
 }
 
-/// What is said of a Ctrl-C after which the next one leaves.
+/// Shown after a Ctrl-C if the next one leaves.
 pub(super) const LEAVES_NEXT: &str = "Ctrl-C again, or Ctrl-D, leaves";
 
-/// What Ctrl-C came to at one prompt.
+/// The meaning of each Ctrl-C at one prompt.
 pub(super) struct Interrupts {
-    /// Until when one more was about what was stopped before.
+    /// Until when a Ctrl-C is meant for what was stopped before.
     stopping_until: Option<Instant>,
     is_leaving: bool,
 }
 
-/// What one Ctrl-C means.
+/// The meaning of a Ctrl-C.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Nothing,
@@ -325,7 +325,7 @@ impl Interrupts {
         }
     }
 
-    /// Says what one means that comes now, at a line that held text or not.
+    /// Returns the meaning of a Ctrl-C at this time, on a line with or without text.
     pub(super) fn meaning(&mut self, now: Instant, held_text: bool) -> Meaning {
         if self.stopping_until.is_some_and(|until| now < until) {
             return Meaning::Nothing;

@@ -1,4 +1,4 @@
-//! Where messages come from: a person who types, or lines of a pipe.
+//! The source of messages: a user who types, or lines from a pipe.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -15,45 +15,45 @@ use crate::interrupt::{Signal, Signals};
 use crate::progress;
 use crate::terminal;
 
-/// How long somebody may press Ctrl-C once more for what was stopped by it already.
+/// How long further Ctrl-C presses are treated as meant for what was already stopped.
 const STOPPING: Duration = Duration::from_secs(1);
 
-/// The most bytes of a message that comes through a pipe.
+/// The maximum size in bytes of a message from a pipe.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Where messages come from, and whatever tells the conversation to end.
+/// The source of messages, and of the signals that end the conversation.
 pub(super) struct Input {
     source: Source,
-    /// From the beginning to the end, so that none is missed between a message and the next.
+    /// Kept for the whole conversation, so that no signal between two messages is lost.
     signals: Signals,
 }
 
 enum Source {
-    /// A person at a terminal. The editor is away while somebody types.
+    /// A user at a terminal. The editor is `None` while another thread reads with it.
     Person(Option<Box<Editor>>),
-    /// Lines, one a message.
+    /// Lines, each of which is a message.
     Pipe(Lines),
 }
 
-/// Lines that come through a pipe. Another thread reads them.
+/// Lines from a pipe. Another thread reads them.
 type Lines = Arc<Mutex<dyn BufRead + Send>>;
 
-/// What came from the terminal or the pipe.
+/// Input from the terminal or the pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// A line, or several that belong together.
     Text(String),
-    /// Something that is no message.
+    /// Something that is not a message.
     Unreadable(String),
-    /// The process was told to end.
+    /// A signal told the process to end.
     Interrupted(Signal),
-    /// Nothing more will come.
+    /// The end of input.
     End,
 }
 
 impl Input {
-    /// Begins to listen. From now on no signal ends the process by itself.
-    /// Messages come from `lines`, if there are any, and otherwise from standard input.
+    /// Starts listening; from now on signals do not end the process by default. Messages come from `lines` if given,
+    /// otherwise from standard input.
     pub(super) fn open(
         conversation: &Conversation,
         lines: Option<File>,
@@ -66,21 +66,21 @@ impl Input {
         Ok(Self { source, signals })
     }
 
-    /// Tells whether a person types.
+    /// Returns whether a user types the messages.
     pub(super) const fn is_interactive(&self) -> bool {
         matches!(self.source, Source::Person(_))
     }
 
-    /// Remembers what a person typed, for when it is called back.
+    /// Adds typed text to the editor's history.
     pub(super) fn remember(&mut self, text: &str, conversation: &Conversation) {
         if let Source::Person(Some(editor)) = &mut self.source {
             editor.remember(text, conversation);
         }
     }
 
-    /// Waits for the next message. Another thread reads, so that nothing else has to wait for the person.
+    /// Waits for the next message. Another thread reads it, so that waiting for the user blocks nothing else.
     pub(super) async fn next(&mut self, prompt: &str) -> Result<Said, CommandError> {
-        // Ctrl-C was about what was done meanwhile; the others are about all of it.
+        // An earlier Ctrl-C was about what was done meanwhile; other signals end the conversation.
         let mut stopping_until = None;
         while let Some(signal) = self.signals.heard() {
             if signal != Signal::Interrupt {
@@ -103,12 +103,12 @@ impl Input {
                 let mut interrupts = Interrupts::new(stopping_until);
                 let typed = loop {
                     let signal = tokio::select! {
-                        // Where the terminal goes away, there is a signal and the end of input.
+                        // If the terminal goes away, there are both a signal and the end of input.
                         biased;
                         signal = self.signals.next() => signal,
                         typed = &mut typed => break typed,
                     };
-                    // A terminal that edits no lines turns Ctrl-C into a signal, and forgets what was typed itself.
+                    // A terminal without line editing turns Ctrl-C into a signal, and discards the typed text itself.
                     let is_key = signal == Signal::Interrupt && terminal::is_dumb();
                     match is_key.then(|| interrupts.meaning(Instant::now(), false)) {
                         Some(Meaning::Nothing) => {}
@@ -140,14 +140,14 @@ impl Source {
     }
 }
 
-/// Reads what the line editor says.
+/// Converts the line editor's result.
 fn read_by_editor(typed: io::Result<Line>) -> Result<Said, CommandError> {
     match typed {
         Ok(Line::Text(text)) => Ok(Said::Text(text)),
-        // The editor has heard it twice, or it ends the same as Ctrl-D.
+        // The editor received Ctrl-C twice, or has ended as with Ctrl-D.
         Ok(Line::Interrupted | Line::End) => Ok(Said::End),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            // What else came with it, such as the rest of a paste, is no message by itself.
+            // Whatever came with it, such as the rest of a paste, is not a message of its own.
             forget_what_was_typed();
             let why =
                 "what was typed is not text in UTF-8 and was left out, with all that came after it";
@@ -175,7 +175,7 @@ async fn next_line(lines: Lines, signals: &mut Signals) -> Result<Said, CommandE
     }
 }
 
-/// Reads a line, however long; what is too long or no text is read over.
+/// Reads a line of any length. One that is too long or not text is skipped.
 fn read_line<Source: BufRead + ?Sized>(input: &mut Source) -> io::Result<Said> {
     let mut line = Vec::new();
     let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);

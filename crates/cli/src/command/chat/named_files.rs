@@ -1,7 +1,7 @@
-//! The files that a message names with `@` before them.
+//! The files that a message names with a leading `@`.
 //!
-//! A message may hold what others wrote, pasted or piped in. So it is always told which files go with it, and a person says
-//! whether those go that such a text could be after.
+//! A message may contain pasted or piped text from others. So the user is always told which files are sent with it, and
+//! is asked about files that such a text might be after.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,11 +18,11 @@ use crate::harmless::one_line;
 use crate::progress;
 use crate::wrap::is_wide;
 
-/// What to do about files that nobody could be asked about.
+/// What to do about files if nobody could be asked about them.
 const NOBODY_ASKED: &str = "nobody can be asked here about files that are hidden, hold secrets or lie outside of this folder; /attach FILE sends one";
 
-/// Reads the files that a message names, each once. A word that names no file stays what it is; of one that looks as if it
-/// should, it is said. `typed` is what the user wrote for the message.
+/// Reads the files that a message names, each once. A word that names no file is left unchanged; if it looks like a
+/// file, a notice says so. `typed` is what the user typed for the message.
 pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> {
     let names = named(message, |name| Path::new(name).is_file());
     let names = names.iter().map(String::as_str);
@@ -38,7 +38,7 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
         }
     }
     let (files, doubtful) = sorted(files, typed);
-    // Nobody is asked about the others where the message cannot go anyway.
+    // Read first: if this fails, the message is not sent and there is no need to ask about the others.
     let mut parts = read(&files)?;
     let allowed = allowed(doubtful)?;
     parts.extend(read(&allowed)?);
@@ -50,8 +50,9 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
     Ok(parts)
 }
 
-/// Returns what stands behind each `@` that begins a word, without the punctuation at its end. A name with blanks in it stands in
-/// quotes, or has a `\\` before each. Where no blank parts words, as in Chinese, a name that is no file ends with one.
+/// Returns the text after each `@` that begins a word, without trailing punctuation. A name with blanks is quoted, or
+/// has a `\\` before each blank. In text without blanks between words, such as Chinese, a name that is no file ends at
+/// a word boundary.
 fn named(message: &str, is_file: impl Fn(&str) -> bool) -> Vec<String> {
     let mut names = Vec::new();
     let mut before = ' ';
@@ -66,7 +67,7 @@ fn named(message: &str, is_file: impl Fn(&str) -> bool) -> Vec<String> {
     names
 }
 
-/// How many bytes a name may have that ends within a word: each end is looked for.
+/// The maximum length in bytes of a name that ends within a word, since every possible end is checked.
 const LONGEST_NAME: usize = 512;
 
 fn name_at(text: &str, is_file: impl Fn(&str) -> bool) -> String {
@@ -97,8 +98,8 @@ fn name_at(text: &str, is_file: impl Fn(&str) -> bool) -> String {
         .to_owned()
 }
 
-/// Tells whether words are parted by this letter, without a blank: by each of Chinese and Japanese, and by the punctuation of
-/// other scripts.
+/// Returns whether this letter separates words without a blank: every Chinese or Japanese letter, and the punctuation
+/// of other scripts.
 fn parts_words(letter: char) -> bool {
     let is_sign = !letter.is_alphanumeric() && letter.width() != Some(0);
     !letter.is_ascii() && (is_wide(letter) || is_sign)
@@ -108,15 +109,15 @@ fn read(files: &[&str]) -> Result<Vec<Part>, CommandError> {
     files.iter().map(Path::new).map(ask::attached).collect()
 }
 
-/// Tells those files that go unasked from those that do not.
+/// Separates the files that are sent without asking from the others.
 fn sorted<'a>(files: Vec<&'a str>, typed: &str) -> (Vec<&'a str>, Vec<&'a str>) {
-    // What has several lines was most likely pasted.
+    // Text with several lines was most likely pasted.
     let is_pasted = typed.trim().contains('\n');
     let goes = |file: &&str| !is_pasted && goes_unasked(Path::new(file), Path::new("."));
     files.into_iter().partition(goes)
 }
 
-/// Leaves files out that do not go unasked, unless a person wants them.
+/// Asks the user about the other files, and returns those that may be sent.
 fn allowed(doubtful: Vec<&str>) -> Result<Vec<&str>, CommandError> {
     if doubtful.is_empty() {
         return Ok(doubtful);
@@ -132,8 +133,8 @@ fn allowed(doubtful: Vec<&str>) -> Result<Vec<&str>, CommandError> {
     Ok(Vec::new())
 }
 
-/// Tells whether a file lies below a folder, and neither it nor what leads to it is hidden or holds secrets as a rule. Links
-/// are followed.
+/// Returns whether a file is below a folder, and neither the file nor a folder on the way is hidden or usually holds
+/// secrets. Follows links.
 fn goes_unasked(file: &Path, folder: &Path) -> bool {
     let (Ok(real), Ok(folder)) = (file.canonicalize(), folder.canonicalize()) else {
         return false;
@@ -152,7 +153,7 @@ fn is_hidden(path: &Path) -> bool {
     })
 }
 
-/// Names files, each with its size.
+/// Lists files, each with its size.
 fn listed(files: &[&str]) -> String {
     let with_size = |file: &&str| {
         let name = one_line(file);

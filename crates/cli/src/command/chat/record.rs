@@ -1,4 +1,4 @@
-//! What was said so far: shown, counted, copied and written to a file.
+//! The conversation so far: shown, counted, copied and written to a file.
 
 use std::io::Write;
 use std::path::Path;
@@ -24,17 +24,17 @@ use crate::progress;
 use crate::rows::{LongLines, Mark, Row};
 use crate::wrap::laid_out;
 
-/// How many sessions are listed.
+/// The maximum number of sessions listed.
 const MAX_LISTED: usize = 10;
 
-/// The most lines of the last answer that are shown where a session is gone on with.
+/// The maximum number of lines of the last answer shown when a session continues.
 const MAX_LINES: usize = 12;
 
-/// The most bytes that are copied: more of them many terminals leave out.
+/// The maximum number of bytes copied: many terminals drop more.
 const MAX_COPIED: usize = 74_000;
 
 impl Conversation {
-    /// Shows all that was said.
+    /// Shows the whole conversation.
     pub(super) async fn history(&mut self) -> Result<(), CommandError> {
         let text = match (self.messages().await?, self.is_unanswered().await) {
             (messages, true) => format!("{}{UNANSWERED}: {GO_ON}\n", conversation(&messages)),
@@ -46,9 +46,9 @@ impl Conversation {
         Ok(self.output.lines(&text)?)
     }
 
-    /// Shows the last message and its answer, for whoever comes back.
+    /// Shows the last message and its answer, for a user who returns to the session.
     pub(super) async fn show_last_exchange(&mut self) {
-        // Of what cannot be read more is said once the conversation goes on.
+        // If it cannot be read, the error appears once the conversation continues.
         let Ok(messages) = self.messages().await else {
             return;
         };
@@ -103,7 +103,7 @@ impl Conversation {
         Ok(self.output.painted(&text)?)
     }
 
-    /// Shows what the model thought before its last answer, whether that was shown as it came or not.
+    /// Shows the model's reasoning before its last answer, whether or not it was shown at the time.
     pub(super) async fn reasoning(&mut self) -> Result<(), CommandError> {
         let sessions = self.app.orchestrator.sessions();
         let last = match self.goes_on_from {
@@ -136,7 +136,7 @@ impl Conversation {
         }
     }
 
-    /// Says what the session used.
+    /// Shows what the session used.
     pub(super) async fn cost(&mut self) -> Result<(), CommandError> {
         let sessions = self.app.orchestrator.sessions();
         let line = match sessions.runs(&self.session).await? {
@@ -146,7 +146,7 @@ impl Conversation {
         Ok(self.output.sentence(&line)?)
     }
 
-    /// Copies the last answer by way of the terminal, which needs no program and works over SSH.
+    /// Copies the last answer through the terminal, which needs no other program and works over SSH.
     pub(super) async fn copy(&mut self) -> Result<(), CommandError> {
         if !self.output.is_terminal() {
             let error = anyhow!("standard output is not a terminal, so nothing can be copied");
@@ -171,14 +171,14 @@ impl Conversation {
             let error = anyhow!("the answer has more than {MAX_COPIED} bytes");
             return Err(CommandError::usage(error).hint("/export FILE writes to a file"));
         }
-        // OSC 52; what is copied is encoded, so that nothing in it reaches the terminal.
+        // OSC 52. The content is encoded, so nothing in it can affect the terminal.
         let mut stdout = std::io::stdout();
         write!(stdout, "\u{1b}]52;c;{}\u{7}", STANDARD.encode(&answer))?;
         stdout.flush()?;
         Ok(self.output.line("copied, if your terminal allows it")?)
     }
 
-    /// Writes what was said to a new file, as Markdown.
+    /// Writes the conversation to a new Markdown file.
     pub(super) async fn export(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
         let messages = self.messages().await?;
         let is_unanswered = self.is_unanswered().await;
@@ -208,12 +208,12 @@ impl Conversation {
         Ok(())
     }
 
-    /// Tells whether the conversation goes on from a message that is not answered yet.
+    /// Returns whether the conversation continues from a message that is not answered yet.
     async fn is_unanswered(&self) -> bool {
         self.goes_on_from.is_none() && self.unfinished().await.is_some()
     }
 
-    /// Returns the messages of the session, up to where the conversation goes on.
+    /// Returns the messages of the session, up to where the conversation continues.
     async fn messages(&self) -> Result<Vec<Arc<Message>>, CommandError> {
         let sessions = self.app.orchestrator.sessions();
         let history = match self.goes_on_from {

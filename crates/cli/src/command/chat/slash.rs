@@ -1,10 +1,10 @@
-//! What a line means: a message, or a command that begins with a slash.
+//! The meaning of a line: a message, or a command that begins with a slash.
 
 use anyhow::anyhow;
 
 use crate::error::CommandError;
 
-/// The least likeness of two names for one to be proposed in place of the other.
+/// The minimum similarity of two names for one to be suggested for the other.
 const LIKENESS: f64 = 0.7;
 
 /// A command of the chat.
@@ -35,7 +35,7 @@ pub(super) enum Slash {
     Quit,
 }
 
-/// Other names of commands.
+/// Alternative names of commands.
 const ALIASES: [(&str, Slash); 6] = [
     ("exit", Slash::Quit),
     ("clear", Slash::New),
@@ -45,10 +45,10 @@ const ALIASES: [(&str, Slash); 6] = [
     ("regenerate", Slash::Retry),
 ];
 
-/// What whoever wants to leave types without a slash.
+/// What users type to leave, without a slash.
 const FAREWELLS: [&str; 2] = ["exit", "quit"];
 
-/// All commands: name, argument, and what each does.
+/// All commands, each with its name, argument and description.
 pub(super) const COMMANDS: [(Slash, &str, &str, &str); 23] = [
     (Slash::Help, "help", "", "list the commands"),
     (
@@ -150,16 +150,16 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 23] = [
     (Slash::Quit, "quit", "", "leave; also /exit"),
 ];
 
-/// What a line means.
+/// The meaning of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meant<'a> {
-    /// An empty line, which asks for nothing.
+    /// An empty line.
     Nothing,
     /// A message to the model.
     Message(String),
-    /// A command, with what follows it.
+    /// A command with its argument.
     Command(Slash, Option<&'a str>),
-    /// No command, but maybe a prompt that the user keeps.
+    /// Not a command, but perhaps one of the user's saved prompts.
     Unknown {
         name: &'a str,
         argument: Option<&'a str>,
@@ -167,7 +167,7 @@ pub(super) enum Meant<'a> {
     },
 }
 
-/// Reads a line. A second slash makes a message of what would be a command; a path is a message anyway.
+/// Parses a line. A second slash turns a command into a message; a path is always a message.
 pub(super) fn read(line: &str) -> Meant<'_> {
     let line = line.trim();
     if line.is_empty() {
@@ -205,17 +205,17 @@ pub(super) fn read(line: &str) -> Meant<'_> {
     }
 }
 
-/// Tells whether a line is meant as a command, one that there is or not.
+/// Returns whether a line is meant as a command, whether or not the command exists.
 pub(super) fn is_command(line: &str) -> bool {
     matches!(read(line), Meant::Command(..) | Meant::Unknown { .. })
 }
 
-/// Tells whether a text is a command that the chat has, and not only looks like one.
+/// Returns whether a text is an existing command of the chat.
 pub(in crate::command) fn is_chat_command(text: &str) -> bool {
     matches!(read(text), Meant::Command(..))
 }
 
-/// Tells whether a command takes something after its name.
+/// Returns whether a command takes an argument.
 pub(super) fn takes_argument(command: Slash) -> bool {
     let mut commands = COMMANDS.iter();
     commands.any(|(known, _, argument, _)| *known == command && !argument.is_empty())
@@ -234,7 +234,7 @@ pub(in crate::command) fn nearest<'a>(
         .map(|(known, _)| known)
 }
 
-/// Checks a name against those that there are.
+/// Checks that a name is one of the known names.
 pub(super) fn nearest_of<'a>(
     what: &str,
     name: &str,

@@ -1,4 +1,4 @@
-//! `neuraxis config init`: a file to begin with.
+//! `neuraxis config init`: creates a configuration file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ Examples:
 
 /// Write a neuraxis.toml that sets nothing and explains every key
 ///
-/// It goes to the working directory, or where --config says. A file that is there already stays as it is.
+/// The file goes to the working directory, or to the path given by --config. An existing file is not changed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Init {}
@@ -31,7 +31,7 @@ impl Init {
         let folder = path
             .parent()
             .filter(|folder| own.config_dir() == Some(folder));
-        // Another one that is not there may be a slip.
+        // Only the default folder is created; another missing folder may be a typo.
         let made = folder.map_or(Ok(()), fs::create_dir_all);
         let file = made.and_then(|()| File::options().write(true).create_new(true).open(path));
         let written = file.and_then(|mut file| file.write_all(neuraxis_app::template().as_bytes()));

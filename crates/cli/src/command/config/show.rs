@@ -1,4 +1,4 @@
-//! `neuraxis config show`: what is in force, and from where.
+//! `neuraxis config show`: prints the effective configuration and where it comes from.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -16,14 +16,14 @@ Examples:
   neuraxis config show | grep -v '# default'
   NEURAXIS_MODES__MODERATE__MAX_TURNS=5 neuraxis config show";
 
-/// Print every value in force, and where it comes from
+/// Print every effective value and where it comes from
 ///
 /// Each line is TOML: a key, its value, and after the # the file and line, the variable or the flag that sets it.
-/// Secrets are hidden. What a neuraxis.toml that nobody trusted says and that is ignored stands in comments at the top.
+/// Secrets are hidden. Settings of an untrusted neuraxis.toml are ignored and listed in comments at the top.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {
-    /// Only these keys, and those below them, such as models or modes.moderate
+    /// Only these keys and those below them, such as models or modes.moderate
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
 }
@@ -72,7 +72,7 @@ impl Show {
     }
 }
 
-/// Lists what of the file of the working directory is ignored.
+/// Lists which settings in the file of the working directory are ignored.
 fn ignored(config: &Config) -> String {
     let Some(found) = config.found() else {
         return String::new();

@@ -1,9 +1,9 @@
-//! What to do about an error of a model.
+//! How to fix an error of a model.
 
 use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis_app::{Endpoint, KeySource, ProviderKind};
 
-/// Says what to do about an error.
+/// Returns how to fix an error.
 pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
     let role = &endpoint.role;
     if let Some(advice) = endpoint.advice(error) {

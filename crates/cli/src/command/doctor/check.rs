@@ -1,35 +1,35 @@
-//! What was looked at, and what was found.
+//! A check and its result.
 
 use serde_json::{Value, json};
 
 use crate::harmless::one_line;
 
-/// What a check of this machine is about.
+/// The subject of checks of this machine.
 const HERE: &str = "this machine";
 
-/// What was looked at, and what was found.
+/// A check and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Check {
-    /// What it is about: this machine, or the model of a role.
+    /// The subject: this machine, or the model of a role.
     pub(super) subject: String,
-    /// What was looked at.
+    /// What was checked.
     pub(super) name: &'static str,
-    /// How it is.
+    /// The result.
     pub(super) outcome: Outcome,
-    /// The finding in words, such as a version, a path or an error.
+    /// The finding, such as a version, a path or an error.
     pub(super) detail: String,
-    /// What to do about it.
+    /// How to fix it.
     pub(super) fix: Option<String>,
 }
 
-/// How something is.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// As it should be.
+    /// It works.
     Ok,
-    /// Not looked at.
+    /// It was not checked.
     Skipped,
-    /// It works, but not as well as it could, or it is not sure that it works.
+    /// It works, but not as well as it could, or it may not work.
     Warning,
     /// It does not work.
     Failed,
@@ -47,7 +47,7 @@ impl Outcome {
 }
 
 impl Check {
-    /// Describes something that was looked at.
+    /// Creates a check of a subject.
     pub(super) fn new(
         subject: impl Into<String>,
         name: &'static str,
@@ -63,12 +63,12 @@ impl Check {
         }
     }
 
-    /// Describes something of this machine that was looked at.
+    /// Creates a check of this machine.
     pub(super) fn here(name: &'static str, outcome: Outcome, detail: impl Into<String>) -> Self {
         Self::new(HERE, name, outcome, detail)
     }
 
-    /// Says what to do about it.
+    /// Sets how to fix it.
     #[must_use]
     pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
@@ -86,7 +86,7 @@ impl Check {
     }
 }
 
-/// Returns a table, with a heading for each subject.
+/// Formats a table with a heading for each subject.
 pub(super) fn table(checks: &[Check]) -> String {
     let mut text = String::new();
     let mut subject = "";

@@ -1,4 +1,4 @@
-//! Whether runs can be handed over, where servers do not drive them themselves.
+//! Checks whether runs can be handed over, if servers do not drive them themselves.
 
 use std::error::Error;
 
@@ -9,8 +9,8 @@ use super::check::{Check, Outcome};
 
 const NAME: &str = "driver";
 
-/// Looks whether Restate answers and reaches the workers that new runs go to, unless nothing is to be sent. Nothing is looked at
-/// where runs are driven by the process that begins them.
+/// Checks whether Restate answers and can reach the workers for new runs, unless nothing may be sent. Checks nothing if
+/// runs are driven by the process that starts them.
 pub(super) async fn check(config: &Config, requests: Requests) -> Option<Check> {
     if config.driver().kind == DriverKind::Local {
         return None;
@@ -66,12 +66,12 @@ pub(super) async fn check(config: &Config, requests: Requests) -> Option<Check> 
     })
 }
 
-/// Tells whether two addresses are one: Restate writes a slash behind those without a path.
+/// Returns whether two addresses are the same: Restate adds a slash to those without a path.
 fn is_same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-/// Returns the address of workers as it may be shown: without a password.
+/// Returns the address of workers without a password, for display.
 fn shown(address: &str) -> String {
     shown_setting("driver.restate.advertise", address)
 }

@@ -1,4 +1,4 @@
-//! What can be found out about the model of a role, the cheapest first.
+//! Checks of a role's model, the cheapest first.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,15 +21,15 @@ use crate::quantities::brief;
 /// The provider of recordings, which this program makes itself.
 const RECORDING: &str = "cassette";
 
-/// What to do about a model that used up the room of a small reply by thinking.
+/// How to fix a model whose thinking used up the limit of a small reply.
 const THINK_LESS: &str = "nothing, where runs are answered: they allow more tokens; otherwise let it think less, or raise \
      max_output_tokens of the mode";
 
-/// What to do about a model that answers, but not where it is offered a tool.
+/// How to fix a model that answers only if it is not offered a tool.
 const NO_TOOLS: &str = "choose a model that takes tools, let its server take them (vLLM: --enable-auto-tool-choice), or offer \
      none with channels.chat.tools = []";
 
-/// Looks at the models of all roles at the same time, and returns the checks of each role. What is sent is announced before.
+/// Checks the models of all roles at the same time, and returns the checks of each role. Announces what is sent before.
 pub(super) async fn all(
     endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
     requests: Requests,
@@ -53,7 +53,7 @@ pub(super) async fn all(
     checks
 }
 
-/// Says who will be sent something, before it is.
+/// Announces to whom requests will be sent.
 fn announce(endpoints: &BTreeMap<Role, Result<Endpoint, ModelError>>) {
     let asked = endpoints.values().flatten().filter(|one| is_model(one));
     let asked: Vec<String> = asked
@@ -67,7 +67,7 @@ fn announce(endpoints: &BTreeMap<Role, Result<Endpoint, ModelError>>) {
     }
 }
 
-/// Tells whether there is a model that can be asked anything.
+/// Returns whether there is a model that can be called.
 fn is_model(endpoint: &Endpoint) -> bool {
     !matches!(endpoint.provider().kind(), ProviderKind::StandIn(_))
 }
@@ -89,7 +89,7 @@ fn unusable(role: &Role, error: &ModelError) -> Check {
         ),
     };
     let detail = match error {
-        // What to do about it is said beside.
+        // How to fix it is shown separately.
         ModelError::NoModel { .. } => "no model is named".to_owned(),
         error => error.to_string(),
     };
@@ -179,14 +179,14 @@ impl Looking<'_> {
         }
     }
 
-    /// Asks what the endpoint offers. Returns whether it is worth asking the model.
+    /// Asks what the endpoint offers. Returns whether it makes sense to call the model.
     async fn reachable(&mut self) -> bool {
         match self.endpoint.offer(WITHIN).await {
             Ok(offer) => {
                 self.offered(&offer);
                 offer.readiness == Readiness::Ready
             }
-            // Not every server has a list, nor may every key read it; whether the model answers is another matter.
+            // Not every server has a list of models, and not every key may read it. The model may answer all the same.
             Err(error) if refuses(&error.kind) || error.kind == LlmErrorKind::Unauthorized => {
                 let detail = format!("the server does not list its models: {error}");
                 self.add("reachable", Outcome::Warning, detail);
@@ -292,13 +292,14 @@ impl Looking<'_> {
     }
 }
 
-/// Tells whether the room of a reply was used up before the model said anything: by thinking, which not every server shows.
+/// Returns whether the reply limit was used up before the model said anything, by thinking, which not every server
+/// shows.
 fn only_thought(reply: &Reply) -> bool {
     let says_nothing = reply.text().trim().is_empty() && reply.calls().next().is_none();
     reply.finish == ReplyFinish::Length && says_nothing
 }
 
-/// Tells whether a server refuses what it is asked, and may take something else.
+/// Returns whether a server refuses a request but may accept a different one.
 const fn refuses(kind: &LlmErrorKind) -> bool {
     matches!(kind, LlmErrorKind::BadRequest | LlmErrorKind::ModelNotFound)
 }

@@ -1,4 +1,4 @@
-//! The tiny requests that a model is asked.
+//! The tiny requests that are sent to a model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use neuraxis::engine::UuidV7;
 use neuraxis::ports::{CallContext, Ids, LlmClient, TraceContext};
 use tokio::time::timeout;
 
-/// How long a tiny request may take: a local server may have to read its model first.
+/// The time limit of a tiny request: a local server may have to load its model first.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The most tokens of a tiny reply. OpenAI takes no less than 16.
+/// The maximum number of tokens of a tiny reply. OpenAI accepts no less than 16.
 const FEW: u32 = 16;
 
-/// The most tokens of a reply that is to call a tool: one that thinks first needs some for that.
+/// The maximum number of tokens of a reply with a tool call: a model that thinks first needs some for that.
 pub(super) const ENOUGH_FOR_A_CALL: u32 = 512;
 
-/// The temperature that the mode `moderate` asks for: some models take none, or one number alone.
+/// The temperature of mode `moderate`. Some models accept none, or only one value.
 const TEMPERATURE: f32 = 0.7;
 
-/// The tool that is to be called. There is none: the call is all that is wanted.
+/// The tool to be called. It does not exist: only the call is wanted.
 pub(super) const TOOL: &str = "ping";
 
-/// Asks for a reply whole.
+/// Requests a reply as a whole.
 pub(super) async fn whole(
     client: &dyn LlmClient,
     request: ModelRequest,
@@ -37,7 +37,7 @@ pub(super) async fn whole(
     timeout(TIMEOUT, asked).await.map_err(|_| late())?
 }
 
-/// Asks for a reply as it comes.
+/// Requests a streamed reply.
 pub(super) async fn streamed(
     client: &dyn LlmClient,
     request: ModelRequest,
@@ -60,7 +60,7 @@ fn late() -> LlmError {
     LlmError::new(LlmErrorKind::Timeout, said)
 }
 
-/// A request that costs next to nothing.
+/// Builds a request that costs next to nothing.
 pub(super) fn tiny() -> ModelRequest {
     ModelRequest {
         messages: [Message::user("Answer with the one word: ok")]
@@ -74,7 +74,7 @@ pub(super) fn tiny() -> ModelRequest {
     }
 }
 
-/// A request that is to be answered with a call.
+/// Builds a request that should be answered with a tool call.
 pub(super) fn calling() -> ModelRequest {
     let tool = TOOL.parse().map(|name| {
         ToolSpec::new(name, "Answers at once. Takes nothing.")
@@ -91,7 +91,7 @@ pub(super) fn calling() -> ModelRequest {
     }
 }
 
-/// The circumstances of a request that belongs to no run.
+/// Returns the context of a request that belongs to no run.
 fn context() -> CallContext {
     let run = RunId(UuidV7.new_id());
     let trace = TraceContext {

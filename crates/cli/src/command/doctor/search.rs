@@ -1,4 +1,4 @@
-//! Whether the web can be searched.
+//! Checks whether the web can be searched.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +9,7 @@ use super::check::{Check, Outcome};
 
 const NAME: &str = "search";
 
-/// Looks at the search service, and asks it something unless nothing is to be sent.
+/// Checks the search service, with a query unless nothing may be sent.
 pub(super) async fn check(config: &Config, environment: &Environment, requests: Requests) -> Check {
     let service = match search_service(config, environment) {
         Ok(service) => service,

@@ -1,6 +1,7 @@
-//! What `neuraxis-server` needs of this machine: the keys of clients, the files of TLS and the folder for old sessions.
+//! Checks what `neuraxis-server` needs on this machine: the keys of clients, the TLS files and the folder for old
+//! sessions.
 //!
-//! Not for whether a certificate and a key belong together: the server says so as it starts.
+//! Does not check whether a certificate matches its key: the server reports that when it starts.
 
 use std::fs;
 use std::io;
@@ -15,7 +16,7 @@ use neuraxis_app::{Config, Environment, ServerKey, ServerKeyFile, TlsFiles};
 use super::check::{Check, Outcome};
 use super::surroundings::failed;
 
-/// Looks at what is configured or there.
+/// Checks everything that is configured or exists.
 pub(super) fn checks(config: &Config, environment: &Environment) -> Vec<Check> {
     let checks = [
         keys(config, environment),
@@ -25,13 +26,13 @@ pub(super) fn checks(config: &Config, environment: &Environment) -> Vec<Check> {
     checks.into_iter().flatten().collect()
 }
 
-/// Reads the keys of clients as a server does.
+/// Reads the keys of clients as the server does.
 fn keys(config: &Config, environment: &Environment) -> Option<Check> {
     const NAME: &str = "keys";
 
     let file = ServerKeyFile::of(config, environment)?;
     let is_named = config.server().keys.is_some();
-    // Without a file of that name nobody needs a key.
+    // Without the default key file, no keys are needed.
     if !is_named && !file.path().exists() {
         return None;
     }
@@ -60,7 +61,7 @@ fn keys(config: &Config, environment: &Environment) -> Option<Check> {
     })
 }
 
-/// Returns the keys that would be taken, and whose plan there is not: their ids, whose they are and the plan.
+/// Returns the valid keys whose plan does not exist: their ids, owners and plans.
 fn without_plan(keys: &[ServerKey], config: &Config) -> Vec<String> {
     let now = SystemClock.now();
     let taken = keys.iter().filter(|key| key.refused_at(now).is_none());
@@ -75,7 +76,7 @@ fn without_plan(keys: &[ServerKey], config: &Config) -> Vec<String> {
     missing.collect()
 }
 
-/// Looks whether a server can read its certificate and the key of it.
+/// Checks whether a server can read its certificate and the key.
 fn tls(config: &Config, environment: &Environment) -> Option<Check> {
     const NAME: &str = "TLS";
 
@@ -114,13 +115,13 @@ fn tls(config: &Config, environment: &Environment) -> Option<Check> {
     })
 }
 
-/// So long before its end a certificate should have been renewed: what renews them by itself does it a month before.
+/// A certificate should have been renewed this long before it expires. Automatic renewal does it a month before.
 const RENEW_WITHIN: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Says why a file holds nothing of a kind in PEM, if it does not.
+/// Returns why a file has no PEM block of this kind, if so.
 fn fault_of_pem(path: &Path, kind: &[u8]) -> Option<String> {
     let read = match fs::metadata(path) {
-        // A pipe would be waited for.
+        // Opening a pipe would block.
         Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")),
         Ok(_) => fs::read(path),
         Err(error) => Err(error),
@@ -136,7 +137,7 @@ fn fault_of_pem(path: &Path, kind: &[u8]) -> Option<String> {
     }
 }
 
-/// Says that a key is encrypted, if it is.
+/// Returns a message if a key is encrypted.
 fn encryption_of(key: &Path) -> Option<String> {
     let pem = fs::read(key).ok()?;
     TlsFiles::is_encrypted(&pem).then(|| {
@@ -145,7 +146,7 @@ fn encryption_of(key: &Path) -> Option<String> {
     })
 }
 
-/// Tells whether everybody on the machine can read a key.
+/// Returns whether all users of the machine can read a key.
 #[cfg(unix)]
 fn is_exposed(key: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -158,7 +159,7 @@ const fn is_exposed(_key: &Path) -> bool {
     false
 }
 
-/// Looks whether the folder can be written to in which old sessions are kept before they are deleted, or made.
+/// Checks whether the folder in which old sessions are kept before deletion can be created or written to.
 fn archive(config: &Config, environment: &Environment) -> Option<Check> {
     const NAME: &str = "archive";
 
@@ -166,7 +167,7 @@ fn archive(config: &Config, environment: &Environment) -> Option<Check> {
     let folder = store.archive.as_ref().filter(|_| store.keep.is_some())?;
     let folder = environment.working_dir().join(folder);
     let there = folder.ancestors().find(|folder| folder.exists())?;
-    // A file without a name, which is gone at once.
+    // An unnamed file that disappears immediately.
     Some(match tempfile::tempfile_in(there) {
         Ok(_) => Check::here(NAME, Outcome::Ok, folder.display().to_string()),
         Err(error) => {

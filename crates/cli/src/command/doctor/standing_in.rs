@@ -1,10 +1,10 @@
-//! Who would serve for the roles whose models do not work: as far as the checks of this one process tell.
+//! Which roles would serve instead of those whose models do not work, according to the checks of this process.
 
 use neuraxis::Role;
 
 use super::check::{Check, Outcome};
 
-/// Names the roles whose models failed a check, and who would serve for them in a run. Nothing, if none failed.
+/// Lists the roles whose models failed a check, and which roles would serve instead in a run. `None` if none failed.
 pub(super) fn check(models: &[(Role, Vec<Check>)]) -> Option<Check> {
     let mut down = Vec::new();
     let mut up = Vec::new();

@@ -1,4 +1,4 @@
-//! What is on this machine: configuration, store, project folder, tools, terminal.
+//! Checks of this machine: configuration, store, project folder, tools, terminal.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -20,7 +20,7 @@ use crate::invocation;
 
 const SANDBOX: &str = "sandbox";
 
-/// Looks at everything but the models.
+/// Checks everything except the models.
 pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check> {
     let mut checks = vec![files(config, environment)];
     checks.extend(config.found().map(trust));
@@ -35,14 +35,14 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
     checks
 }
 
-/// Tells which prices are missing, or are nobody's.
+/// Reports prices that are missing, or that belong to no model.
 fn prices(config: &Config) -> Vec<Check> {
     let notices = config.price_notices().into_iter();
     let check = |notice| Check::here("prices", Outcome::Warning, notice);
     notices.map(check).collect()
 }
 
-/// Tells of the MCP servers, without starting them.
+/// Reports the MCP servers, without starting them.
 fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
     let check = |outcome, detail: String| Check::here("MCP servers", outcome, detail);
     let servers = &config.mcp().servers;
@@ -73,13 +73,13 @@ fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
     servers.iter().map(of).collect()
 }
 
-/// Tells of a configuration that cannot be read.
+/// Reports a configuration that cannot be read.
 pub(super) fn broken_configuration(error: &CommandError) -> Check {
     Check::here("files", Outcome::Failed, error.in_one_line())
         .fix("`neuraxis config init --config new.toml` writes a file that explains every key")
 }
 
-/// Tells why these models serve.
+/// Reports why these models serve.
 pub(super) fn choice(choice: &Choice) -> Check {
     let (outcome, detail) = match choice {
         Choice::Configured => (Outcome::Ok, "configured".to_owned()),
@@ -97,7 +97,7 @@ pub(super) fn choice(choice: &Choice) -> Check {
     }
 }
 
-/// Tells what listens at a usual place of a model server and is of no use.
+/// Reports a program at the usual address of a model server that cannot be used.
 pub(super) fn passed_over(server: &PassedOver) -> Check {
     Check::here("models", Outcome::Warning, server.to_string())
 }
@@ -112,7 +112,7 @@ fn files(config: &Config, environment: &Environment) -> Check {
     let user = user.map(|folder| format!(", nor in {}", folder.display()));
     let user = user.unwrap_or_default();
     let here = match config.found() {
-        // What is wrong with it is the next check.
+        // What is wrong with it is shown in the next check.
         Some(found) => format!("nothing of ./{}", found.path().display()),
         None => "no neuraxis.toml here".to_owned(),
     };
@@ -120,7 +120,7 @@ fn files(config: &Config, environment: &Environment) -> Check {
     Check::here("files", Outcome::Ok, detail)
 }
 
-/// Tells how far the file of the working directory counts.
+/// Reports how far the file of the working directory is trusted.
 fn trust(found: &FoundFile) -> Check {
     let check = |outcome, detail: String| Check::here("trust", outcome, detail);
     let path = found.path().display();
@@ -198,7 +198,7 @@ async fn store(config: &Config, environment: &Environment) -> Check {
     }
 }
 
-/// Tells which parts of the sandbox there are, one by one, or what becomes of commands without it.
+/// Reports each available part of the sandbox, or what happens to commands without it.
 fn sandbox(config: &Config) -> Vec<Check> {
     let warning = |detail: String| Check::here(SANDBOX, Outcome::Warning, detail);
     match (sandbox_features(), commands_here(config)) {
@@ -243,7 +243,7 @@ fn sandbox_features_found(features: &SandboxFeatures) -> Vec<Check> {
     checks
 }
 
-/// Says where the store is, without what may be secret, and how much it holds.
+/// Describes where the store is, without secrets, and how much it contains.
 fn contents_of(config: &Config, contents: Option<Contents>) -> String {
     let mut settings = config.settings().into_iter();
     let url = settings.find(|setting| setting.key == "store.url");
@@ -267,14 +267,14 @@ fn contents_of(config: &Config, contents: Option<Contents>) -> String {
     }
 }
 
-/// Returns how many connections a process takes at the most: those that read, the one that writes, the one that removes sessions
-/// while there are any to remove, and the one that passes live text on.
+/// Returns the maximum number of connections of a process: those for reading, one for writing, one for removing
+/// sessions if there are any to remove, and one for passing on live text.
 fn connections_of(config: &Config) -> u64 {
     let store = config.store();
     u64::from(store.max_connections.max(1)) + 2 + u64::from(store.live)
 }
 
-/// Tells whether one more process finds room at the server of its store.
+/// Returns whether the store's server has connections left for one more process.
 fn has_room(config: &Config, contents: Option<Contents>) -> bool {
     let connections = contents.and_then(|contents| contents.connections);
     connections.is_none_or(|there| there.in_use + connections_of(config) <= there.most)
@@ -338,12 +338,12 @@ fn fix_of_store(config: &Config, error: &StoreError) -> &'static str {
     }
 }
 
-/// What Postgres says in read-only transactions, and where its disk is full
+/// The code that Postgres reports in read-only transactions, and when its disk is full
 /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 const READ_ONLY: &str = "(code 25006)";
 const DISK_FULL: &str = "(code 53100)";
 
-/// Tells where the key is by which approvals count. Makes none.
+/// Reports where the key is that makes approvals valid. Creates none.
 fn approvals(config: &Config, environment: &Environment) -> Check {
     let place = match approval_key_place(config, environment) {
         Ok(place) => place,
@@ -365,7 +365,7 @@ fn approvals(config: &Config, environment: &Environment) -> Check {
     Check::here("approvals", Outcome::Ok, detail)
 }
 
-/// Says what to do about a key that the configuration names.
+/// Returns how to fix a key that the configuration names.
 fn fix_of_named_key(error: &ApprovalKeyError) -> String {
     match error {
         ApprovalKeyError::Exposed { path } => {
@@ -376,7 +376,7 @@ fn fix_of_named_key(error: &ApprovalKeyError) -> String {
     }
 }
 
-/// Says what to do about the key in the user's data folder.
+/// Returns how to fix the key in the user's data folder.
 fn fix_of_own_key(error: &ApprovalKeyError) -> String {
     match error {
         ApprovalKeyError::Exposed { path } => {
@@ -416,9 +416,9 @@ fn project(config: &Config) -> Check {
     }
 }
 
-/// Warns of tools that no request gets to run. At a terminal somebody approves.
+/// Warns of tools that can run in no request. At a terminal the user can approve them.
 fn tools(config: &Config, environment: &Environment) -> Vec<Check> {
-    // What is wrong with their folder is a check of its own.
+    // Problems with their folders have a check of their own.
     let Ok(tools) = tool_specs(config, environment) else {
         return Vec::new();
     };

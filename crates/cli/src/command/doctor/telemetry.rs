@@ -1,4 +1,4 @@
-//! Where traces and metrics of runs go, and whether they get there.
+//! Where traces and metrics of runs go, and whether they arrive.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::check::{Check, Outcome};
 
 const NAME: &str = "telemetry";
 
-/// Looks at each place that traces and metrics go to, and asks endpoints unless nothing is to be sent.
+/// Checks each destination of traces and metrics, and contacts endpoints unless nothing may be sent.
 pub(super) async fn checks(
     config: &Config,
     environment: &Environment,
@@ -38,7 +38,7 @@ pub(super) async fn checks(
     checks
 }
 
-/// Asks an endpoint whether it takes what is sent there.
+/// Checks whether an endpoint accepts data.
 async fn asked(endpoint: OtlpEndpoint, requests: Requests) -> Check {
     let goes = format!("{} go to {}", endpoint.signal, endpoint.place);
     if requests == Requests::Left {
@@ -57,7 +57,7 @@ async fn asked(endpoint: OtlpEndpoint, requests: Requests) -> Check {
     }
 }
 
-/// Looks at the folder of a file, and makes nothing.
+/// Checks the folder of a file, without creating anything.
 fn file(path: &Path) -> Check {
     let shown = path.display();
     let folder = path

@@ -1,4 +1,4 @@
-//! `neuraxis eval add`: a stored run becomes a case.
+//! `neuraxis eval add`: turns a stored run into a case.
 
 mod notes;
 
@@ -35,10 +35,10 @@ use crate::output::Output;
 use crate::progress;
 use crate::setup::{Loaded, Setup, with_store};
 
-/// The most characters of a name that is made of a question.
+/// The maximum number of characters of a name taken from a question.
 const MAX_NAME_CHARS: usize = 60;
 
-/// Said where a case is not what the run was.
+/// Shown if the case differs from the run.
 const SECRETS_LEFT_OUT: &str = "a key or another secret stood in what the case says, as an ordinary word may, and was taken \
     out: read what it asks and checks now";
 
@@ -51,40 +51,40 @@ Examples:
 
 /// Turn a stored run into a case, at the end of a file
 ///
-/// The case asks the same again, with what was said before, and checks that the same tools are called, that the run ends with
-/// an answer, and in no more turns. Read it and say what matters: the answer stands above it as a comment.
+/// The case asks the same again, with the earlier messages, and checks that the same tools are called, that the run
+/// ends with an answer, and in no more turns. Read it and edit what matters: the answer is above it as a comment.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Add {
-    /// The file of cases; made if it is missing
+    /// The file of cases; created if it does not exist
     file: PathBuf,
 
-    /// The run: its id, the beginning or the end of it, or last
+    /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::runs))]
     run: String,
 
-    /// What the case is called; the beginning of the question if left out
+    /// The name of the case; default: the beginning of the question
     #[arg(long)]
     name: Option<String>,
 
-    /// Write what the models said to this new file, and let it answer in their place; by its path from the file of cases
+    /// Record what the models said in this new file, which then answers instead of them; relative to the file of cases
     #[arg(long, value_name = "FILE", conflicts_with = "stored")]
     cassette: Option<PathBuf>,
 
-    /// Let the case be about the run as it is stored: no model is asked, and nothing runs
+    /// Make the case check the run as stored: no model is called, and nothing runs
     #[arg(long)]
     stored: bool,
 }
 
-/// A case on its way into a file.
+/// A case to be added to a file.
 struct Made {
     run: RunId,
     case: Case,
-    /// What answers in place of the models, if the case is to have that.
+    /// The recording that answers instead of the models, if the case has one.
     recording: Option<Cassette>,
-    /// Whether a secret stands in what models were told besides what the case says, which is written without any.
+    /// Whether the models were told a secret in addition to the text of the case, which is written without secrets.
     tells_secrets: bool,
-    /// What a person should know who edits it, a line each.
+    /// Notes for the user who edits the case, one per line.
     notes: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl Add {
         let destination = destination(&self.file)?;
         let before = match &destination {
             Destination::File(_) => read_if_there(&self.file)?,
-            // Whatever else it is takes the case and holds none: reading a pipe may never end.
+            // Anything else only receives the case and has no content: reading a pipe may never end.
             Destination::Other(_) => None,
         };
         let cassette = self.cassette_file();
@@ -130,7 +130,7 @@ impl Add {
             let error = anyhow::Error::new(error).context(format!("cannot add to {file}"));
             CommandError::usage(error).hint("write its cases as [[case]], not as one list")
         })?;
-        // Not before the case can be added: what is there is not replaced by another attempt.
+        // Only once the case can be added: a second attempt could not replace the recording.
         if let (Some(recording), Some(its_file)) = (&made.recording, &cassette) {
             let saved = save_recording(recording, its_file, secrets.clone())?;
             if made.tells_secrets
@@ -153,7 +153,7 @@ impl Add {
         let added = format!("{file}: added case \"{name}\" with {checks}");
         match destination {
             Destination::File(_) => Output::new().line(&added)?,
-            // On standard output, where that is what takes it, stands the case alone.
+            // If the case goes to standard output, it must be the only thing there.
             Destination::Other(_) => progress::done(&added),
         }
         let again = neuraxis();
@@ -161,13 +161,13 @@ impl Add {
         Ok(())
     }
 
-    /// Returns the file of the recording, which stands in the file by its path from there.
+    /// Returns the path of the recording, which the case names relative to the file of cases.
     fn cassette_file(&self) -> Option<PathBuf> {
         let folder = self.file.parent().unwrap_or_else(|| Path::new(""));
         self.cassette.as_ref().map(|file| folder.join(file))
     }
 
-    /// Makes the case, and its recording if it is to have one. Nothing is written.
+    /// Builds the case, and its recording if it has one. Writes nothing.
     async fn make(
         &self,
         sessions: &Sessions,
@@ -182,7 +182,7 @@ impl Add {
         let case = Case::of_run("", &history, &records);
         let mut case = case.map_err(|error| no_case(run, error))?;
         let redactor = secrets_of(&loaded.config, &loaded.environment);
-        // First without secrets, then cut.
+        // Remove secrets first, and then cut.
         case.name = self.name(&redactor.text(&case.message), names)?;
         let view = RunView::of(&records);
         let tells_secrets = tells_secrets(&view, &redactor);
@@ -231,7 +231,7 @@ impl Add {
         })
     }
 
-    /// Returns the names of the cases that the file holds already.
+    /// Returns the names of the cases already in the file.
     fn names(&self) -> Result<Vec<String>, CommandError> {
         match EvalFile::read(&self.file) {
             Ok(file) => Ok(file.cases.into_iter().map(|case| case.name).collect()),
@@ -240,7 +240,7 @@ impl Add {
         }
     }
 
-    /// Returns a name that no other case of the file has.
+    /// Returns a name that no other case in the file has.
     fn name(&self, question: &str, there: &[String]) -> Result<String, CommandError> {
         if let Some(name) = &self.name {
             if there.contains(name) {
@@ -257,9 +257,9 @@ impl Add {
     }
 }
 
-/// Takes secrets out of each text of a case, so that none of its patterns eats the end of one.
+/// Removes secrets from each string of a case separately, so that no pattern matches beyond the end of one.
 fn without_secrets(written: &str, secrets: &Redactor) -> String {
-    // It was just written: it can be read.
+    // It was just generated, so it can be parsed.
     let Ok(mut document) = written.parse::<DocumentMut>() else {
         return secrets.text(written).into_owned();
     };
@@ -298,7 +298,7 @@ fn clean_value(value: &mut Value, secrets: &Redactor) {
     }
 }
 
-/// Reads what stands in a file, if there is one with anything in it.
+/// Reads a file, if it exists and is not empty.
 fn read_if_there(file: &Path) -> Result<Option<String>, CommandError> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(Some(text)),
@@ -311,12 +311,12 @@ fn read_if_there(file: &Path) -> Result<Option<String>, CommandError> {
     }
 }
 
-/// Returns the role that served, where policy would choose another one for the case, and lets that one serve, too.
+/// Returns the role that served, if policy would choose another one for the case but allows this one, too.
 fn named_role(case: &Case, decision: &Decision, config: &Config) -> Option<Role> {
     let roles: Vec<Role> = config.models().keys().cloned().collect();
     let mut request = Request::new(&case.mode, &case.channel, &case.message).with_roles(&roles);
     request.agent = case.agent.as_ref();
-    // What policy refuses now is told when the case is run.
+    // A refusal by policy is reported when the case is run.
     let chosen = config.policy().evaluate_request(&request).ok()?;
     let is_same =
         chosen.role == decision.role && chosen.routing.is_some() == decision.routing.is_some();
@@ -324,7 +324,7 @@ fn named_role(case: &Case, decision: &Decision, config: &Config) -> Option<Role>
     is_named.then(|| decision.role.clone())
 }
 
-/// Names what models read in the run that the case does not hold, for a person; nothing if it asks the very same.
+/// Lists what models read in the run that the case lacks. `None` if the case asks exactly the same.
 fn left_out(
     history: &Transcript,
     records: &[Arc<Record>],
@@ -343,7 +343,7 @@ fn left_out(
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Tells whether a secret stands in what the agents of a run are told of themselves and of their tools.
+/// Returns whether a run's system prompts or tool definitions contain a secret.
 fn tells_secrets(view: &RunView, secrets: &Redactor) -> bool {
     let holds_one = |text: &str| matches!(secrets.text(text), Cow::Owned(_));
     let spec = view.spec().into_iter();
@@ -355,7 +355,7 @@ fn tells_secrets(view: &RunView, secrets: &Redactor) -> bool {
     })
 }
 
-/// Tells whether the answer was to have a form that came with the question: a case has that of its agent alone.
+/// Returns whether the answer's schema came with the question: a case only has that of its agent.
 fn brought_a_form(view: &RunView, config: &Config) -> bool {
     let policy = config.policy();
     let form = view.spec().and_then(|spec| spec.root.answer_schema());
@@ -366,7 +366,7 @@ fn brought_a_form(view: &RunView, config: &Config) -> bool {
     form.is_some() && form.and_then(read) != own.and_then(read)
 }
 
-/// Makes a recording of a run that has ended, unless models are told otherwise of its tools by now.
+/// Builds a recording of a run that has ended, unless the definitions of its tools have changed since.
 fn recording_of(
     run: RunId,
     view: &RunView,
@@ -392,7 +392,7 @@ fn recording_of(
     made.map_err(CommandError::failed)
 }
 
-/// Names the tools of this program of which the models of a run were told something else than they would be now, such as by another
+/// Returns the tools of this program whose definitions differ from those in the run, for example because of another
 /// version.
 fn changed_tools<'a>(
     offered: impl Iterator<Item = &'a ToolSpec>,
@@ -408,7 +408,7 @@ fn changed_tools<'a>(
     changed.map(|tool| tool.name.as_str()).collect()
 }
 
-/// A recording answers what was asked in the run, to the letter.
+/// Returns the error for a run whose requests a case would not repeat exactly; a recording answers only those.
 fn unlike(run: RunId, why: &str) -> CommandError {
     let error = anyhow!("a recording of run {run} could not answer a case: {why}");
     CommandError::failed(error).hint(
@@ -416,7 +416,7 @@ fn unlike(run: RunId, why: &str) -> CommandError {
     )
 }
 
-/// A recording of a run that goes on ends before its answer.
+/// Returns the error for an unfinished run, whose recording would end before its answer.
 fn unended(run: RunId) -> CommandError {
     let error = anyhow!("run {run} has not ended: a recording of it would end before its answer");
     CommandError::failed(error)

@@ -1,5 +1,5 @@
-//! The engines that cases run on: one with the models of the configuration, one for each recording, and none where all is
-//! stored already.
+//! The engines that cases run on: one with the configured models, one for each recording, and none if everything is
+//! already stored.
 
 use std::path::PathBuf;
 
@@ -14,28 +14,28 @@ use crate::error::CommandError;
 use crate::progress;
 use crate::setup::Loaded;
 
-/// What cases run on.
+/// The engines that cases run on.
 #[derive(Debug)]
 pub(super) struct Engines {
-    /// With the models of the configuration, or what answers in their place; for judges, too.
+    /// The engine with the configured models, or with what answers instead of them; also used for judges.
     models: Option<App>,
-    /// With a recording that a case names.
+    /// The engines with a recording that a case names.
     cassettes: Vec<(PathBuf, App)>,
     store: OpenStore,
-    /// Where the traces of all of them go.
+    /// The destination of the traces of all engines.
     telemetry: Telemetry,
     is_replay: bool,
 }
 
 impl Engines {
-    /// Opens what the cases of a file need, and no more: whether a model is there is looked for only where one is asked.
+    /// Opens what the cases in a file need, and no more: models are only looked for if one is called.
     pub(super) async fn open(
         loaded: &Loaded,
         file: &EvalFile,
         cassette: CassetteUse,
     ) -> Result<Self, CommandError> {
         let is_replay = matches!(cassette, CassetteUse::Replay(_));
-        // One way out for the traces of all engines. Nothing is sent yet.
+        // All engines share one exporter of traces. Nothing is sent yet.
         let telemetry = Telemetry::start(&loaded.config, &loaded.environment);
         let telemetry = telemetry.map_err(BuildError::from)?;
         let mut engines = Self {
@@ -49,14 +49,14 @@ impl Engines {
             progress::notice(&notice);
         }
         if let Err(error) = engines.build(loaded, file, cassette).await {
-            // What is wrong with the recordings follows from it.
+            // Errors of the recordings result from the first one.
             let _ = engines.end().await;
             return Err(error);
         }
         Ok(engines)
     }
 
-    /// Wires the engines that the cases of a file need.
+    /// Builds the engines that the cases in a file need.
     async fn build(
         &mut self,
         loaded: &Loaded,
@@ -64,7 +64,7 @@ impl Engines {
         cassette: CassetteUse,
     ) -> Result<(), CommandError> {
         let asks = |case: &Case| case.source == Source::Models || case.needs_a_judge();
-        // A recording that cannot answer is not passed over because nobody asks it.
+        // A replayed recording is opened even if no case uses it, so that an unusable one is noticed.
         if self.is_replay || file.cases.iter().any(asks) {
             let app = app(loaded, cassette, &self.store, &self.telemetry).await?;
             for notice in &app.notices {
@@ -88,17 +88,17 @@ impl Engines {
         Ok(())
     }
 
-    /// Tells whether runs are still there when the command has ended.
+    /// Returns whether runs still exist after the command has ended.
     pub(super) const fn keep_runs(&self) -> bool {
         self.store.outlives_the_process()
     }
 
-    /// Tells whether all models are replaced by one recording.
+    /// Returns whether all models are replaced by one recording.
     pub(super) const fn replays(&self) -> bool {
         self.is_replay
     }
 
-    /// Returns what runs cases on them.
+    /// Returns the runner of cases for these engines.
     pub(super) fn evals(&self) -> Evals {
         let evals = match &self.models {
             Some(app) => Evals::new(&app.orchestrator),
@@ -111,7 +111,7 @@ impl Engines {
         })
     }
 
-    /// Looks whether there is what the cases of a file name.
+    /// Checks whether everything that the cases in a file name exists.
     pub(super) fn check(&self, config: &Config, file: &EvalFile) -> Result<(), CaseFault> {
         let cassettes = self.cassettes.iter().map(|(_, app)| app);
         let apps: Vec<&App> = self.models.iter().chain(cassettes).collect();
@@ -123,7 +123,7 @@ impl Engines {
         evals.check(&file.cases, knows_tool)
     }
 
-    /// Ends them, and says what a user should know of the recordings.
+    /// Ends the engines, and prints warnings about the recordings.
     pub(super) async fn close(&self) -> Result<(), CommandError> {
         for notice in self.end().await.map_err(CommandError::failed)? {
             progress::warn(&notice);
@@ -131,7 +131,7 @@ impl Engines {
         Ok(())
     }
 
-    /// Ends them, and returns what a user should know of the recordings, a sentence each.
+    /// Ends the engines, and returns warnings about the recordings, one sentence each.
     async fn end(&self) -> Result<Vec<String>, CassetteError> {
         let cassettes = self.cassettes.iter().map(|(_, app)| app);
         for app in self.models.iter().chain(cassettes) {

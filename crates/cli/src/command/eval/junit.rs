@@ -1,4 +1,4 @@
-//! Results as JUnit XML, as CI services read it: a suite for the file, a test case for each case.
+//! Results as JUnit XML, for CI services: a suite for the file, and a test case for each case.
 
 use std::borrow::Cow;
 use std::io;
@@ -7,10 +7,10 @@ use neuraxis::evals::{CaseReport, CaseStatus, Report};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
-/// What every part of a document is written with.
+/// The writer of a document.
 type Xml = Writer<Vec<u8>>;
 
-/// Writes results as a document.
+/// Formats results as a document.
 pub(super) fn of(file: &str, report: &Report) -> io::Result<String> {
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -92,7 +92,7 @@ fn seconds(millis: u64) -> String {
     format!("{}.{:03}", millis / 1_000, millis % 1_000)
 }
 
-/// Leaves out what no XML 1.0 document may hold, however it is written.
+/// Removes characters that XML 1.0 does not allow, even escaped.
 fn allowed(text: &str) -> Cow<'_, str> {
     let is_allowed = |letter: char| matches!(letter, '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
     match text.chars().all(is_allowed) {

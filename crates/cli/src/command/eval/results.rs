@@ -1,4 +1,4 @@
-//! Results in files: written while the cases run, so that what there is stays, and read to be compared with.
+//! Results in files: written while the cases run, so that partial results are kept, and read for comparison.
 
 use std::fs;
 use std::path::Path;
@@ -14,24 +14,24 @@ use super::junit;
 use crate::destination::{Destination, Readers};
 use crate::error::CommandError;
 
-/// How long results are not written again while cases run: what a killed process loses at the most.
+/// The minimum time between two writes while cases run: the most that is lost if the process is killed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where results go. No secret that is known here goes with them.
+/// The destinations of results. Known secrets are removed.
 #[derive(Debug)]
 pub(super) struct Results {
     secrets: Redactor,
     out: Option<Destination>,
     junit: Option<Destination>,
-    /// When they were written last.
+    /// When results were last written.
     written: Option<Instant>,
-    /// Whether there are some that were not written yet.
+    /// Whether some results have not been written yet.
     is_behind: bool,
 }
 
 impl Results {
-    /// Looks whether the files can be written, before anything is run. None of them is one that is read, or recorded to: those
-    /// are given with what they are.
+    /// Checks whether the files can be written, before anything runs. They must not be files that are read or recorded
+    /// to: `others` lists these with what they are.
     pub(super) fn begin(
         secrets: Redactor,
         others: &[(&Path, &str)],
@@ -63,8 +63,8 @@ impl Results {
         }
     }
 
-    /// Takes what there is after an attempt, and writes it if that was not done just now. Whoever reads the file finds all
-    /// of it.
+    /// Handles the results after an attempt: writes them, unless that was done a moment ago. Readers of the file always
+    /// see complete results.
     pub(super) fn keep(&mut self, report: &Report) -> Result<(), CommandError> {
         self.is_behind = true;
         let written = self.written.as_ref();
@@ -74,14 +74,14 @@ impl Results {
         }
     }
 
-    /// Writes what there is and was not written yet.
+    /// Writes results that have not been written yet.
     pub(super) fn catch_up(&mut self, report: &Report) -> Result<(), CommandError> {
         if !std::mem::take(&mut self.is_behind) {
             return Ok(());
         }
         self.written = Some(Instant::now());
         match &self.out {
-            // Whatever else it is takes one result.
+            // Anything other than a file is written only once, at the end.
             Some(file @ Destination::File(_)) => self.write(file, &self.clean(report)),
             _ => Ok(()),
         }
@@ -92,7 +92,7 @@ impl Results {
         write(file, &self.without_keys(&text))
     }
 
-    /// Writes all files, of results that are [clean](Self::clean).
+    /// Writes all files. The results must be [clean](Self::clean).
     pub(super) fn finish(&self, cases: &Path, report: &Report) -> Result<(), CommandError> {
         if let Some(file) = &self.out {
             self.write(file, report)?;
@@ -105,7 +105,7 @@ impl Results {
         write(file, &self.without_keys(&xml))
     }
 
-    /// Returns results that are [clean](Self::clean) as one JSON object.
+    /// Returns results as one JSON object. They must be [clean](Self::clean).
     pub(super) fn in_json(&self, report: &Report, comparison: Option<&Comparison>) -> String {
         let mut value = json!(report);
         if let (Value::Object(value), Some(comparison)) = (&mut value, comparison) {
@@ -114,8 +114,8 @@ impl Results {
         self.without_keys(&format!("{value:#}"))
     }
 
-    /// Returns the results without secrets: in what the cases, models and tools say. Ids, times and what else programs read
-    /// stay as they are, whatever a pattern matches.
+    /// Returns the results with secrets removed from the text of cases, models and tools. Ids, times and other data for
+    /// programs stay unchanged, even if a pattern matches them.
     pub(super) fn clean(&self, report: &Report) -> Report {
         let clean = |text: &mut String| *text = self.secrets.text(text).into_owned();
         let mut report = report.clone();
@@ -133,18 +133,18 @@ impl Results {
         report
     }
 
-    /// Returns a text whose parts are clean without what only shows in the whole.
+    /// Removes known secrets that are only visible in the whole text, after its parts were cleaned.
     pub(super) fn without_keys(&self, text: &str) -> String {
         let keys = self.secrets.clone().without_patterns();
         keys.text(text).into_owned()
     }
 }
 
-/// Finds where a file is to be written, and looks whether it can be.
+/// Resolves the path of an output file, and checks whether it can be written.
 pub(super) fn destination(file: &Path) -> Result<Destination, CommandError> {
     let found = match file.is_dir() {
         true => Err(anyhow!("it is a folder")),
-        // What else an error says names a file that nobody asked for.
+        // The full error names a temporary file that the user does not know.
         false => Destination::of(file)
             .and_then(|found| found.check().map(|()| found))
             .map_err(|error| anyhow!(error.kind())),
@@ -154,14 +154,14 @@ pub(super) fn destination(file: &Path) -> Result<Destination, CommandError> {
         .map_err(|error| CommandError::usage(error).hint("name a file in a folder that is there"))
 }
 
-/// Writes a file, which others may read as far as the umask lets them: what collects results may be somebody else.
+/// Writes a file that others may read, as the umask allows: results may be collected by another user.
 pub(super) fn write(file: &Destination, text: &str) -> Result<(), CommandError> {
     let written = file.write(text, Readers::All);
     let written = written.with_context(|| format!("cannot write {}", file.path().display()));
     written.map_err(|error| CommandError::failed(error).hint("name another file"))
 }
 
-/// Reads the results that are to be compared with.
+/// Reads the results to compare with.
 pub(super) fn earlier(file: &Path) -> Result<Report, CommandError> {
     let wrong = |error: anyhow::Error| {
         let error = error.context(format!("cannot compare with {}", file.display()));

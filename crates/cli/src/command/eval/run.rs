@@ -1,4 +1,4 @@
-//! `neuraxis eval FILE`: runs cases, shows what came of them, and keeps it where it is to be kept.
+//! `neuraxis eval FILE`: runs cases, and shows and stores the results.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use crate::output::{ObjectFormat, Output};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
-/// How many attempts run at a time, where nobody says: few enough for the limits of most providers.
+/// The default number of attempts at a time: low enough for the rate limits of most providers.
 const JOBS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
-/// Where to look what a file of cases may hold.
+/// Where to find what a file of cases may contain.
 const WHAT_IT_MAY_HOLD: &str =
     "`neuraxis eval --help` shows a case, `neuraxis help evals` all that one may hold";
 
@@ -35,35 +35,35 @@ pub(super) struct Run {
     #[arg(required = true)]
     file: Option<PathBuf>,
 
-    /// Run only the cases whose name contains this; may be given several times
+    /// Run only the cases whose name contains this text; may be given several times
     #[arg(long = "case", value_name = "TEXT")]
     cases: Vec<String>,
 
-    /// How many attempts run at a time; 4 if left out, or 1 with --replay
+    /// The number of attempts at a time; default: 4, or 1 with --replay
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroU32>,
 
-    /// How often each case is run, whatever the case says
+    /// The number of attempts of each case, whatever the case says
     #[arg(long, value_name = "N")]
     repeat: Option<NonZeroU32>,
 
-    /// Let the approvals that are written in cases count: read the file first
+    /// Apply the approvals that are written in cases: read the file first
     #[arg(long)]
     approve: bool,
 
-    /// What to print: a table for people, or one JSON object
+    /// What to print: a table, or one JSON object
     #[arg(long, value_enum, default_value_t = ObjectFormat::Text)]
     format: ObjectFormat,
 
-    /// Write the results to this file, as JSON; a file that is there already is replaced
+    /// Write the results to this file as JSON, replacing it if it exists
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Write the results to this file, as JUnit XML
+    /// Write the results to this file as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
-    /// Compare with the results of an earlier --out, and fail only if something got worse
+    /// Compare with earlier results written by --out, and fail only if something got worse
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 
@@ -82,7 +82,7 @@ impl Run {
         let loaded = setup.load()?;
         let secrets = secrets_of(&loaded.config, &loaded.environment);
         if let Some(before) = &mut before {
-            // What was not chosen is not gone. Names were written without secrets.
+            // Cases that were not chosen are not gone. In results, names are written without secrets.
             let left_out = left_out.iter().map(|name| secrets.text(name).into_owned());
             let left_out: Vec<String> = left_out.collect();
             let is_chosen = |case: &CaseReport| !left_out.contains(&case.name);
@@ -93,7 +93,7 @@ impl Run {
         let mut results = Results::begin(secrets, &self.others(&path, &named), files)?;
         let engines = Engines::open(&loaded, &file, self.cassette.chosen()).await?;
         if let Err(fault) = engines.check(&loaded.config, &file) {
-            // That a recording was not played is no wonder then.
+            // A recording that was not replayed is expected here.
             let _ = engines.close().await;
             return Err(faulty(&path, fault, &loaded.config));
         }
@@ -104,7 +104,7 @@ impl Run {
             move |_| stop.cancel()
         });
         let jobs = self.jobs.unwrap_or(match engines.replays() {
-            // The same request may have been answered differently: answers come in the order of the file then.
+            // The recording may have different answers to the same request, so attempts run in the order of the file.
             true => NonZeroU32::MIN,
             false => JOBS,
         });
@@ -129,11 +129,11 @@ impl Run {
             }
         });
         let report = report.await;
-        // As the earlier ones were written, and as these are written and shown.
+        // Cleaned like the earlier results, and before these are written and shown.
         let report = results.clean(&report);
         progress.hide();
         let closed = engines.close().await;
-        // What was paid for is shown, though a file cannot take it.
+        // The results were paid for, so they are shown even if a file cannot be written.
         let finished = kept.and_then(|()| results.finish(&path, &report));
 
         let comparison = before.map(|before| report.compare(&before));
@@ -151,7 +151,7 @@ impl Run {
         }
     }
 
-    /// Returns the files that are read, or recorded to, with what they are.
+    /// Returns the files that are read or recorded to, with what they are.
     fn others<'a>(&'a self, cases: &'a Path, named: &'a [PathBuf]) -> Vec<(&'a Path, &'a str)> {
         let mut others = vec![(cases, "the file of the cases")];
         let recording = self.cassette.file().map(|file| (file, "the recording"));
@@ -163,7 +163,7 @@ impl Run {
         others
     }
 
-    /// Leaves out what is not asked for. Returns the names of those cases.
+    /// Removes the cases that were not asked for, and returns their names.
     fn choose(&self, path: &Path, cases: &mut Vec<Case>) -> Result<Vec<String>, CommandError> {
         let is_in = |part: &String| cases.iter().any(|case| case.name.contains(part.as_str()));
         if let Some(part) = self.cases.iter().find(|part| !is_in(part)) {
@@ -182,7 +182,7 @@ impl Run {
         Ok(left_out)
     }
 
-    /// Approvals count for whoever read the file, and for nobody else.
+    /// Refuses approvals in cases unless the user has confirmed reading the file.
     fn refuse_approvals(&self, cases: &[Case]) -> Result<(), CommandError> {
         if self.approve {
             return Ok(());
@@ -230,7 +230,7 @@ fn named(cases: &[Case]) -> Vec<PathBuf> {
     files.collect()
 }
 
-/// Says why a file of cases cannot be used, and what to do.
+/// Returns the error for an unusable file of cases, with what to do.
 pub(super) fn unreadable(path: &Path, fault: FileFault) -> CommandError {
     let hint = match &fault {
         FileFault::Io(_) => {
@@ -242,7 +242,8 @@ pub(super) fn unreadable(path: &Path, fault: FileFault) -> CommandError {
     CommandError::usage(error).hint(hint)
 }
 
-/// Says why a case cannot be run, and what to do: what it names may stand in a file that is ignored.
+/// Returns the error for a case that cannot run, with what to do: a name in it may be defined in a file that is
+/// ignored.
 fn faulty(path: &Path, fault: CaseFault, config: &Config) -> CommandError {
     let error = anyhow::Error::new(fault).context(path.display().to_string());
     let error = CommandError::usage(error).hint(WHAT_IT_MAY_HOLD);
@@ -255,7 +256,7 @@ fn faulty(path: &Path, fault: CaseFault, config: &Config) -> CommandError {
     })
 }
 
-/// Says how it went.
+/// Returns an error if the results require one.
 fn verdict(report: &Report, comparison: Option<&Comparison>) -> Result<(), CommandError> {
     if let Some(comparison) = comparison {
         let totals = &report.totals;

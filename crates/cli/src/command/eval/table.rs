@@ -1,4 +1,4 @@
-//! Results as people read them: a line for each case, and under it why it did not pass.
+//! Results as text: a line for each case, and under it why it did not pass.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::invocation::neuraxis;
 use crate::quantities::{brief, dollars};
 use crate::wrap::usual_width;
 
-/// The most columns of a case's name before the next column begins.
+/// The maximum number of columns of a case's name before the next column begins.
 const MAX_NAME: usize = 40;
 
-/// Which runs of a case are in the store when the command has ended.
+/// Which runs of a case are in the store after the command has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     /// None: the store ends with the command.
     None,
-    /// Those of judges: what the case is about came from elsewhere.
+    /// The judges' runs: the run of the case came from elsewhere.
     Judges,
-    /// Those of cases and of judges.
+    /// The runs of cases and of judges.
     All,
 }
 
-/// Says how far it is.
+/// Describes the progress.
 pub(super) fn progress(report: &Report, case: usize) -> String {
     let planned: u64 = report
         .cases
@@ -43,7 +43,7 @@ pub(super) fn progress(report: &Report, case: usize) -> String {
     format!("{done} of {planned} · {passed} passed, {bad} did not · last: {name}")
 }
 
-/// Shows results. A run is named where it is kept: those that `kept` holds of a case.
+/// Formats results. A case's runs are named if `kept` says that they are stored.
 pub(super) fn in_text(
     report: &Report,
     comparison: Option<&Comparison>,
@@ -71,7 +71,7 @@ pub(super) fn in_text(
     text
 }
 
-/// Returns the run that shows why a case did not pass, if it is kept: of the judge, if that is what failed.
+/// Returns the run that shows why a case did not pass, if it is stored: the judge's run, if its check failed.
 fn worth_a_look(case: &CaseReport, kept: Kept) -> Option<RunId> {
     let bad = case.why()?;
     let mut checks = bad.checks.iter();
@@ -166,7 +166,7 @@ fn summary(report: &Report) -> String {
     parts.join(" · ")
 }
 
-/// Says what something cost, where that is known and not nothing.
+/// Formats a cost, if it is known and not zero.
 fn cost(micro_usd: Option<u64>) -> Option<String> {
     let cost = micro_usd.filter(|cost| *cost > 0)?;
     Some(dollars(MicroUsd(cost)))

@@ -1,11 +1,11 @@
-//! The links of a document, where it is shown: those to other documents become the command that shows them, and the heading
-//! that they lead to.
+//! The links of a document when it is shown here: links to other documents become the command that shows them, with the
+//! heading they lead to.
 
 use super::topics::{self, Topic};
 use super::{PRICES, rules};
 
-/// Returns the text of a document with links that lead somewhere from where it is shown. Blocks of code stay as they are, but for
-/// the lines of Rust that rustdoc hides.
+/// Returns the text of a document with links that work here. Code blocks are unchanged, except that lines of Rust that
+/// rustdoc hides are removed.
 pub(super) fn resolved(topic: &Topic) -> String {
     let mut shown = String::with_capacity(topic.text.len());
     let (mut is_code, mut is_rust) = (false, false);
@@ -23,7 +23,7 @@ pub(super) fn resolved(topic: &Topic) -> String {
     shown
 }
 
-/// Tells whether rustdoc compiles a line of an example and does not show it.
+/// Returns whether rustdoc compiles a line of an example but does not show it.
 fn is_hidden(line: &str) -> bool {
     let line = line.trim();
     line == "#" || line.starts_with("# ")
@@ -42,7 +42,7 @@ fn push_line(shown: &mut String, line: &str, page: &Topic) {
     shown.push_str(rest);
 }
 
-/// Splits a line at its first link: what is before, its text, its target, and what follows.
+/// Splits a line at its first link: the text before, the link's text, its target, and the text after.
 fn next_link(line: &str) -> Option<(&str, &str, &str, &str)> {
     let middle = line.find("](")?;
     let begin = line.get(..middle)?.rfind('[')?;
@@ -57,7 +57,7 @@ fn next_link(line: &str) -> Option<(&str, &str, &str, &str)> {
     ))
 }
 
-/// Returns what stands for a link of a page here; nothing where it leads to the web.
+/// Returns the replacement for a link of a page. `None` if it leads to the web.
 fn replacement(text: &str, target: &str, page: &Topic) -> Option<String> {
     if target.contains("://") {
         return None;
@@ -76,7 +76,7 @@ fn replacement(text: &str, target: &str, page: &Topic) -> Option<String> {
     }
     let folder = page.file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let Some(topic) = topics::find(&beneath_docs(file, folder)) else {
-        // A file of the code.
+        // A file of the source code.
         return Some(text.to_owned());
     };
     let command = match heading(topic.text, anchor) {
@@ -89,7 +89,7 @@ fn replacement(text: &str, target: &str, page: &Topic) -> Option<String> {
     })
 }
 
-/// Finds the heading of a document to which an anchor leads.
+/// Returns the heading of a document that an anchor leads to.
 fn heading<'a>(text: &'a str, anchor: &str) -> Option<&'a str> {
     let mut is_code = false;
     text.lines().find_map(|line| {
@@ -99,7 +99,7 @@ fn heading<'a>(text: &'a str, anchor: &str) -> Option<&'a str> {
     })
 }
 
-/// Returns the anchor of a heading, as forges make it.
+/// Returns the anchor of a heading, as code hosts generate it.
 fn anchor_of(heading: &str) -> String {
     let heading = heading.to_lowercase();
     let kept = heading.chars().filter_map(|it| match it {
@@ -110,7 +110,7 @@ fn anchor_of(heading: &str) -> String {
     kept.collect()
 }
 
-/// Returns a link's file as it is called beneath `docs`.
+/// Returns the path of a linked file relative to `docs`.
 fn beneath_docs(file: &str, folder: &str) -> String {
     match (file.strip_prefix("../"), folder) {
         (Some(above), _) => above.to_owned(),

@@ -1,18 +1,18 @@
-//! The policy that ships, which refusals name by file and line: shown with the numbers of its lines.
+//! The built-in policy, which refusals cite by file and line: shown with line numbers.
 
 use neuraxis::brainstem::PolicyConfig;
 use neuraxis::core::RuleRef;
 
-/// What refusals call it.
+/// The name that refusals use.
 pub(super) const NAME: &str = "default-policy.toml";
 
-/// What may be said for it.
+/// A shorter name that is accepted.
 const STEM: &str = "default-policy";
 
-/// How many lines are shown before and after the one that is asked for.
+/// The number of lines shown before and after the requested one.
 const AROUND: usize = 12;
 
-/// Returns the policy, or the lines around one of it, where that is what is asked for: `default-policy.toml:239`.
+/// Returns the policy, or the lines around one of it if requested, as in `default-policy.toml:239`.
 pub(super) fn of(name: &str) -> Option<String> {
     let line = match name
         .strip_prefix(NAME)
@@ -30,7 +30,7 @@ pub(super) fn of(name: &str) -> Option<String> {
     Some(shown.collect())
 }
 
-/// Names the command that shows a rule, if it is one of the policy that ships.
+/// Returns the command that shows a rule, if the rule is in the built-in policy.
 pub(in crate::command) fn command_for(rule: &RuleRef) -> Option<String> {
     let is_built_in = *rule.source == *NAME && rule.line > 0;
     let line = rule.line;

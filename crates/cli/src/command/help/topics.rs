@@ -1,21 +1,21 @@
-//! The documents that are part of the program: what each is called and what it is about.
+//! The documents that are part of the program, with their names and descriptions.
 //!
-//! Not those that are for whoever changes the code, such as the rules of the loop.
+//! Documents for developers of the program, such as the rules of the loop, are not included.
 
 /// A document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Topic {
-    /// What `neuraxis help` takes.
+    /// Its name for `neuraxis help`.
     pub(super) name: &'static str,
-    /// What it is about; empty for a page of a document that is listed.
+    /// Its description; empty for a page of a listed document.
     pub(super) about: &'static str,
-    /// Its file beneath `docs`, which links lead to.
+    /// Its file below `docs`, which links lead to.
     pub(super) file: &'static str,
     /// Its text, in Markdown.
     pub(super) text: &'static str,
 }
 
-// They are linked into the folder of this crate, since a package holds nothing that lies beside it.
+// They are linked into this crate's folder, since a package contains only files inside it.
 macro_rules! topic {
     ($name:literal, $about:literal, $file:literal) => {
         Topic {
@@ -38,7 +38,7 @@ macro_rules! page {
     };
 }
 
-/// The documents that are listed.
+/// The listed documents.
 pub(super) static TOPICS: [Topic; 28] = [
     topic!(
         "models",
@@ -228,7 +228,7 @@ pub(super) static PAGES: [Topic; 66] = [
     page!("errors", "unknown-mode"),
 ];
 
-/// Finds a document by what it is called, also as the file that others name: `docs/policy.md`.
+/// Finds a document by its name, or by its file as other documents cite it: `docs/policy.md`.
 pub(super) fn find(name: &str) -> Option<&'static Topic> {
     let file = name.strip_prefix("docs/").unwrap_or(name);
     let mut all = TOPICS.iter().chain(&PAGES);
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// What is for whoever changes the code.
+    /// Documents for developers of the program.
     const OF_THE_CODE: [&str; 5] = [
         "architecture.md",
         "comparison.md",

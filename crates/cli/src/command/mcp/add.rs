@@ -1,4 +1,4 @@
-//! `neuraxis mcp add`: writes the section of a server into the user's file.
+//! `neuraxis mcp add`: writes the section of a server to the user's file.
 
 use std::path::{Path, PathBuf, absolute};
 
@@ -23,12 +23,12 @@ Examples:
 
 /// Add a server to your own configuration
 ///
-/// The section [mcp.servers.NAME] goes into your own neuraxis.toml, or where --config says; all else in that file stays as
-/// it is. The program gets the variables that are named here, PATH, HOME and a few like them, and no others.
+/// The section [mcp.servers.NAME] goes into your own neuraxis.toml, or into the file given by --config; everything else
+/// in that file stays unchanged. The program only gets the variables named here, PATH, HOME and a few like them.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Add {
-    /// What its tools begin with: 1 to 32 of A-Z a-z 0-9 _ -
+    /// The prefix of its tools: 1 to 32 of A-Z a-z 0-9 _ -
     name: String,
 
     /// The program and its arguments, after two hyphens
@@ -40,23 +40,23 @@ pub(crate) struct Add {
     )]
     command: Vec<String>,
 
-    /// The address of a service, in place of a program
+    /// The address of a service, instead of a program
     #[arg(long)]
     url: Option<String>,
 
-    /// A variable that the program gets
+    /// A variable for the program
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "url")]
     env: Vec<(String, String)>,
 
-    /// A variable that the program gets as it is here: the way for secrets
+    /// A variable for the program, with its value from the environment: use this for secrets
     #[arg(long, value_name = "NAME", conflicts_with = "url")]
     pass_env: Vec<String>,
 
-    /// The variable that holds the token of the service
+    /// The variable that contains the service's token
     #[arg(long, value_name = "NAME", requires = "url")]
     token_env: Option<String>,
 
-    /// The file that holds the token of the service, for you alone to read
+    /// The file that contains the service's token, readable only by you
     #[arg(
         long,
         value_name = "FILE",
@@ -65,29 +65,29 @@ pub(crate) struct Add {
     )]
     token_file: Option<PathBuf>,
 
-    /// A header that the service is sent
+    /// A header for the service
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
     header: Vec<(String, String)>,
 
-    /// A header whose value is in a variable: the way for secrets
+    /// A header whose value is in a variable: use this for secrets
     #[arg(long, value_name = "NAME=VARIABLE", value_parser = pair, requires = "url")]
     header_env: Vec<(String, String)>,
 
-    /// One of its tools that is offered; all, if none is named
+    /// A tool to offer; default: all of its tools
     #[arg(long = "tool", value_name = "TOOL")]
     tools: Vec<String>,
 }
 
-/// Returns the file, other than the one that is changed, that has a server of a name.
+/// Returns another file that already defines a server of this name.
 fn elsewhere(config: &Config, name: &str) -> Option<Origin> {
     let section = config.mcp().servers.get(name);
-    // Without either it is no more than switched off there.
+    // Without either, the section only turns the server off.
     let is_there = section.is_some_and(|it| it.command.is_some() || it.url.is_some());
     let at = config.mcp_origin(name);
     (is_there && matches!(at, Origin::File { .. })).then_some(at)
 }
 
-/// Names what was said of the tools of a server with a name, such as of one that was removed, and lets them do more.
+/// Returns the settings for tools of a server with this name that let them do more, such as those of a removed server.
 fn lifting(config: &Config, name: &str) -> Vec<String> {
     let (policy, prefix) = (config.policy().config(), format!("{name}__"));
     let is_about = |tools: Option<&Vec<String>>| {
@@ -120,7 +120,7 @@ impl Add {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let environment = setup.environment()?;
         let token_file = self.token_file(environment.working_dir())?;
-        // What can be checked is checked before anything is written. A variable may be set later.
+        // Checks what can be checked before anything is written. A variable may be set later.
         if let Err(fault @ McpFault::Config(_)) = self.section().resolved(&self.name, &environment)
         {
             return Err(CommandError::usage(fault));
@@ -135,7 +135,7 @@ impl Add {
             let hint = format!("remove it first: neuraxis mcp remove {}", self.name);
             return Err(CommandError::usage(error).hint(hint));
         }
-        // What is wrong with it is told by whatever uses it.
+        // Errors in it are reported by the commands that use it.
         let config = setup.config_of_any_tools(&environment).ok();
         if let Some(at) = config.as_ref().and_then(|it| elsewhere(it, &self.name)) {
             let error = anyhow!("a server named {} stands in {at} already", self.name);
@@ -151,7 +151,7 @@ impl Add {
         Ok(())
     }
 
-    /// Returns the file of the token by a path that does not count from where the section goes.
+    /// Returns the token file by a path that does not depend on where the section is written.
     fn token_file(&self, working_dir: &Path) -> Result<Option<String>, CommandError> {
         let Some(file) = &self.token_file else {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! Changes the section of a server or a model in a file, and leaves all else in it as it is, comments included.
+//! Changes the section of a server or a model in a file, and leaves everything else in it unchanged, including
+//! comments.
 
 use std::fs;
 use std::io;
@@ -12,22 +13,23 @@ use crate::destination::{Destination, Readers};
 use crate::error::CommandError;
 use crate::setup::Setup;
 
-/// What some editors begin a file in UTF-8 with.
+/// The byte order mark with which some editors begin a UTF-8 file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A file of configuration that is being changed, by one at a time.
+/// A configuration file being changed, by one process at a time.
 pub(in crate::command) struct Edited {
     path: PathBuf,
     document: DocumentMut,
-    /// Whether it begins with [`BYTE_ORDER_MARK`].
+    /// Whether the file begins with [`BYTE_ORDER_MARK`].
     is_marked: bool,
-    /// How its lines end. A document keeps that of none.
+    /// The file's line ending, since a parsed document does not keep it.
     line_end: &'static str,
     _lock: Option<FileLock>,
 }
 
 impl Edited {
-    /// Opens the user's own file, or that which --config names. One that is not there is begun. Others wait until it is saved.
+    /// Opens the user's own file, or the one given by --config. A missing file starts empty. Other commands wait until
+    /// it is saved.
     pub(in crate::command) fn open(
         setup: &Setup,
         environment: &Environment,
@@ -56,7 +58,7 @@ impl Edited {
         let unmarked = text.strip_prefix(BYTE_ORDER_MARK);
         let is_marked = unmarked.is_some();
         let text = unmarked.unwrap_or(text);
-        // What stands there may be a secret: only the place is told.
+        // The content may be a secret: only its position is reported.
         let document = text.parse::<DocumentMut>().map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
@@ -84,7 +86,7 @@ impl Edited {
         &self.path
     }
 
-    /// Adds the section of a server. False, if there is one of this name.
+    /// Adds the section of a server. Returns `false` if there already is one of this name.
     pub(super) fn add(&mut self, name: &str, section: Table) -> anyhow::Result<bool> {
         let servers = self.servers()?;
         if servers.contains_key(name) {
@@ -94,7 +96,7 @@ impl Edited {
         Ok(true)
     }
 
-    /// Adds the section of a role's model. False, if there is one of this role.
+    /// Adds the section of a role's model. Returns `false` if there already is one for this role.
     pub(in crate::command) fn add_model(
         &mut self,
         role: &str,
@@ -109,13 +111,13 @@ impl Edited {
         Ok(true)
     }
 
-    /// Tells whether there is a section of a role's model.
+    /// Returns whether there is a section for a role's model.
     pub(in crate::command) fn has_model(&self, role: &str) -> bool {
         let models = self.document.get("models");
         models.and_then(|models| models.get(role)).is_some()
     }
 
-    /// Removes the section of a server. False, if there is none of this name.
+    /// Removes the section of a server. Returns `false` if there is none of this name.
     pub(super) fn remove(&mut self, name: &str) -> anyhow::Result<bool> {
         Ok(self.servers()?.remove(name).is_some())
     }
@@ -128,7 +130,7 @@ impl Edited {
         table(mcp, "servers").ok_or_else(on_one_line("mcp.servers"))
     }
 
-    /// Returns what the file would hold.
+    /// Returns the new content of the file.
     pub(super) fn text(&self) -> String {
         let lines = self.document.to_string().replace("\r\n", "\n");
         let text = lines.replace('\n', self.line_end);
@@ -138,7 +140,7 @@ impl Edited {
         }
     }
 
-    /// Writes the file anew, whole or not at all. Links are followed, and who may read it stays.
+    /// Replaces the file as a whole or not at all. Follows links, and keeps the file's permissions.
     pub(in crate::command) fn save(&self) -> anyhow::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let written = fs::create_dir_all(folder)
@@ -148,8 +150,8 @@ impl Edited {
     }
 }
 
-/// Keeps other commands from changing files of configuration. In the data folder, since nothing is left beside a file that may be
-/// part of a project; none where that cannot be written.
+/// Prevents other commands from changing configuration files. The lock is in the data folder, since nothing may be left
+/// next to a file that may be part of a project. `None` if that folder is not writable.
 fn lock(environment: &Environment) -> Result<Option<FileLock>, CommandError> {
     let folder = environment.data_dir();
     let folder = folder.filter(|_| !environment.is_data_read_only());
@@ -157,7 +159,7 @@ fn lock(environment: &Environment) -> Result<Option<FileLock>, CommandError> {
     lock.transpose().map_err(CommandError::failed)
 }
 
-/// Returns a table within another, which is begun if it is not there; nothing, if it is written on one line.
+/// Returns a table within another, creating it if it does not exist. `None` if it is an inline table.
 fn table<'a>(within: &'a mut Table, name: &str) -> Option<&'a mut Table> {
     let implicit = || {
         let mut table = Table::new();

@@ -1,4 +1,4 @@
-//! `neuraxis mcp list`: which servers are configured, without starting any.
+//! `neuraxis mcp list`: lists the configured servers, without starting any.
 
 use clap::Args;
 use neuraxis_app::{McpServerSection, shown_setting};
@@ -14,13 +14,13 @@ Examples:
   neuraxis mcp list
   neuraxis mcp list --format json | jq -r '.[].name'";
 
-/// List the servers that are configured
+/// List the configured servers
 ///
-/// None is started: `neuraxis mcp test NAME` does that.
+/// No server is started; `neuraxis mcp test NAME` does that.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
-    /// What to print: a line or two a server, or a JSON array
+    /// What to print: a line or two per server, or a JSON array
     #[arg(long, value_enum, default_value_t = ListFormat::Text)]
     format: ListFormat,
 }
@@ -43,7 +43,7 @@ impl List {
                         " (not enabled)"
                     };
                     let at = loaded.config.mcp_origin(name);
-                    // One that is only turned off has none.
+                    // A section that only turns a server off has none.
                     let place = match one_line(&place(name, section)) {
                         place if place.is_empty() => place,
                         place => format!("    {place}\n"),
@@ -74,7 +74,7 @@ impl List {
     }
 }
 
-/// Says where a server is, without what may be secret.
+/// Describes where a server is, without secrets.
 fn place(name: &str, section: &McpServerSection) -> String {
     if let Some(url) = &section.url {
         return shown_setting(&format!("mcp.servers.{name}.url"), url);

@@ -1,4 +1,4 @@
-//! `neuraxis mcp remove`: takes the section of a server out of the user's file.
+//! `neuraxis mcp remove`: removes the section of a server from the user's file.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -16,7 +16,7 @@ Examples:
 
 /// Remove a server from your own configuration
 ///
-/// All else in that file stays as it is.
+/// Everything else in that file stays unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Remove {
@@ -36,7 +36,7 @@ impl Remove {
         {
             let error = anyhow!("{path} has no server named {:?}", self.name);
             let config = setup.config(&environment)?;
-            // It may be that of a trusted folder, or of a variable.
+            // The server may be defined in a trusted folder or by a variable.
             let hint = match config.mcp().servers.contains_key(&self.name) {
                 true => format!("it stands elsewhere: {}", config.mcp_origin(&self.name)),
                 false => "`neuraxis mcp list` says which there are, and where".to_owned(),

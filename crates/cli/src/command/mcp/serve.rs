@@ -28,17 +28,18 @@ Of a desktop client or an editor, in its list of MCP servers:
 
 /// Offer the agents to an MCP client over standard input and output
 ///
-/// Each agent is a tool, and `ask` is a plain question; sessions are resources. A call that needs approval is put to the person
-/// at the client, where that can ask. It ends when the client closes standard input, or on a signal; runs at work are
-/// cancelled then. Notices go to standard error.
+/// Each agent is a tool, and `ask` is a plain question; sessions are resources. A call that needs approval is put to
+/// the client's user, if the client supports that. The command ends when the client closes standard input, or on a
+/// signal; runs in progress are cancelled then. Notices go to standard error.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Serve {
-    /// The modes that the client may choose, instead of those that are no freer than moderate. It is a model that chooses
+    /// The modes that the client may choose, instead of those no freer than moderate. The client's model makes the
+    /// choice
     #[arg(long, value_name = "MODE", value_delimiter = ',', add = ArgValueCandidates::new(completion::modes))]
     modes: Vec<String>,
 
-    /// Where the client cannot ask anybody for approval, leave the run waiting instead of denying the call
+    /// If the client cannot ask for approval, leave the run waiting instead of denying the call
     #[arg(long)]
     wait: bool,
 }
@@ -49,7 +50,7 @@ impl Serve {
         self.check(&loaded)?;
         let stop = CancellationToken::new();
         let told = stop.clone();
-        // From here on a signal lets runs end before the program does.
+        // From here on, a signal lets runs end before the program does.
         let _heard = Interrupt::watch(move |_| told.cancel());
         let mut app = loaded
             .app()

@@ -1,4 +1,4 @@
-//! Starts a server to look at it, and says what it is.
+//! Connects to a server, and describes it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::rows::plain_in_margin;
 use crate::setup::Loaded;
 use crate::wrap::broken;
 
-/// Connects to a server of the configuration.
+/// Connects to a configured server.
 pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServer>, CommandError> {
     let Some(started) = start_mcp_server(&loaded.config, &loaded.environment, name) else {
         let known: Vec<&str> = loaded
@@ -62,15 +62,15 @@ pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServ
     }
 }
 
-/// Says why it is not known what of a server was accepted, if so: it offers nothing then, like one that has no tools.
+/// Fails if it is unknown which tools of a server were accepted: it then offers nothing, like a server without tools.
 fn accepted_is_known(server: &McpServer) -> Result<(), String> {
     let mut notices = server.take_notices().into_iter();
     let unknown = notices.find(|it| matches!(it, ServerNotice::NoPins { .. }));
     unknown.map_or(Ok(()), |notice| Err(notice.to_string()))
 }
 
-/// Waits until a server is connected. Whoever looks at it alone may wait longer than a run would, since a program that is
-/// fetched first takes its time, and is told so.
+/// Waits until a server is connected. This may take longer than in a run, since a program that must be downloaded first
+/// takes its time; a notice says so.
 async fn ready(server: &McpServer, name: &str, usual: Duration) -> Result<(), String> {
     let mut connecting = pin!(server.ready());
     if let Ok(ready) = timeout(usual, &mut connecting).await {
@@ -83,7 +83,7 @@ async fn ready(server: &McpServer, name: &str, usual: Duration) -> Result<(), St
     connecting.await
 }
 
-/// Says what a server is, and how its tools count.
+/// Describes a server, and how its tools are classified.
 pub(super) fn in_text(name: &str, report: &ServerReport, config: &Config) -> String {
     let program = report
         .program
@@ -107,14 +107,14 @@ pub(super) fn in_text(name: &str, report: &ServerReport, config: &Config) -> Str
     text
 }
 
-/// Says what a tool is. Its class is the one that counts, and not what the server says.
+/// Describes a tool. Shows the class that applies here, not the one the server claims.
 fn of_tool(tool: &ReportedTool, counted: &ToolSpec) -> String {
     let standing = match tool.standing {
         Standing::Offered => "",
         Standing::Changed => ", changed: not offered",
         _ => ", new: not offered",
     };
-    // What is irreversible may as well have said nothing.
+    // A claim of irreversible is the same as none.
     let is_told = [counted.class, ToolClass::Irreversible].contains(&tool.claimed.class);
     let claim = match is_told {
         true => String::new(),
@@ -129,7 +129,7 @@ fn of_tool(tool: &ReportedTool, counted: &ToolSpec) -> String {
     )
 }
 
-/// Shows all of the definitions that are not accepted, in lines of so many columns: what a person decides by.
+/// Shows all definitions that are not accepted, wrapped to this many columns, for the user to decide.
 pub(super) fn not_accepted(report: &ServerReport, columns: usize) -> String {
     let waiting = report
         .tools
@@ -145,7 +145,7 @@ pub(super) fn not_accepted(report: &ServerReport, columns: usize) -> String {
     shown.collect()
 }
 
-/// Shows all of a definition, with what the server says in a margin.
+/// Shows a complete definition, with the server's text in a margin.
 fn definition(spec: &ToolSpec, title: Option<&str>, what: &str, columns: usize) -> String {
     let destroys = match spec.annotations.destructive {
         true => "may destroy something",

@@ -20,19 +20,19 @@ Examples:
   neuraxis mcp test everything
   neuraxis mcp test everything --format json | jq -r '.tools[].name'";
 
-/// Connect to a server, and show what it offers and how it counts
+/// Connect to a server, and show what it offers and how it is classified
 ///
-/// A tool counts as what [trust] says, whatever its server says, and without a word there as one that changes things for
-/// good and reaches outside this machine. Tools that changed since you accepted them are not offered; where you sit at a
-/// terminal you are asked about them.
+/// A tool's class is what [trust] says, whatever its server says. Without an entry there, the tool is treated as one
+/// that makes permanent changes and reaches outside this machine. Tools that changed since you accepted them are not
+/// offered; at a terminal you are asked about them.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Test {
-    /// The server, one of those that `neuraxis mcp list` names
+    /// The server, as listed by `neuraxis mcp list`
     #[arg(add = ArgValueCandidates::new(completion::mcp_servers))]
     name: String,
 
-    /// What to print: a line or two a tool, or a JSON object
+    /// What to print: a line or two per tool, or a JSON object
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -45,7 +45,7 @@ impl Test {
         let report = server.report();
         let is_asked = is_somebody_there();
         let text = match self.format {
-            // Who is asked is shown it with the question.
+            // If the user is asked, the question shows it.
             Format::Text if is_asked => in_text(&self.name, &report, &loaded.config),
             Format::Text => {
                 let columns = terminal::width(std::io::stdout());

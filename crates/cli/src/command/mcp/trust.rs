@@ -1,4 +1,4 @@
-//! `neuraxis mcp trust`: accepts what the tools of a server are now.
+//! `neuraxis mcp trust`: accepts the current tools of a server.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -20,16 +20,16 @@ Examples:
 
 /// Accept the tools of a server as they are now
 ///
-/// What a tool was when its server was first used is remembered in your data folder. One that changes after that, or comes
-/// later, is not offered until you accept it here. That says nothing of what its calls may do.
+/// The tools' definitions are remembered in your data folder when their server is first used. A tool that changes after
+/// that, or is added later, is not offered until you accept it here. This does not affect what its calls may do.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Trust {
-    /// The server, one of those that `neuraxis mcp list` names
+    /// The server, as listed by `neuraxis mcp list`
     #[arg(add = ArgValueCandidates::new(completion::mcp_servers))]
     name: String,
 
-    /// Do not ask: needed where nobody can be asked
+    /// Do not ask: required if nobody can be asked
     #[arg(long)]
     yes: bool,
 }
@@ -38,7 +38,7 @@ impl Trust {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
         loaded.say_what_is_ignored();
-        // What is accepted would be forgotten with this process, and no other would hear of it.
+        // An acceptance would be lost with this process, and other processes would not see it.
         PinFile::of(&loaded.environment).map_err(|why| {
             CommandError::from(why).hint(
                 "a server that is at work offers the tools as they are once it is started anew or told to read its configuration \
@@ -68,7 +68,7 @@ impl Trust {
     }
 }
 
-/// Shows what is not accepted, and asks whether it is to be.
+/// Shows what is not accepted, and asks whether to accept it.
 pub(super) fn ask(name: &str, server: &McpServer) -> Result<(), CommandError> {
     let columns = terminal::width(std::io::stderr());
     anstream::eprint!("{}", not_accepted(&server.report(), columns));

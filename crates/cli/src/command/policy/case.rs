@@ -1,4 +1,4 @@
-//! `neuraxis policy test`: examples and cases, run offline.
+//! `neuraxis policy test`: runs examples and cases offline.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,9 +30,10 @@ A case in the file:
 
 /// Run the examples in the rules of a file, and its cases, against the policy
 ///
-/// The file may hold sections of a policy, which are laid over the one in force, and cases in [[case]]; the examples of the built-in rules are run, too. Nothing is called
-/// and nothing runs. A case about a tool that does not exist fails, unless it is one of another server (SERVER__TOOL), and
-/// so does one with arguments that do not fit the tool's schema. Exit code 1 if an example or a case is not as expected.
+/// The file may contain sections of a policy, which are applied on top of the effective one, and cases in [[case]]. The
+/// examples of the built-in rules are run, too. No model is called and no tool runs. A case about a tool that does not
+/// exist fails, unless the tool belongs to another server (SERVER__TOOL), and so does a case with arguments that do not
+/// fit the tool's schema. The exit code is 1 if an example or a case does not have the expected result.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Test {
@@ -62,7 +63,7 @@ impl Test {
         let fits =
             |tool: &ToolName, arguments: &JsonText| match known.check(tool.as_str(), arguments) {
                 Err(error @ ToolCallError::InvalidArguments(_)) => Err(error.to_string()),
-                // Those of a server that is not connected are not known here.
+                // The tools of a server that is not connected are unknown here.
                 _ => Ok(()),
             };
         let report = cases.run_fitting(base, Some(&tools), &fits);

@@ -1,5 +1,5 @@
-//! `neuraxis policy check`: whether a file makes a policy, whether it names tools that there are, and what it allows that its
-//! author may not mean to.
+//! `neuraxis policy check`: checks whether a file is a valid policy, whether the tools it names exist, and whether it
+//! allows something that its author may not intend.
 
 use std::path::PathBuf;
 
@@ -16,12 +16,12 @@ Examples:
   neuraxis policy check neuraxis.toml
   neuraxis policy check team-policy.toml && cp team-policy.toml neuraxis.toml && neuraxis trust add";
 
-/// Check a configuration file: does it make a policy, and are there the tools it names
+/// Check a configuration file: is it a valid policy, and do the tools it names exist
 ///
-/// The file stands in for those that are usually read. Warns of rules that allow commands which write or read elsewhere or
-/// run others, of rules about paths for tools that read whole folders, and of tools that are not there now, such as those
-/// of servers. Exit code 2 if it cannot be used, 1 if it names tools that there cannot be or has rules that can never
-/// match, otherwise 0.
+/// The file is read instead of the usual ones. Warns of rules that allow commands which write or read elsewhere or run
+/// other commands, of rules about paths for tools that read whole folders, and of tools that do not exist now, such as
+/// those of servers. The exit code is 2 if the file cannot be used, 1 if it names tools that cannot exist or has rules
+/// that can never match, and otherwise 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
@@ -81,7 +81,7 @@ impl Check {
         if unknown.is_empty() {
             return Ok(());
         }
-        // What it is stands in the lines before.
+        // The reason is in the lines above.
         let Some(hint) = hint else {
             let error = anyhow!("{file} has rules that can never match");
             return Err(CommandError::failed(error));

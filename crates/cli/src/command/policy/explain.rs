@@ -1,4 +1,4 @@
-//! `neuraxis policy explain`: what a request may do, whether a call may run, and why.
+//! `neuraxis policy explain`: explains what a request may do, whether a call may run, and why.
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -26,13 +26,13 @@ Examples:
   neuraxis policy explain --channel code_task --tool read_file --args '{\"path\": \"../x\"}'
   neuraxis policy explain --format json \"What time is it?\" | jq .decision.role";
 
-/// Say what the policy decides about a request, or a tool call in it, and why
+/// Explain what the policy decides about a request, or a tool call in it, and why
 ///
-/// Nothing is done: no model is called and no tool runs. MCP servers are asked which tools they have.
+/// Nothing is executed: no model is called and no tool runs. MCP servers are asked for their tools.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Explain {
-    /// What the user would write
+    /// The user's message
     #[arg(default_value = "")]
     text: String,
 
@@ -40,35 +40,35 @@ pub(crate) struct Explain {
     #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,
 
-    /// How much freedom it has
+    /// How much freedom the request has
     #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
     mode: String,
 
-    /// The agent that is asked for, in place of the channel's own
+    /// The agent that is asked for, instead of the channel's default
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::agents))]
     agent: Option<String>,
 
-    /// The plan of the key or user that asks
+    /// The plan of the key or user that makes the request
     #[arg(long, add = ArgValueCandidates::new(completion::plans))]
     plan: Option<String>,
 
-    /// Judge a call of this tool as well
+    /// Also judge a call of this tool
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::tools))]
     tool: Option<String>,
 
-    /// The arguments of that call, a JSON object; left out, it is about the tool whatever the arguments
+    /// The arguments of that call, as a JSON object; default: judge the tool whatever the arguments
     #[arg(long = "args", value_name = "JSON", requires = "tool")]
     arguments: Option<String>,
 
-    /// Whose session it is, for rules that name owners; left out, nobody said
+    /// The owner of the session, for rules that name owners; default: unknown
     #[arg(long, value_name = "NAME", requires = "tool")]
     owner: Option<String>,
 
-    /// As if the conversation held what this tool brought from outside
+    /// Assume that the conversation contains external content from this tool
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::tools))]
     untrusted: Option<String>,
 
-    /// What to print: a table for people, or one JSON object
+    /// What to print: a table, or one JSON object
     #[arg(long, value_enum, default_value_t = ObjectFormat::Text)]
     format: ObjectFormat,
 }
@@ -87,7 +87,7 @@ impl Explain {
         Ok(())
     }
 
-    /// Returns what there is to say, in the form that is asked for.
+    /// Returns the explanation in the requested format.
     fn explained(self, loaded: &Loaded, app: &App) -> Result<String, CommandError> {
         let specs: Vec<ToolSpec> = app.orchestrator.tools().specs().cloned().collect();
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
@@ -151,7 +151,7 @@ impl Explain {
             ObjectFormat::Json => {
                 let call = judged.as_ref().map(|judged| judged.in_json(&arguments));
                 let mut explained = json!({ "decision": decision, "model": model, "call": call });
-                // Said only where there is something to be found, as in the table.
+                // Included only if there are tools to search, as in the table.
                 if let (Some(offer), Value::Object(explained)) = (&offer, &mut explained) {
                     explained.insert("tool_offer".to_owned(), json!(offer));
                 }
@@ -161,14 +161,14 @@ impl Explain {
     }
 }
 
-/// Returns how many agents the one that answers starts, and how deep; nothing where it may start none.
+/// Returns how many agents the answering agent may start, and how deep; `None` if it may start none.
 fn agent_limits(policy: &Policy, decision: &Decision) -> Option<AgentLimits> {
     let agents = policy.sub_agents(policy.agent_of(decision)?);
     let may_start = agents.keys().any(|tool| decision.offers(tool));
     may_start.then_some(decision.agent_limits)
 }
 
-/// Returns the taint of a conversation that holds what this tool brought.
+/// Returns the taint of a conversation that contains content from this tool.
 fn taint_of(
     source: Option<&str>,
     specs: &[ToolSpec],
@@ -177,7 +177,7 @@ fn taint_of(
     let mut taint = Taint::default();
     if let Some(source) = source {
         let name: ToolName = source.parse().map_err(CommandError::usage)?;
-        // The tools of a server that is not connected are not known here.
+        // The tools of a server that is not connected are unknown here.
         if !source.contains(SERVER_SEPARATOR) {
             find(specs, source, config)?;
         }
@@ -207,7 +207,7 @@ fn find<'a>(
     })
 }
 
-/// A call, and what came of it: its judgment, or why it would be refused before anybody judges it.
+/// A call and its result: its judgment, or why it would be refused before being judged.
 pub(super) struct Judged<'a> {
     pub(super) tool: &'a ToolSpec,
     pub(super) outcome: Result<Judgment, String>,
@@ -227,7 +227,7 @@ impl Judged<'_> {
         })
     }
 
-    /// Returns why, a sentence each.
+    /// Returns the reasons, one sentence each.
     pub(super) fn reasons(&self) -> Vec<String> {
         match &self.outcome {
             Ok(judgment) => judgment.reasons.clone(),

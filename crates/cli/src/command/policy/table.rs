@@ -1,4 +1,4 @@
-//! A decision as a table for people: a line for each thing that was decided, then why.
+//! A decision as a table: a line for each thing that was decided, and then the reasons.
 
 use std::fmt::{Display, Write};
 use std::time::Duration;
@@ -10,9 +10,9 @@ use neuraxis::engine::ToolOffer;
 use super::explain::Judged;
 use crate::harmless::one_line;
 
-/// Shows a decision, the model that serves, which tools its requests begin with if not with all, and how many agents it starts if
-/// any. If a call was judged, what came of that stands first, and why: that is what was asked, and reasons for the
-/// rest would only hide it.
+/// Formats a decision, with the model that serves, the tools that its requests begin with if not all, and the number of
+/// agents it may start if any. If a call was judged, its result and the reasons come first, since that was the
+/// question; the reasons for the rest are then left out, because they would hide it.
 pub(super) fn decision(
     decision: &Decision,
     model: Option<&str>,
@@ -75,7 +75,7 @@ pub(super) fn decision(
     text
 }
 
-/// Shows what came of judging a call, and why.
+/// Formats the judgment of a call, and why.
 fn of_call(judged: &Judged<'_>) -> String {
     let mut table = Table::default();
     table.row("call", &judged.tool.name);
@@ -169,7 +169,7 @@ fn ways(table: &mut Table, decision: &Decision) {
     }
 }
 
-/// Writes a duration as the configuration does.
+/// Formats a duration as in the configuration.
 fn spoken(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds, time.subsec_millis()) {
@@ -226,6 +226,6 @@ impl Table {
 }
 
 fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "{content}");
 }

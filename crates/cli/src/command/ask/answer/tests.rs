@@ -1,4 +1,4 @@
-//! Tests of what stands on standard output.
+//! Tests of what is printed to standard output.
 
 use neuraxis::core::uuid::Uuid;
 use neuraxis::core::{Attempt, BlockIndex, ContentIndex, RunId, Seq};
@@ -33,7 +33,7 @@ fn retracted(call: u32) -> Event {
     live(AgentId::ROOT, call, LiveBody::TextRetracted)
 }
 
-/// Returns everything that is printed; ‹void› stands where text became void.
+/// Returns everything that is printed; ‹void› marks where text became void.
 fn printed(events: &[Event], reply: &str) -> String {
     printed_when(When::AsItComes, events, reply)
 }

@@ -1,4 +1,4 @@
-//! The tool calls of a run while they go on, and what is told of each when it is over.
+//! The tool calls of a run while they are in progress, and what is shown of each once it has ended.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,32 +11,32 @@ use crate::detail::Detail;
 use crate::quantities::brief;
 use crate::rows::{Mark, Row};
 
-/// How many of the last lines are shown of what a call prints while it runs.
+/// How many of the last output lines of a running call are shown.
 const LAST: usize = 4;
 
-/// How long a call takes before its time is worth telling.
+/// How long a call must take for its duration to be shown.
 const LONG: Duration = Duration::from_millis(100);
 
-/// The calls that are known.
+/// The known calls.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     log: CallLog,
     printed: HashMap<ToolCallId, Tail>,
-    /// How many calls led to an agent that is not the root.
+    /// The nesting depth of each agent that is not the root.
     depths: HashMap<AgentId, usize>,
 }
 
-/// What is told of a call that is over.
+/// What is shown of a call that has ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// A line, with styles, and lines of others below it.
+    /// A styled line, with quoted lines below it.
     Told { line: String, rows: Vec<Row> },
-    /// It was not run, perhaps because of a rule, and everybody should know.
+    /// A warning that the call was not run, perhaps because of a rule.
     Refused { what: String, rule: Option<RuleRef> },
 }
 
 impl Calls {
-    /// Takes a record of the run.
+    /// Processes a record of the run.
     pub(super) fn hear(&mut self, record: &Record) {
         self.log.hear(record);
         if let RecordBody::ToolCall(call) = &record.body {
@@ -46,7 +46,7 @@ impl Calls {
         }
     }
 
-    /// Takes a record that was told of before.
+    /// Processes a record that was shown before.
     pub(super) fn know(&mut self, record: &Record) {
         self.hear(record);
         if let RecordBody::ToolResult(result) = &record.body {
@@ -54,25 +54,25 @@ impl Calls {
         }
     }
 
-    /// Names a call that is under way.
+    /// Describes a call that is in progress.
     pub(super) fn headline(&self, id: &ToolCallId) -> String {
         let open = self.log.get(id);
         open.map_or_else(String::new, |open| headline(&open.name, &open.arguments))
     }
 
-    /// A call prints more. Returns the last lines.
+    /// Adds output of a call, and returns its last lines.
     pub(super) fn printed(&mut self, id: &ToolCallId, text: &str) -> Vec<String> {
         let printed = self.printed.entry(id.clone()).or_default();
         printed.push(text);
         printed.lines(LAST)
     }
 
-    /// How many agents stand between the user and this one.
+    /// Returns the nesting depth of an agent.
     pub(super) fn depth(&self, agent: AgentId) -> usize {
         self.depths.get(&agent).copied().unwrap_or_default()
     }
 
-    /// A call is over: says what it touched and came to.
+    /// Handles the end of a call: describes what it touched and its result.
     pub(super) fn ended(&mut self, result: &ToolResult, detail: Detail) -> Ended {
         let open = self.log.close(&result.tool_call_id);
         let printed = self.printed.remove(&result.tool_call_id);
@@ -90,7 +90,7 @@ impl Calls {
         let named = named(&result.name, &open.arguments);
         let line = format!("{named}{}", end.in_words(took.as_deref()));
         let mut rows = rows(&open.arguments, result, detail);
-        // Where time was up the result has nothing of what the call had printed: what was seen of it stays.
+        // If the time was up, the result lacks what the call had printed, so what was seen of it is kept.
         let is_cut_off = matches!(
             result.failure,
             Some(ToolFailure::Timeout | ToolFailure::OutcomeUnknown)

@@ -1,4 +1,4 @@
-//! What a person should know of a case that was made of a run.
+//! Notes for the user about a case that was built from a run.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use neuraxis::core::{ApprovalDecided, ApprovalDecision, Record, RecordBody, RunI
 use neuraxis::evals::Case;
 use toml_edit::{DocumentMut, Item};
 
-/// Says what a person should know who edits a case.
+/// Returns the notes for the user who edits a case.
 pub(super) fn notes(run: RunId, view: &RunView) -> Vec<String> {
     let mut notes = vec![format!("Made of run {run}.")];
     if view.finish().is_none() {
@@ -27,7 +27,7 @@ pub(super) fn notes(run: RunId, view: &RunView) -> Vec<String> {
     notes
 }
 
-/// Names the tools of which calls were approved, if there are any.
+/// Returns the tools whose calls were approved, if any.
 pub(super) fn approved(records: &[Arc<Record>]) -> Option<String> {
     let decided = records.iter().filter_map(|record| match &record.body {
         RecordBody::ApprovalDecided(decided) => Some(&**decided),
@@ -49,7 +49,7 @@ pub(super) fn approved(records: &[Arc<Record>]) -> Option<String> {
     (!tools.is_empty()).then(|| Vec::from_iter(tools).join(", "))
 }
 
-/// Returns what the defaults of a file say of whom a case asks that is asked without that.
+/// Returns which of agent, role and plan the file's defaults add to a case that was asked without them.
 pub(super) fn said_by_defaults(document: &DocumentMut, case: &Case) -> Vec<&'static str> {
     let defaults = document.get("defaults").and_then(Item::as_table_like);
     let own = [
