@@ -1,4 +1,4 @@
-//! `neuraxis runs`: what happened when a message was handled.
+//! `neuraxis runs`: shows what happened when a message was handled.
 
 mod cassette;
 mod fork;
@@ -26,10 +26,10 @@ use crate::setup::{Setup, with_store};
 pub(in crate::command) use cassette::save as save_recording;
 pub(in crate::command) use fork::role_of;
 
-/// List and show runs, check them, branch off from them, and take up those left behind
+/// List, show and check runs, branch off from them, and resume those that were left behind
 ///
-/// A run is one message handled end to end. Wherever an id is asked for, the beginning or the end of it will do, and last
-/// stands for the last run.
+/// A run is one message handled end to end. An id may be given by its beginning or end, and last stands for the last
+/// run.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Runs {
@@ -71,7 +71,7 @@ impl Runs {
     }
 }
 
-/// Does what needs nothing but a store.
+/// Runs the subcommands that only need a store.
 async fn read(
     setup: &Setup,
     work: impl AsyncFnOnce(&Sessions) -> Result<(), CommandError>,
@@ -79,13 +79,13 @@ async fn read(
     with_store(setup.load()?.store().await?, work).await
 }
 
-/// How many columns the status of a run has, with why it ended.
+/// The width of the column with a run's status and the reason why it ended.
 const STANDING: usize = 16;
 
-/// How many columns stand between the id of a run and what it is about: when it began, its status, its turns and its cost.
+/// The width of the columns between a run's id and its text: when it began, its status, its turns and its cost.
 const MIDDLE: usize = 19 + 2 + STANDING + 2 + 5 + 2 + 11;
 
-/// Describes a run as an item of a list.
+/// Formats a run as a list item.
 fn item(run: &RunSummary) -> Item {
     let status = standing_column(run);
     let started = run.started_at.map(moment).unwrap_or_default();
@@ -98,12 +98,12 @@ fn item(run: &RunSummary) -> Item {
     }
 }
 
-/// Describes a run in a line of a table.
+/// Formats a run as a line of a table.
 pub(super) fn run_in_text(run: &RunSummary) -> String {
     Layout::Whole.item(&item(run))
 }
 
-/// Describes a run to programs.
+/// Formats a run as JSON.
 pub(super) fn run_in_json(run: &RunSummary) -> Value {
     json!({
         "run_id": run.run_id,
@@ -121,7 +121,7 @@ pub(super) fn run_in_json(run: &RunSummary) -> Value {
     })
 }
 
-/// Returns how a status looks.
+/// Returns the style of a status.
 pub(super) const fn style_of(status: RunStatus) -> Style {
     match status {
         RunStatus::Done => AnsiColor::Green.on_default(),
@@ -131,7 +131,7 @@ pub(super) const fn style_of(status: RunStatus) -> Style {
     }
 }
 
-/// Tells whether a run was ended because its model did the same again and again.
+/// Returns whether a run was ended because its model repeated itself.
 pub(super) const fn is_a_loop(reason: &FinishReason) -> bool {
     matches!(
         reason,
@@ -139,7 +139,7 @@ pub(super) const fn is_a_loop(reason: &FinishReason) -> bool {
     )
 }
 
-/// Returns the status of a run as a column of a table, with why it is done where that is not that its model had answered.
+/// Formats a run's status as a column, with why the run is done if not because its model answered.
 fn standing_column(run: &RunSummary) -> String {
     let (style, status) = (style_of(run.status), run.status.as_str());
     let reason = run.finish_reason.as_ref();
@@ -154,7 +154,7 @@ fn standing_column(run: &RunSummary) -> String {
     format!("{style}{status}{style:#}{reason}{blanks}")
 }
 
-/// Returns a status as a column of a table.
+/// Formats a status as a column.
 pub(super) fn status_column(status: Option<RunStatus>) -> String {
     let Some(status) = status else {
         return format!("{:<11}", "");

@@ -1,4 +1,4 @@
-//! `neuraxis sessions`: the conversations that are kept.
+//! `neuraxis sessions`: the stored conversations.
 
 mod delete;
 mod export;
@@ -19,10 +19,10 @@ pub(super) use title::{asked, title};
 use crate::error::CommandError;
 use crate::setup::{Setup, with_store};
 
-/// List, show, move, check and delete the conversations that are kept
+/// List, show, move, check and delete stored conversations
 ///
-/// Sessions are kept where store.url says: by default in a file in your data folder. Wherever an id is asked for, the
-/// beginning or the end of it will do, and last stands for the session of the last run.
+/// Sessions are stored where store.url says: by default in a file in your data folder. An id may be given by its
+/// beginning or end, and last stands for the session of the last run.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Sessions {

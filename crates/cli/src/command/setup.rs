@@ -1,4 +1,5 @@
-//! `neuraxis setup`: finds what could answer, asks which of it and which model, and writes that down.
+//! `neuraxis setup`: finds available model servers, asks which one and which model to use, and writes the
+//! configuration.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -18,10 +19,10 @@ use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::setup::Setup;
 
-/// How many models are listed.
+/// The maximum number of models listed.
 const MAX_LISTED: usize = 20;
 
-/// What the names of models hold that answer no questions, but embed, listen, speak, draw or judge.
+/// Parts of the names of models that do not answer questions, but embed, listen, speak, draw or judge.
 const OTHER_USES: [&str; 14] = [
     "embed",
     "rerank",
@@ -39,19 +40,19 @@ const OTHER_USES: [&str; 14] = [
     "guard",
 ];
 
-/// What to do about one that cannot be used as it is found.
+/// What to do about a server that cannot be used as found.
 const UNUSABLE: &str =
     "correct what is wrong, such as the variable with its address, and run `neuraxis setup` again";
 
-/// What to do about one that nobody reaches.
+/// What to do about an unreachable server.
 const UNREACHABLE: &str =
     "start it, or see to the network and its address, and run `neuraxis setup` again";
 
-/// What to do about one whose certificate is not trusted.
+/// What to do about a server whose certificate is not trusted.
 const UNTRUSTED: &str = "see to this machine's clock and to what it trusts (SSL_CERT_FILE names a file in its place), and run `neuraxis setup` \
                          again; or write [models.reasoning] with ca_file, as `neuraxis help models` says";
 
-/// What to do about one that says nothing of its models yet.
+/// What to do about a server that does not list its models yet.
 const LOADING: &str = "wait a moment, and run `neuraxis setup` again";
 
 const EXAMPLES: &str = "\
@@ -59,15 +60,15 @@ Examples:
   neuraxis setup
   neuraxis setup --yes --set discovery.local_servers=false";
 
-/// Find a model on this machine or by a key that is set, and configure it
+/// Find a model on this machine, or with a key that is set, and configure it
 ///
-/// Looks for model servers at their usual places and for keys in their usual variables, asks which of them answers and
-/// with which model, and writes [models.reasoning] to your own neuraxis.toml, or to the file that --config names. Nothing
-/// is paid for, and a key itself is never written.
+/// Searches the usual addresses of model servers and the usual variables for keys, asks you which server and which
+/// model to use, and writes [models.reasoning] to your own neuraxis.toml, or to the file given by --config. This is
+/// free of charge, and a key itself is never written.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SetUp {
-    /// Ask nothing: take the first one that is found
+    /// Do not ask: take the first server that is found
     #[arg(long)]
     yes: bool,
 }
@@ -84,7 +85,7 @@ impl SetUp {
         let found = candidates(&loaded.config, &environment).await;
         progress.hide();
         if !found.is_empty() {
-            // Nobody is asked what cannot be written. It is closed again, since an answer takes its time.
+            // Check that the file can be written before asking. It is closed again, since the answer may take a while.
             let edited = Edited::open(setup, &environment)?;
             if edited.has_model("reasoning") {
                 return Err(is_there(&edited));
@@ -122,7 +123,7 @@ impl SetUp {
         Ok(())
     }
 
-    /// Asks which of several is meant.
+    /// Asks which server to use.
     fn choose<'a>(&self, several: &'a [Candidate]) -> Result<&'a Candidate, CommandError> {
         if !self.yes {
             anstream::eprintln!("These could answer:");
@@ -136,7 +137,7 @@ impl SetUp {
         }
     }
 
-    /// Asks which model answers.
+    /// Asks which model to use.
     fn model(&self, chosen: &Candidate, offered: &[String]) -> Result<String, CommandError> {
         let usual = usual(chosen.model.as_deref(), offered);
         let model = match self.yes {
@@ -162,8 +163,7 @@ impl SetUp {
     }
 }
 
-/// Returns the model that is taken unless another is named: the usual one if it is there, or else the first that seems to answer
-/// questions.
+/// Returns the default model: the usual one if it is available, or else the first that seems to answer questions.
 fn usual<'a>(usual: Option<&'a str>, offered: &'a [String]) -> &'a str {
     let is_there = |usual: &&str| offered.is_empty() || offered.iter().any(|name| name == *usual);
     let answers = |name: &&String| {
@@ -175,8 +175,8 @@ fn usual<'a>(usual: Option<&'a str>, offered: &'a [String]) -> &'a str {
     usual.filter(is_there).unwrap_or(first)
 }
 
-/// Returns the model that is meant: a number is that of the list, and a name need not stand there, since not every server lists
-/// all that it has.
+/// Returns the chosen model: a number refers to the list, and a name need not be in the list, since not every server
+/// lists all of its models.
 fn meant(typed: String, offered: &[String]) -> Result<String, CommandError> {
     let is_number = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number || offered.is_empty() || offered.contains(&typed) {
@@ -186,7 +186,7 @@ fn meant(typed: String, offered: &[String]) -> Result<String, CommandError> {
     numbered(listed, &typed).cloned()
 }
 
-/// Returns what has a number in a list, of which the first has 1.
+/// Returns the list item with this number, counted from 1.
 fn numbered<'a, T>(list: &'a [T], number: &str) -> Result<&'a T, CommandError> {
     let number = number.parse::<usize>().ok();
     let place = number.and_then(|number| number.checked_sub(1));
@@ -197,7 +197,7 @@ fn numbered<'a, T>(list: &'a [T], number: &str) -> Result<&'a T, CommandError> {
     })
 }
 
-/// Says that there is a section already, which this command leaves as it is.
+/// Returns the error for an existing section, which this command does not change.
 fn is_there(edited: &Edited) -> CommandError {
     let path = edited.path().display();
     let error = anyhow!("{path} has a section [models.reasoning] already");
@@ -218,7 +218,7 @@ fn nothing_found(passed_over: &[PassedOver]) -> CommandError {
         .hint("`neuraxis help models` shows how to configure anything else")
 }
 
-/// Asks for a word, of which one stands ready for whoever presses Enter.
+/// Asks for a word, with a default for Enter.
 fn asked(question: &str, usual: &str) -> Result<String, CommandError> {
     let mut stderr = io::stderr();
     let ready = match usual {
@@ -237,8 +237,8 @@ fn asked(question: &str, usual: &str) -> Result<String, CommandError> {
     }
 }
 
-/// Asks the one that was chosen for its models, which it may not say though it answers. One that cannot be used as it was
-/// found, or that is not reached, is an error: what would be written is of no use.
+/// Asks the chosen server for its models, which it may not list although it answers. A server that cannot be used as
+/// found or is unreachable is an error, since its configuration would be useless.
 async fn offered(
     setup: &Setup,
     chosen: &Candidate,
@@ -246,7 +246,7 @@ async fn offered(
     let keys = chosen.keys.iter();
     let keys = keys.map(|(key, value)| (format!("models.reasoning.{key}"), value.clone()));
     let mut settings: Vec<_> = keys.collect();
-    // It is asked for its models by whoever would ask a model.
+    // With a model set, the models are listed by the same client that would call it.
     if let Some(model) = &chosen.model {
         settings.push(("models.reasoning.model".to_owned(), model.clone()));
     }
@@ -277,7 +277,7 @@ async fn offered(
     }
 }
 
-/// Tells whether nobody answered: what refuses, fails or lists nothing is there all the same.
+/// Returns whether there was no answer. A server that refuses, fails or lists nothing is reachable.
 const fn is_out_of_reach(kind: &LlmErrorKind) -> bool {
     matches!(kind, LlmErrorKind::Connection | LlmErrorKind::Timeout)
 }
@@ -335,7 +335,7 @@ mod tests {
         for typed in ["0", "4", "99999999999999999999999"] {
             assert_eq!(chosen(typed), None, "{typed}");
         }
-        // Where there is no list it may be a name.
+        // Without a list, a number may be a name.
         assert_eq!(meant("7".to_owned(), &[]).unwrap(), "7");
         let many: Vec<String> = (0..30).map(|number| format!("m{number}")).collect();
         assert!(meant("21".to_owned(), &many).is_err(), "none was shown");

@@ -23,7 +23,7 @@ use crate::tree::Branches;
 use crate::wrap::broken;
 use table::Unit;
 
-/// How far back figures go where nobody says.
+/// The default period.
 const USUAL: &str = "30d";
 
 const EXAMPLES: &str = "\
@@ -34,13 +34,13 @@ Examples:
 
 /// Show what runs used: by day, model, role, tool and agent
 ///
-/// Runs, failures, tokens, cost, and how long things took: half of them (P50) and 95 of a hundred (P95) no longer than that,
-/// within 4 %. Days are those of this machine's time zone, and a run counts for the day on which it began. Beside a number, ~ says that it is an
-/// estimate, and + that it is at least that much.
+/// Runs, failures, tokens, cost, and durations: half of them (P50) and 95 % of them (P95) took at most that long,
+/// within 4 %. Days are in this machine's time zone, and a run counts for the day on which it began. Next to a number,
+/// ~ means an estimate, and + means at least that much.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Stats {
-    /// Only runs that began since then: an age such as 12h, 7d or 4w, a day of yours such as 2026-11-01, or `all`
+    /// Only runs that began since then: an age such as 12h, 7d or 4w, a local date such as 2026-11-01, or `all`
     #[arg(long, value_name = "WHEN", default_value = USUAL, value_parser = since)]
     since: Since,
 
@@ -48,12 +48,12 @@ pub(crate) struct Stats {
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 
-    /// What to print: tables for people, or one JSON object
+    /// What to print: tables, or one JSON object
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// From when on runs count.
+/// The beginning of the period.
 #[derive(Debug, Clone, Copy)]
 enum Since {
     Ever,
@@ -113,7 +113,7 @@ impl Since {
             Self::Day(begins) => Some(begins),
             Self::Age(span) => {
                 let now = SystemClock.now().to_zoned(TimeZone::UTC);
-                // What is older than time itself is all there is.
+                // A period that reaches back beyond the earliest time includes everything.
                 now.checked_sub(span).ok().map(|since| since.timestamp())
             }
         }

@@ -1,4 +1,4 @@
-//! `neuraxis tools`: the tools, without a model.
+//! `neuraxis tools`: lists and calls tools, without a model.
 
 mod call;
 mod list;

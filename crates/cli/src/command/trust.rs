@@ -1,4 +1,4 @@
-//! `neuraxis trust`: whether the `neuraxis.toml` of a folder counts, which may have come with the project there.
+//! `neuraxis trust`: whether to use the `neuraxis.toml` of a folder, which may have come with the project there.
 
 mod question;
 
@@ -21,7 +21,7 @@ use crate::wrap::broken;
 pub(in crate::command) use question::load_and_ask;
 use question::{described, is_too_much, next_step, unusable};
 
-/// What to do where nobody can be asked.
+/// What to do if nobody can be asked.
 const UNASKED: &str = "read what `neuraxis trust show` says; --yes trusts it unasked";
 
 const EXAMPLES: &str = "\
@@ -31,13 +31,13 @@ Examples:
   neuraxis trust add
   neuraxis trust remove ~/src/project";
 
-/// Trust the neuraxis.toml and the AGENTS.md of a folder, or see what they say
+/// Trust the neuraxis.toml and the AGENTS.md of a folder, or show what they say
 ///
-/// A neuraxis.toml in the working directory may have come with the project there. Until you trust its very content it may
-/// only tighten what is allowed, and everything else it says is ignored. A change to it is not trusted. What you trusted
-/// is kept in your data folder. A file that you name with --config needs no trust. An
-/// AGENTS.md (or CLAUDE.md) from there up to the root of the repository tells agents how to work in the project once you
-/// trust it. What you answered about calls for a folder from now on is shown and taken back here, too.
+/// A neuraxis.toml in the working directory may have come with the project there. Until you trust its exact content, it
+/// may only tighten what is allowed, and everything else in it is ignored. Trust ends when the content changes. What
+/// you trust is stored in your data folder. A file given by --config needs no trust. An AGENTS.md (or CLAUDE.md), from
+/// the folder up to the root of the repository, tells agents how to work in the project once you trust it. Your lasting
+/// answers about calls in a folder are shown and revoked here, too.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Trust {
@@ -47,17 +47,18 @@ pub(crate) struct Trust {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show whether it is trusted, and what it would change, the most dangerous first (this is the default)
+    /// Show whether the folder is trusted, and what its file would change, the most dangerous first (this is the
+    /// default)
     Show(Folder),
-    /// Trust its content as it is now
+    /// Trust the current content
     Add(Add),
-    /// Trust it no more, and forget what you said about it and allowed there
+    /// Stop trusting the folder, and forget your answers about it and what you allowed there
     Remove(Folder),
 }
 
 #[derive(Debug, Default, Args)]
 struct Folder {
-    /// The folder; the working directory if left out
+    /// The folder; default: the working directory
     folder: Option<PathBuf>,
 }
 
@@ -66,7 +67,7 @@ struct Add {
     #[command(flatten)]
     folder: Folder,
 
-    /// Do not ask: needed where nobody can be asked
+    /// Do not ask: required if nobody can be asked
     #[arg(long)]
     yes: bool,
 }
@@ -108,7 +109,7 @@ impl Folder {
     fn remove(&self, setup: &Setup) -> Result<(), CommandError> {
         let environment = setup.environment()?;
         let folder = self.path(&environment);
-        // What was said about a folder that is gone can be forgotten, too.
+        // Answers about a folder that no longer exists can be forgotten, too.
         let folder = folder.canonicalize().unwrap_or(folder);
         let list = TrustList::of(&environment)?;
         let there = environment.clone().with_working_dir(&folder);
@@ -118,7 +119,7 @@ impl Folder {
                 Output::new().line(&format!("forgot what was said about {path}"))?;
             }
         }
-        // Those that cannot be read can be forgotten, too.
+        // Rules that cannot be read can be forgotten, too.
         let rules = match setup.config_without_trust(&there) {
             Ok(config) => config.folder_rules().cloned(),
             Err(_) => FolderRules::of(&folder, &environment),
@@ -137,7 +138,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Returns the surroundings of a program that is started in the folder.
+    /// Returns the environment of a program started in the folder.
     fn environment(&self, setup: &Setup) -> Result<Environment, CommandError> {
         let environment = setup.environment()?;
         let folder = self.path(&environment);
@@ -204,7 +205,7 @@ impl Add {
         Ok(())
     }
 
-    /// Makes sure that somebody wants a file, and returns the content that is trusted then.
+    /// Asks the user to confirm trusting a file, and returns the content that is then trusted.
     fn wanted(&self, found: &FoundFile) -> Result<ContentHash, CommandError> {
         let content = match (found.fault(), found.content()) {
             (None, Some(content)) => content,
@@ -238,7 +239,7 @@ impl Add {
     }
 }
 
-/// Shows which calls run in a folder because of what a person answered there.
+/// Shows which calls may run in a folder because of the user's answers there.
 fn allowed(rules: &FolderRules) -> Result<String, CommandError> {
     let Some(text) = rules.text()? else {
         return Ok(String::new());
@@ -249,12 +250,12 @@ fn allowed(rules: &FolderRules) -> Result<String, CommandError> {
     Ok(format!("{file}: your answers\n{lines}"))
 }
 
-/// Looks what the file of a folder would change, whether it is trusted or not.
+/// Returns what the file of a folder would change, whether or not it is trusted.
 fn found(setup: &Setup, environment: &Environment) -> Result<Option<FoundFile>, CommandError> {
     Ok(setup.config_without_trust(environment)?.found().cloned())
 }
 
-/// Returns why no command can be used in a folder whose file counts as it is trusted, if that is so.
+/// Returns why no command works in a folder whose file is trusted, if so.
 fn why_unusable(setup: &Setup, environment: &Environment) -> Option<String> {
     let config = setup.config_as_trusted(environment);
     config.err().map(|error| error.in_one_line())

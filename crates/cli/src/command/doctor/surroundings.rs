@@ -35,7 +35,7 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
     checks
 }
 
-/// Reports prices that are missing, or that belong to no model.
+/// Reports missing prices, and prices whose provider does not exist.
 fn prices(config: &Config) -> Vec<Check> {
     let notices = config.price_notices().into_iter();
     let check = |notice| Check::here("prices", Outcome::Warning, notice);

@@ -24,12 +24,12 @@ Examples:
 
 /// Turn what the models said in a run into a recording
 ///
-/// The recording answers in place of the models, with `neuraxis ask --replay` or as provider cassette. Its first line says
-/// what the records of a run do not hold, and it is printed, too.
+/// The recording answers instead of the models, with `neuraxis ask --replay` or as provider cassette. Its first line
+/// lists what the run's records do not contain; this is also printed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Cassette {
-    /// The run: its id, the beginning or the end of it, or last
+    /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
@@ -72,7 +72,7 @@ impl Cassette {
     }
 }
 
-/// Saves a recording that was made of a run as a new file.
+/// Saves the recording of a run as a new file.
 pub(in crate::command) fn save(
     recording: &cassette::Cassette,
     file: &Path,

@@ -32,32 +32,32 @@ Examples:
 
 /// Continue a run differently from one of its turns, in a new session
 ///
-/// The new session begins with the conversation up to the end of that turn; the old session and run stay as they are. Prints
-/// the answer.
+/// The new session begins with the conversation up to the end of that turn; the old session and run are not changed.
+/// Prints the answer.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Fork {
-    /// The run: its id, the beginning or the end of it, or last
+    /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
-    /// After which turn; 0 is before the model said anything. After the last one if left out
+    /// The turn to continue after; 0 is before the model's first reply. Default: the last turn
     #[arg(long, value_name = "K")]
     at_turn: Option<u32>,
 
-    /// How much freedom it has; as the run had if left out
+    /// How much freedom the new run has; default: as the run had
     #[arg(long, add = ArgValueCandidates::new(completion::modes))]
     mode: Option<String>,
 
-    /// Where it comes from; as the run did if left out
+    /// The channel it comes from; default: that of the run
     #[arg(long, add = ArgValueCandidates::new(completion::channels))]
     channel: Option<String>,
 
-    /// Which model serves it: a role, or the name of a model that is configured for one. As policy says if left out
+    /// The model that serves it: a role, or the name of a model configured for one. Default: chosen by policy
     #[arg(long, value_name = "MODEL", visible_alias = "role", add = ArgValueCandidates::new(completion::models))]
     model: Option<String>,
 
-    /// What is said now; if left out, the conversation goes on from where it stood
+    /// The new message; default: continue the conversation without one
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
 
@@ -65,7 +65,7 @@ pub(super) struct Fork {
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
 
-    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object per line for each event
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -121,7 +121,7 @@ impl Fork {
         Ok(())
     }
 
-    /// Returns the turn that is meant.
+    /// Returns the turn to continue after.
     fn turn(&self, run: &RunSummary, records: &[Arc<Record>]) -> Result<Turn, CommandError> {
         let Some(asked) = self.at_turn else {
             return Ok(Turn(u32::MAX));
@@ -143,7 +143,7 @@ impl Fork {
         records: &[Arc<Record>],
     ) -> ForkOptions {
         let view = RunView::of(records);
-        // Somebody else wrote what an imported run says.
+        // The settings of an imported run were written by a third party.
         let decided = view.decision().filter(|_| !run.imported);
         if run.imported && (self.mode.is_none() || self.channel.is_none()) {
             progress::notice(&format!(
@@ -170,7 +170,7 @@ impl Fork {
     }
 }
 
-/// Returns the plan that the run had, if it is still configured: what a plan limited that is gone, no other run is held to.
+/// Returns the run's plan if it is still configured: the limits of a removed plan do not apply to another run.
 fn plan_of(app: &App, records: &[Arc<Record>]) -> Option<PlanName> {
     let plan = RunView::of(records).spec()?.plan.clone()?;
     let mut plans = app.orchestrator.policy().plans();
@@ -184,7 +184,7 @@ fn plan_of(app: &App, records: &[Arc<Record>]) -> Option<PlanName> {
     None
 }
 
-/// Returns the role that is meant: by its own name, or by that of the model that is configured for it.
+/// Returns the role with this name, or the one whose configured model has this name.
 pub(in crate::command) fn role_of(config: &Config, model: &str) -> Result<Role, CommandError> {
     let roles = config.models().keys().cloned();
     let mut roles: Vec<Role> = roles.chain(Role::BUILT_IN).collect();

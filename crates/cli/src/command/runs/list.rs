@@ -12,7 +12,7 @@ use crate::completion;
 use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
 
-/// The names of the columns between the id and what a run is about.
+/// The headings of the columns between the id and a run's text.
 const HEADINGS: &str = "BEGUN                STATUS            TURNS         COST";
 
 const EXAMPLES: &str = "\
@@ -25,11 +25,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct List {
-    /// Only those of this session
+    /// Only runs of this session
     #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completion::sessions))]
     session: Option<String>,
 
-    /// Only those of this owner
+    /// Only runs of this owner
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 
@@ -59,7 +59,7 @@ impl List {
         {
             last = Some(run.run_id.to_string());
             let mut item = item(&run);
-            // One that answers a message again has its words in the history.
+            // The text of a run that answers a message again is in the history.
             let asked = match run.text {
                 Some(_) => None,
                 None => asked(sessions, &run).await?,

@@ -1,4 +1,4 @@
-//! The tree of a run: what each agent did, turn by turn.
+//! A run as a tree: what each agent did, turn by turn.
 
 pub(super) mod lines;
 
@@ -20,18 +20,18 @@ use crate::detail::Detail;
 use crate::rows::{Mark, Row};
 use crate::tree::{Branches, Node};
 
-/// How deep agents are drawn below agents. The loop allows fewer.
+/// The maximum nesting depth of agents that is drawn. The loop allows fewer levels.
 const MAX_DEPTH: usize = 32;
 
-/// The fewest columns of a terminal in which there is room for bars.
+/// The minimum width in columns of a terminal with room for bars.
 const LEAST_FOR_BARS: usize = 50;
 
-/// The fewest and the most columns of a bar.
+/// The minimum and maximum number of columns of a bar.
 const BAR: (usize, usize) = (8, 24);
 
-/// Returns what the run did, as the children of its root. With the columns of a terminal, each has a bar at its left that
-/// says when it was: from the run's begin to its end, without the time in which it waited for people or clients. What calls
-/// printed and changed stands below them, in so much detail.
+/// Returns what the run did, as the children of its root. If the columns of a terminal are given, each node has a bar
+/// at its left that shows when it happened, between the run's beginning and end without the time spent waiting for the
+/// user or a client. What calls printed and changed is below them, at this level of detail.
 pub(super) fn of(
     records: &[Arc<Record>],
     detail: Detail,
@@ -54,8 +54,7 @@ pub(super) fn of(
     nodes.into_iter().map(Node::from).collect()
 }
 
-/// Returns the same to programs: what is said on each line, and from when to when it was, in milliseconds in which the run was
-/// active.
+/// Returns the same as JSON: the text of each line, and its beginning and end in milliseconds of the run's active time.
 pub(super) fn in_json(records: &[Arc<Record>]) -> Value {
     let mut outline = Outline::default();
     for record in records {
@@ -70,9 +69,9 @@ pub(super) fn in_json(records: &[Arc<Record>]) -> Value {
 struct Outline {
     agents: BTreeMap<AgentId, Vec<Entry>>,
     detail: Detail,
-    /// What the calls were asked to do that have no result yet.
+    /// The calls that have no result yet.
     calls: CallLog,
-    /// Where calls stand that have no result yet.
+    /// The agent and entry of each call that has no result yet.
     open: HashMap<ToolCallId, (AgentId, usize)>,
     used: BTreeMap<AgentId, SessionMetrics>,
     /// How long the run had been active at the last step, in milliseconds.
@@ -84,17 +83,17 @@ struct Outline {
 struct Entry {
     turn: Turn,
     line: String,
-    /// What stands below the line.
+    /// The lines below this one.
     rows: Vec<Row>,
     /// The agents that it started.
     started: Vec<AgentId>,
     when: Time,
 }
 
-/// From when to when, in milliseconds in which the run was active.
+/// The beginning and end, in milliseconds of the run's active time.
 type Time = (u64, u64);
 
-/// A node with when it was.
+/// A node and when it happened.
 struct Timed {
     node: Node,
     when: Time,
@@ -148,7 +147,7 @@ impl Outline {
         }
     }
 
-    /// Adds the result to its call. Returns a line for one that was never started.
+    /// Adds the result to its call. Returns a line for a call that was never started.
     fn complete(&mut self, result: &ToolResult) -> Option<String> {
         let call = self.calls.close(&result.tool_call_id);
         let place = self.open.remove(&result.tool_call_id);
@@ -158,14 +157,14 @@ impl Outline {
         };
         entry.line.push_str(&lines::came_of(&call, result));
         entry.when.1 = self.active;
-        // What a new plan says stands in its own record.
+        // A new plan is in a record of its own.
         if !matches!(result.signal, Some(ToolSignal::Plan { .. })) {
             entry.rows = rows(&call.arguments, result, self.detail);
         }
         None
     }
 
-    /// Draws an agent, and says when it was at work.
+    /// Draws an agent, and returns when it was active.
     fn draw(&self, agent: AgentId, depth: usize) -> (Vec<Timed>, Option<Time>) {
         let mut nodes: Vec<Timed> = Vec::new();
         let mut turn = Turn(0);
@@ -232,12 +231,12 @@ impl Timed {
     }
 }
 
-/// Returns the time that holds two others.
+/// Returns the shortest time that covers two others.
 fn hull(one: Time, other: Time) -> Time {
     (one.0.min(other.0), one.1.max(other.1))
 }
 
-/// Draws when each was, and moves what belongs to each into its node.
+/// Draws when each node happened, and moves its children into it.
 fn add_bars(nodes: &mut [Timed], whole: u64, bar: usize, drawn_with: Branches) {
     const DIM: Style = Style::new().dimmed();
     for timed in nodes {
@@ -264,12 +263,12 @@ mod tests {
     use super::*;
     use crate::tree::draw;
 
-    /// Draws a log as a program sees it, without colors.
+    /// Draws a log for programs, without colors.
     fn drawn(log: &str) -> String {
         drawn_in(log, None)
     }
 
-    /// Draws a log as a terminal of so many columns shows it, without colors.
+    /// Draws a log for a terminal of this many columns, without colors.
     fn drawn_in(log: &str, columns: Option<usize>) -> String {
         let records = read_log(log).unwrap();
         let nodes = of(&records, Detail::Usual, Branches::Lines, columns);

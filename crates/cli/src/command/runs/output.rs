@@ -17,7 +17,7 @@ use crate::listing::{Format, Listing};
 use crate::output::Output;
 use crate::progress;
 
-/// How much is read at a time.
+/// How many bytes are read at a time.
 const PAGE_BYTES: usize = 256 * 1024;
 
 const HEADING: &str = "       BYTES       LINES  TOOL              CALL";
@@ -28,13 +28,13 @@ Examples:
   neuraxis runs output last a0_1_0 | less
   neuraxis runs output last a0_1_0 > build.log";
 
-/// Show the long outputs of a run's tool calls, of which the model read a part
+/// Show the long outputs of a run's tool calls, of which the model read only a part
 ///
-/// Without a call, lists those that are kept; with one, prints all that is kept of it.
+/// Without a call, lists the stored outputs; with one, prints everything that is stored of it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunOutput {
-    /// The run: its id, the beginning or the end of it, or last
+    /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::runs))]
     run: String,
 
@@ -77,7 +77,7 @@ fn list(outputs: &[OutputHead], format: Format) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Returns the call whose id ends so: ids of one run begin alike.
+/// Returns the call with this end of its id, since ids of one run begin alike.
 fn find<'a>(
     outputs: &'a [OutputHead],
     run: RunId,
@@ -103,14 +103,14 @@ fn find<'a>(
     }
 }
 
-/// Prints an output piece by piece: it is never in memory as a whole.
+/// Prints an output piece by piece, so that it is never in memory as a whole.
 async fn print(sessions: &Sessions, run: RunId, call: &ToolCallId) -> Result<(), CommandError> {
     let mut output = Output::new();
     let (mut next, mut ends_line) = (Some(OutputPlace::Byte(0)), true);
     while let Some(from) = next {
         let page = sessions.output_page(run, call, from, PAGE_BYTES).await?;
         match output.text(&page.text) {
-            // Whoever reads has seen enough.
+            // The reader has closed the pipe.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             printed => printed?,
         }

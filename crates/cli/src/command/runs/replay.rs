@@ -20,7 +20,7 @@ use crate::harmless::one_line;
 use crate::listing::Format;
 use crate::output::Output;
 
-/// The most bytes of a file: a few of the longest runs.
+/// The maximum size of a file in bytes: a few of the longest runs.
 const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;
 
 const EXAMPLES: &str = "\
@@ -31,26 +31,26 @@ Examples:
 
 /// Re-drive the loop from a run's log, and report any difference
 ///
-/// Every recorded cause is given to the loop again, and every record compared with what the loop makes of it. No model is
-/// asked and no tool is run. Exit code 1 if there is a difference, or if a log cannot be replayed, which is said with the
-/// reason.
+/// Every recorded cause is given to the loop again, and every record is compared with the loop's result. No model is
+/// called and no tool runs. The exit code is 1 if there is a difference, or if a log cannot be replayed, which is
+/// reported with the reason.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Replay {
-    /// The run: its id, the beginning or the end of it, or last; or a file that `sessions export` or `--format events` wrote
+    /// The run: its id, the beginning or end of its id, or last; or a file from `sessions export` or `--format events`
     #[arg(value_name = "RUN|FILE", add = ArgValueCompleter::new(completion::runs))]
     log: String,
 
-    /// What to print: a report for people, or a JSON array with one for each run
+    /// What to print: a report, or a JSON array with one report per run
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// What came of a replay.
+/// The result of a replay.
 type Replayed = Result<ReplayReport, ReplayFailure>;
 
 impl Replay {
-    /// Tells whether a file is meant.
+    /// Returns whether the argument names a file.
     pub(super) fn is_of_a_file(&self) -> bool {
         Path::new(&self.log).is_file()
     }

@@ -28,38 +28,39 @@ Examples:
   neuraxis runs resume last
   neuraxis runs resume last --cancel";
 
-/// Take up a run that was left behind
+/// Resume a run that was left behind
 ///
-/// A run whose process died goes on from its last record: model calls that were answered are not made again, and tools that
-/// were finished do not run again. A call that was under way runs again only if that does no harm. One that waits for an
-/// approval asks for it again. A process that died keeps its run for as long as store.lease_ms says: that is waited for, and
-/// one that turns out to be alive keeps it. With --cancel, a process that is alive is told to end the run.
+/// A run whose process died continues from its last record: completed model calls are not repeated, and finished tools
+/// do not run again. A call that was in progress runs again only if that does no harm. A run that waits for an approval
+/// asks for it again. A process that died keeps its run for the time set by store.lease_ms; this command waits for
+/// that, and the run stays with a process that turns out to be alive. With --cancel, a live process is told to end the
+/// run.
 ///
-/// The log alone lets nothing run: every call that is not finished is checked anew before it runs. A run that was imported
-/// goes on only if you say so, once you were shown its open calls.
+/// The log alone lets nothing run: every unfinished call is checked again before it runs. An imported run is only
+/// resumed if you agree after seeing its open calls.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Resume {
-    /// The run: its id, the beginning or the end of it, or last
+    /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
-    /// End it instead of letting it go on; its history stays valid
+    /// End the run instead of resuming it; its history stays valid
     #[arg(long)]
     cancel: bool,
 
-    /// Let a run go on that was imported, without being asked
+    /// Resume an imported run without being asked
     #[arg(long, conflicts_with = "cancel")]
     yes: bool,
 
-    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object per line for each event
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 impl Resume {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        // A question that waited through the death of a process is not denied because nobody sits here either.
+        // A question that survived the death of a process must not be denied because nobody is at the terminal now.
         let loaded = setup.load()?;
         let away = match loaded.config.store().is_in_memory() {
             true => WhenAway::Deny,
@@ -111,7 +112,7 @@ impl Resume {
         watch(app, view, &handle, attended).await
     }
 
-    /// Shows what a run would go on with that was written elsewhere, and makes sure that somebody wants that.
+    /// Shows what a run from elsewhere would continue with, and asks the user to confirm.
     async fn show_and_ask(&self, app: &App, run: &RunSummary) -> Result<(), CommandError> {
         let id = run.run_id;
         let whence = match run.imported {
@@ -136,7 +137,7 @@ impl Resume {
                 CommandError::usage(error).hint("add --yes once you have read what it has open")
             );
         }
-        // What was shown of them may not be on the screen any more.
+        // The list of calls may have scrolled off the screen.
         if !calls.is_empty() {
             let named = calls.iter().map(|call| in_short(call, columns));
             write!(stderr, "run {id} {whence}\n{}", named.collect::<String>())?;
@@ -148,7 +149,7 @@ impl Resume {
     }
 }
 
-/// Tells of a call: how far it is, what would run, and what the tool and the policy here say about it.
+/// Describes a call: its progress, what would run, and what the tool and the policy here say about it.
 fn in_text(open: &OpenCall, columns: usize) -> String {
     let stage = match open.call.stage {
         CallStage::Begun | CallStage::Unchecked => "",
@@ -169,13 +170,13 @@ fn in_text(open: &OpenCall, columns: usize) -> String {
     format!("{name}{arguments}    {begun}{stage}\n    class here: {class}\n{verdict}")
 }
 
-/// Names a call, and what the policy here says about it, in a line or two.
+/// Names a call, with the verdict of the policy here, in a line or two.
 fn in_short(open: &OpenCall, columns: usize) -> String {
     let call = said(&headline(&open.call.name, open.call.arguments.as_str()));
     broken(&format!("  {call} · {}", verdict(open)), columns, "      ") + "\n"
 }
 
-/// Returns what the policy here says about a call.
+/// Returns the verdict of the policy here about a call.
 fn verdict(open: &OpenCall) -> String {
     match &open.verdict {
         Verdict::Allow => "allow".to_owned(),

@@ -33,27 +33,27 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
-    /// The run: its id, the beginning or the end of it, or last
+    /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
-    /// What to print: a tree for people, one JSON object, or each record as a line of JSON
+    /// What to print: a tree, one JSON object, or one line of JSON per record
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Show all that calls read, printed and changed, instead of the first and the last lines
+    /// Show everything that calls read, printed and changed, instead of the first and last lines
     #[arg(short, long)]
     verbose: bool,
 }
 
-/// The form of the run.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// Human-readable text
     Text,
     /// One JSON object
     Json,
-    /// Its records, one JSON object a line
+    /// Its records, one JSON object per line
     Events,
 }
 
@@ -90,7 +90,7 @@ impl Show {
     }
 }
 
-/// Says which run it is, and what it came to and used.
+/// Describes the run, its result, and what it used.
 fn head(run: &RunSummary, records: &[Arc<Record>]) -> String {
     const BOLD: Style = Style::new().bold();
     let view = RunView::of(records);
@@ -142,7 +142,7 @@ fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
             json!(decision.map(|decision| &decision.channel)),
         );
         value.insert("reply".to_owned(), json!(reply(&view)));
-        // One at work has no answer yet, and nothing is wrong with that.
+        // A run in progress has no answer yet, which is no error.
         if run.status != RunStatus::Running {
             let (answer, fault) = run_answer(view.outcome(), records);
             let answer = answer.and_then(|answer| answer.decode::<Value>().ok());
@@ -156,7 +156,7 @@ fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
     value
 }
 
-/// Returns what the run answered, if it has ended with something said.
+/// Returns the run's answer, if it has ended with one.
 fn reply(view: &RunView) -> Option<&str> {
     let content = view.outcome().map(|outcome| outcome.content.as_str());
     content.filter(|content| !content.is_empty())

@@ -20,20 +20,21 @@ Examples:
   neuraxis runs steer last \"Leave out what is older than a year.\"
   neuraxis runs steer 9b7a5c31 \"In German, please.\"";
 
-/// How often it is looked whether a run took a message, and how long each time: a process looks for one every five seconds at
-/// least.
+/// How many times to check whether a run took a message, and the pause between checks. A process looks for messages at
+/// least every five seconds.
 const LOOKS: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Say something to a run that is at work
+/// Send a message to a run in progress
 ///
-/// The message joins its conversation once the tool calls that are under way have their results, and the model goes on from
-/// it. Whichever process drives the run hears it within some seconds, which is waited for: exit code 1 if the run ended before.
-/// One that waits for an approval, or was left behind by its process, hears it when it goes on.
+/// The message joins the conversation once the tool calls in progress have their results, and the model continues from
+/// it. The process that drives the run receives it within seconds, and this command waits for that. The exit code is 1
+/// if the run ended before. A run that waits for an approval, or was left behind by its process, receives the message
+/// when it continues.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Steer {
-    /// The run: its id, the beginning or the end of it, or last
+    /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
@@ -60,8 +61,8 @@ impl Steer {
     }
 }
 
-/// Waits for a while until the process that has a run took what was posted to it, or the run ended. Returns the run as it is
-/// then.
+/// Waits until the run's process took the message or the run ended, but not indefinitely. Returns the run's state after
+/// that.
 async fn once_taken(sessions: &Sessions, id: RunId) -> Result<RunSummary, StoreError> {
     for _ in 0..LOOKS {
         let run = sessions.run(id).await?;
@@ -73,7 +74,7 @@ async fn once_taken(sessions: &Sessions, id: RunId) -> Result<RunSummary, StoreE
     sessions.run(id).await
 }
 
-/// Tells whether a run heard of what was posted to it: with its end, what it did not take is gone.
+/// Returns whether a run took the message: what it has not taken when it ends is lost.
 async fn is_on_record(
     sessions: &Sessions,
     id: RunId,
@@ -91,7 +92,7 @@ fn comes_too_late(run: &RunSummary, why: &str) -> CommandError {
     ))
 }
 
-/// Says when a run hears a message.
+/// Describes when a run receives a message.
 fn what_follows(run: &RunSummary) -> String {
     let id = run.run_id;
     if !run.has_mail {

@@ -22,31 +22,31 @@ Examples:
   neuraxis runs tail
   neuraxis runs tail last --format events | jq -r .type";
 
-/// What stands before the lines of an event but the first.
+/// The indentation of an event's lines after the first.
 const MARGIN: &str = "               ";
 
-/// Follow a run: what it did so far, and what it does, to its end
+/// Follow a run: what it did so far, and what it does until it ends
 ///
-/// It may be at work in another process, such as a server. One that waits for an answer is followed until it goes on and
-/// ends. Without an id, the newest run is followed.
+/// The run may be in progress in another process, such as a server. A run that waits for an answer is followed until it
+/// continues and ends. Without an id, the newest run is followed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Tail {
-    /// The run: its id, the beginning or the end of it, or last
+    /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::runs))]
     id: Option<String>,
 
-    /// What to print: a line for what happens, or each record as a line of JSON
+    /// What to print: a line per event, or one line of JSON per record
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// The form of what happens.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// Human-readable text
     Text,
-    /// Its records, one JSON object a line
+    /// Its records, one JSON object per line
     Events,
 }
 
@@ -92,7 +92,7 @@ impl Tail {
     async fn find(&self, sessions: &Sessions) -> Result<Option<RunSummary>, CommandError> {
         match &self.id {
             Some(id) => Ok(Some(lookup::run(sessions, id).await?)),
-            // Also one of an eval, which may be at work.
+            // This includes runs of evals, which may be in progress.
             None => {
                 let filter = RunFilter::default().limited_to(1);
                 Ok(sessions.each_run(filter).next().await?)
@@ -101,7 +101,7 @@ impl Tail {
     }
 }
 
-/// Returns what a run came to, of the record that ends it.
+/// Returns a run's answer from the record that ends it.
 fn answer(record: &Record) -> Option<&str> {
     let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &record.body else {
         return None;
@@ -111,7 +111,7 @@ fn answer(record: &Record) -> Option<&str> {
     answer.filter(|answer| is_of_run && !answer.is_empty())
 }
 
-/// Describes what happened in a line, with when and to which agent, if it is worth one. `calls` are those that are open.
+/// Describes an event in a line with its time and agent, if it deserves one. `calls` are the open calls.
 fn in_text(record: &Record, calls: &mut CallLog) -> Option<String> {
     calls.hear(record);
     let what = match &record.body {

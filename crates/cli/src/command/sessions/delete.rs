@@ -20,13 +20,13 @@ Examples:
 
 /// Delete sessions with everything that belongs to them
 ///
-/// In a SQLite file their runs and records are overwritten, not just forgotten; PostgreSQL overwrites them in time, after a
-/// VACUUM. Copies of the log, traces and archives keep what they have of them. A session with a run that has not ended stays.
-/// At a terminal you are asked first. Elsewhere, and with `--yes`, an id has to be whole.
+/// In a SQLite file their runs and records are overwritten, not only unlinked; PostgreSQL overwrites them eventually,
+/// after a VACUUM. Copies of the log, traces and archives keep what they contain. A session with an unfinished run is
+/// not deleted. At a terminal you are asked first. Elsewhere, and with `--yes`, ids must be complete.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Delete {
-    /// The sessions; where you are asked, the beginnings of their ids will do
+    /// The sessions; at a terminal, the beginnings of their ids are enough
     #[arg(value_name = "ID", required = true, add = ArgValueCompleter::new(completion::sessions))]
     ids: Vec<String>,
 
@@ -38,7 +38,7 @@ pub(super) struct Delete {
 impl Delete {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let is_asked = !self.yes && is_somebody_there();
-        // All are found before the first one goes.
+        // All are looked up before the first one is deleted.
         let mut found = Vec::new();
         for id in &self.ids {
             found.push(match is_asked {

@@ -27,8 +27,9 @@ Examples:
 
 /// Write sessions as JSON Lines
 ///
-/// One line describes the session, one line stands for each record, and one ends it; each holds where the hash chain
-/// stands, so that `neuraxis sessions import` notices what was changed. `neuraxis help sessions` describes every line.
+/// One line describes the session, one line stands for each record, and one ends the session. Each contains the state
+/// of the hash chain, so that `neuraxis sessions import` detects changes. `neuraxis help sessions` describes every
+/// line.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Export {
@@ -44,7 +45,7 @@ pub(super) struct Export {
     #[arg(long, value_name = "NAME", conflicts_with = "ids")]
     owner: Option<String>,
 
-    /// Write to this new file, which only you may read, instead of standard output
+    /// Write to this new file, readable only by you, instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -79,13 +80,13 @@ impl Export {
                     let sessions = counted(written.count, "session");
                     progress::notice(&format!("wrote {sessions} to {}", path.display()));
                 } else {
-                    // An empty file would pass for a backup.
+                    // An empty file could be mistaken for a backup.
                     let _ = fs::remove_file(path);
                 }
                 written.told()
             }
             Err(error) => {
-                // A file that ends in the middle is good for nothing.
+                // A truncated file is useless.
                 let _ = fs::remove_file(path);
                 Err(error)
             }
@@ -93,7 +94,7 @@ impl Export {
     }
 }
 
-/// Writes to standard output: harmless where a terminal shows it, to the byte elsewhere.
+/// Writes to standard output: harmless text on a terminal, and unchanged bytes elsewhere.
 async fn print(
     sessions: &Sessions,
     named: &[SessionId],
@@ -112,7 +113,7 @@ async fn print(
     Ok(written)
 }
 
-/// Where an archive is written.
+/// The destination of an archive.
 #[derive(Debug, Clone, Copy)]
 enum Onto<'a> {
     Output,
@@ -139,11 +140,11 @@ impl Onto<'_> {
     }
 }
 
-/// How many sessions were written.
+/// The number of sessions written.
 #[derive(Debug, Default)]
 struct Written {
     count: u64,
-    /// Those that were left out because they are damaged.
+    /// The number of sessions left out because they are damaged.
     damaged: u64,
 }
 
@@ -166,7 +167,7 @@ impl Written {
     }
 }
 
-/// Writes the sessions that are named, or else all `others` but those that are damaged, each of which is told of.
+/// Writes the named sessions, or else all `others` except damaged ones, which are reported.
 async fn write(
     sessions: &Sessions,
     named: &[SessionId],
@@ -185,12 +186,12 @@ async fn write(
     }
     let mut each = sessions.each(others);
     while let Some(session) = each.next().await? {
-        // Kept back until it is whole: one that is deleted meanwhile is left out.
+        // Buffered until it is complete, so that a session deleted meanwhile is left out.
         let mut text = Vec::new();
         match sessions.export(&session.id, &mut text).await {
             Ok(exported) => tell_unfinished(exported),
             Err(ExportError::Store(StoreError::NoSuchSession(_))) => continue,
-            // It keeps none of the others out of a backup.
+            // A damaged session does not prevent a backup of the others.
             Err(ExportError::Store(StoreError::Damaged(why))) => {
                 let id = &session.id;
                 progress::warn(&format!("session {id} is damaged and not written: {why}"));
@@ -205,7 +206,7 @@ async fn write(
     Ok(written)
 }
 
-/// Says that a session is not at its end.
+/// Prints a notice about a session with an unfinished run.
 fn tell_unfinished(exported: Exported) {
     if let Some(run) = exported.unfinished {
         progress::warn(&format!(

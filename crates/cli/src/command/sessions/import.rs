@@ -26,11 +26,11 @@ Examples:
   neuraxis sessions import trip.jsonl
   ssh other neuraxis sessions export --all | neuraxis sessions import -";
 
-/// Keep sessions that were exported
+/// Store sessions that were exported
 ///
-/// The whole file is checked first, line by line; nothing is kept of one that is damaged. Sessions and runs keep their
-/// ids. One that is here already, just the same, is left alone, and one of which the beginning is here is completed;
-/// another one under the same id is a conflict. So an import that was cut off can simply be made again.
+/// The whole file is checked first, line by line, and nothing of a damaged file is stored. Sessions and runs keep their
+/// ids. A session that already exists unchanged is skipped, and one whose beginning exists is completed; a different
+/// session with the same id is a conflict. So an interrupted import can be repeated.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Import {
@@ -38,13 +38,13 @@ pub(super) struct Import {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Take runs that have not ended, too. They can be taken up here: make sure that nobody else goes on with them
+    /// Also accept unfinished runs. They can be resumed here: make sure that they are not resumed anywhere else
     #[arg(long)]
     unfinished: bool,
 }
 
 impl Import {
-    /// Imports, where servers keep sessions for so long.
+    /// Imports the sessions. Servers keep sessions for `keep`, if that is configured.
     pub(super) async fn run(
         self,
         sessions: &Sessions,
@@ -61,7 +61,7 @@ impl Import {
             Failure::Waiting(error) => error,
             Failure::Import(error) => self.failed(error),
         })?;
-        // What is waited for stands where the output goes.
+        // The status would be where the output goes.
         drop(progress);
         let mut output = Output::new();
         for Imported {
@@ -83,7 +83,7 @@ impl Import {
         }
     }
 
-    /// Says why nothing, or not everything, was imported.
+    /// Returns the error for an import that failed completely or in part.
     fn failed(&self, error: ImportError) -> CommandError {
         match error {
             ImportError::Archive(_) | ImportError::Empty => {
@@ -115,7 +115,7 @@ impl Import {
         }
     }
 
-    /// Opens the file. What comes from standard input is kept aside, since it is read twice.
+    /// Opens the file. Standard input is copied to a temporary file, since it is read twice.
     fn open(&self) -> Result<File, CommandError> {
         if self.file.as_os_str() != "-" {
             return open_file(&self.file);
@@ -127,13 +127,13 @@ impl Import {
     }
 }
 
-/// Says which sessions servers delete soon, since it counts when something happened in them and not when they came here.
+/// Warns of sessions that servers will soon delete: the time of their last activity counts, not that of the import.
 async fn warn_of_old(
     sessions: &Sessions,
     imported: &[Imported],
     keep: Duration,
 ) -> Result<(), CommandError> {
-    // Nothing is older than time itself.
+    // The period reaches back beyond the earliest time, so no session is older.
     let Ok(before) = SystemClock.now().checked_sub(keep) else {
         return Ok(());
     };
@@ -150,9 +150,9 @@ async fn warn_of_old(
 
 /// Why an import ended.
 enum Failure {
-    /// It could not be done.
+    /// The import failed.
     Import(ImportError),
-    /// Nobody waits any longer for a run that another process holds.
+    /// The command no longer waits for a run that another process holds.
     Waiting(CommandError),
 }
 

@@ -12,10 +12,10 @@ use crate::error::CommandError;
 use crate::listing::{Format, Item, Listing, Paging};
 use crate::quantities::moment;
 
-/// The names of the columns between the id and what a session is about.
+/// The headings of the columns between the id and a session's text.
 const HEADINGS: &str = "MADE                 RUNS  LAST       ";
 
-/// How many columns those take.
+/// The width of those columns.
 pub(in crate::command) const MIDDLE: usize = HEADINGS.len();
 
 const EXAMPLES: &str = "\
@@ -27,7 +27,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct List {
-    /// Only those of this owner
+    /// Only sessions of this owner
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 
@@ -53,7 +53,7 @@ impl List {
         while listing.count < limit
             && let Some(session) = each.next().await?
         {
-            // One without was deleted meanwhile.
+            // A session without runs was deleted meanwhile.
             if let Some(runs) = sessions.runs(&session.id).await? {
                 let title = title(sessions, &runs).await?;
                 let value = in_json(&session, &runs, title.as_deref());
@@ -72,7 +72,7 @@ impl List {
     }
 }
 
-/// Describes a session as an item of a list.
+/// Formats a session as a list item.
 pub(in crate::command) fn item(
     session: &Session,
     runs: &[RunSummary],

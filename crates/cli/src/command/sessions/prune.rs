@@ -16,17 +16,18 @@ Examples:
   neuraxis sessions prune --older-than 90d --dry-run
   neuraxis sessions prune --older-than 2w --yes";
 
-/// Delete the sessions in which nothing has happened for a while
+/// Delete sessions without recent activity
 ///
-/// A session with a run that has not ended stays, however old. At a terminal you are asked first; elsewhere --yes is needed.
+/// A session with an unfinished run is not deleted, however old it is. At a terminal you are asked first; elsewhere
+/// --yes is required.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Prune {
-    /// For how long nothing has happened in them, such as 12h, 90d or 2w
+    /// The time since their last activity, such as 12h, 90d or 2w
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Span,
 
-    /// Only list what would go
+    /// Only list what would be deleted
     #[arg(long)]
     dry_run: bool,
 
@@ -35,7 +36,7 @@ pub(super) struct Prune {
     yes: bool,
 }
 
-/// Reads an age with its unit, such as `90d`.
+/// Parses an age with its unit, such as `90d`.
 pub(in crate::command) fn age(text: &str) -> Result<Span, String> {
     let wrong = || {
         "it must be given in weeks, days, hours, minutes or seconds, such as 52w or 90d, and less than 19,998 years".to_owned()

@@ -28,18 +28,18 @@ Examples:
   neuraxis sessions show trip
   neuraxis sessions show trip --format json | jq .metrics";
 
-/// Who says what a run answers.
+/// The speaker of the messages that runs answer.
 const USER: &str = "user";
 
-/// Show a session: what was said, its runs, and what it used
+/// Show a session: its messages, its runs, and what it used
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
-    /// The session: its id, the beginning or the end of it, or last
+    /// The session: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::sessions))]
     id: String,
 
-    /// What to print: a text for people, or one JSON object
+    /// What to print: text, or one JSON object
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -93,7 +93,7 @@ fn in_text(overview: &SessionOverview) -> String {
     text + &conversation(overview.history.messages())
 }
 
-/// Shows what was said, of what people read, with each call, what it touched and what came of it.
+/// Formats the part of a conversation meant for readers, with what each call touched and its result.
 pub(in crate::command) fn conversation(messages: &[Arc<Message>]) -> String {
     const BOLD: Style = Style::new().bold();
     let results: HashMap<_, _> = messages
@@ -109,7 +109,7 @@ pub(in crate::command) fn conversation(messages: &[Arc<Message>]) -> String {
         let Some((who, said)) = said(message, &results) else {
             continue;
         };
-        // What a model says between its calls belongs together. A message without an answer stands apart from the next one.
+        // What a model says between its calls belongs together. An unanswered message is set apart from the next one.
         if who != last || who == USER {
             text.push_str(&format!("\n{BOLD}{who}{BOLD:#}\n"));
         }
@@ -119,7 +119,7 @@ pub(in crate::command) fn conversation(messages: &[Arc<Message>]) -> String {
     text
 }
 
-/// Says what one or more runs used.
+/// Describes what one or more runs used.
 pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
     let mut parts = vec![
         counted(metrics.llm_calls, "model call"),
@@ -134,8 +134,8 @@ pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
     parts.join(" · ")
 }
 
-/// Returns who said what, of what people read, harmless: of results of tools, which are for models, no more than what came of
-/// the call.
+/// Returns who said what, harmless, as far as it is meant for readers. Of tool results, which are for models, only a
+/// summary per call is included.
 fn said(
     message: &Message,
     results: &HashMap<&ToolCallId, &ToolMessage>,
@@ -162,7 +162,7 @@ fn said(
     }
 }
 
-/// Says in a line what a call touched, and what came of it, as far as its result says.
+/// Describes in a line what a call touched, and its outcome as far as its result shows it.
 fn called(call: &ToolCall, results: &HashMap<&ToolCallId, &ToolMessage>) -> String {
     const DIM: Style = Style::new().dimmed();
     let named = named(&call.name, call.arguments.as_str());

@@ -1,8 +1,8 @@
-//! What sessions and runs are about: the words with which a conversation began, and those that a run answers.
+//! Titles of sessions and runs: the words with which a conversation began, and the words that a run answers.
 //!
-//! A run that branched off from another has no message of its own where it answers the same one again: what it is about stands in
-//! the history that it began with. A session that branched off goes on with a conversation, and so keeps its title, behind what it
-//! went on with: several that branched off from one would look the same.
+//! A run that branched off from another and answers the same message again has no message of its own: its words are in
+//! the history that it began with. A session that branched off has a title of its own followed by that of the original
+//! conversation, since several branches of one conversation would otherwise look the same.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use neuraxis::ports::RunSummary;
 use crate::error::CommandError;
 use crate::harmless::one_line_of;
 
-/// The most characters of a message that say what something is about, as many as a run keeps of its own.
+/// The maximum number of characters of a title, the same as a run keeps of its message.
 const MAX_CHARS: usize = 120;
 
-/// Returns the words with which the conversation of a session began, of which these are the runs, the oldest first; in front of them
-/// its own where it branched off.
+/// Returns the first words of a session's conversation, given its runs, the oldest first. If the session branched off,
+/// its own first words come before them.
 pub(in crate::command) async fn title(
     sessions: &Sessions,
     runs: &[RunSummary],

@@ -27,21 +27,21 @@ Examples:
 
 /// Check that nothing was altered
 ///
-/// Every record is compared with the hash chain of its session. A change, a removed record or a moved one is found. Whoever
-/// can write the store could cut a session off at its end, or make its chain anew: note the head elsewhere, and --expect
-/// finds that, too. Exit code 1 if something was altered, or if there are no sessions.
+/// Every record is compared with the hash chain of its session, which detects changed, removed and moved records. A
+/// program with write access to the store could cut off the end of a session or rebuild its chain: store the head
+/// elsewhere, and --expect detects that, too. The exit code is 1 if something was altered, or if there are no sessions.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Verify {
-    /// The sessions, or the beginnings of their ids; all if left out
+    /// The sessions, or the beginnings of their ids; default: all
     #[arg(value_name = "ID", add = ArgValueCompleter::new(completion::sessions))]
     ids: Vec<String>,
 
-    /// A head that the chain of the one session must have had: it may have gone on since
+    /// A head that the chain of the one session must have had; the chain may have grown since
     #[arg(long, value_name = "HEAD", requires = "ids")]
     expect: Option<ContentHash>,
 
-    /// What to print: a table for people, or a JSON array
+    /// What to print: a table, or a JSON array
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -68,7 +68,7 @@ impl Verify {
         }
         checked.listing.end()?;
         match checked.damaged {
-            // Such as a backup that is not there, or without what stood beside its file.
+            // For example a missing backup, or a database without its accompanying files.
             0 if self.ids.is_empty() && checked.listing.count == 0 => {
                 Err(CommandError::failed(anyhow!("there are no sessions")))
             }

@@ -1,4 +1,4 @@
-//! A table of figures with a bar at the end of each line. In a narrow terminal it has fewer columns, never longer lines.
+//! A table of figures with a bar at the end of each line. A narrow terminal gets fewer columns, never longer lines.
 
 use neuraxis::core::log::StatsRow;
 use unicode_width::UnicodeWidthStr;
@@ -9,10 +9,10 @@ use crate::quantities::{brief_millis, money, tokens};
 use crate::tree::Branches;
 use crate::wrap::pieces;
 
-/// The fewest and the most columns of a bar.
+/// The minimum and maximum number of columns of a bar.
 const BAR: (usize, usize) = (6, 30);
 
-/// How wide the names stay at least, where they are shortened.
+/// The minimum width of names that are shortened.
 const LEAST_NAME: usize = 12;
 
 const GAP: &str = "  ";
@@ -20,22 +20,23 @@ const GAP: &str = "  ";
 /// What the rows count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Runs, of a day.
+    /// Runs of a day.
     Runs,
     /// Model calls or agents, which have tokens.
     Calls,
-    /// Calls of tools, which have none.
+    /// Tool calls, which have no tokens.
     ToolCalls,
 }
 
-/// A column: its heading, its cells, and how late it is left out where there is no room: the smallest number first.
+/// A column: its heading, its cells, and its rank. If there is no room, the column with the smallest rank is left out
+/// first.
 struct Column {
     heading: &'static str,
     cells: Vec<String>,
     left_out: u8,
 }
 
-/// Draws a table. Lines fit into so many columns, however few there are.
+/// Draws a table. Lines fit this many columns, however few they are.
 pub(super) fn draw(
     heading: &'static str,
     rows: &[StatsRow],
@@ -97,7 +98,8 @@ pub(super) fn draw(
     text
 }
 
-/// Returns what bars show: money where some is known of each row that has tokens, tokens or calls otherwise.
+/// Returns the value that bars show. For rows with tokens this is the cost if any is known, otherwise tokens; else the
+/// number of calls.
 fn measure(rows: &[StatsRow], unit: Unit) -> impl Fn(&StatsRow) -> u64 {
     let has_cost = rows.iter().any(|row| row.cost.amount.0 > 0);
     let has_tokens = rows.iter().any(|row| row.usage.total.tokens > 0);

@@ -1,4 +1,4 @@
-//! `neuraxis tools call`: one call, checked as a model's call is.
+//! `neuraxis tools call`: makes one call, with its arguments checked like a model's.
 
 use std::sync::Arc;
 
@@ -29,16 +29,16 @@ Examples:
 
 /// Call a tool and print its result as JSON
 ///
-/// The arguments are checked against the tool's schema first, as those of a model are. It is you who calls: the policy is
-/// not asked, and the call runs at once, also of a tool that writes or runs commands.
+/// The arguments are first checked against the tool's schema, like those of a model. You make the call yourself: the
+/// policy is not consulted, and the call runs immediately, even if the tool writes or runs commands.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Call {
-    /// The tool, one of those that `neuraxis tools list` names
+    /// The tool, as listed by `neuraxis tools list`
     #[arg(add = ArgValueCandidates::new(completion::tools))]
     name: String,
 
-    /// Its arguments, a JSON object
+    /// Its arguments, as a JSON object
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        // No server has to be started for what this program does itself.
+        // Built-in tools do not need any server to be started.
         let own = tool_specs(&loaded.config, &loaded.environment)?;
         let app = match own.iter().any(|spec| spec.name.as_str() == self.name) {
             true => loaded.app_without_sessions().await?,
@@ -54,7 +54,7 @@ impl Call {
         };
         let context = context();
         let cancellation = context.cancellation.clone();
-        // From here on: servers are to be ended, also where no call is made.
+        // From here on, servers must be shut down even if no call is made.
         let interrupt = Interrupt::watch(move |_| cancellation.cancel());
         let called = with_app(app, async |app| {
             let tool = self.checked(app, &loaded.config)?;
@@ -64,7 +64,7 @@ impl Call {
         match (called, interrupt.happened()) {
             (Ok(outcome), _) => print(&outcome),
             (Err(error), Some(signal)) => {
-                // What had gone wrong before is no less true.
+                // An earlier error is still reported.
                 if error.interruption().is_none() {
                     error.tell();
                 }
@@ -84,7 +84,7 @@ impl Call {
         Ok(Arc::clone(tool))
     }
 
-    /// Makes the call. Returns what came of one that is done.
+    /// Makes the call. Returns its outcome if it is complete.
     async fn called(
         &self,
         tool: Arc<dyn Tool>,
@@ -104,7 +104,7 @@ impl Call {
     }
 }
 
-/// The circumstances of a call that belongs to no conversation.
+/// Returns the context of a call that belongs to no conversation.
 fn context() -> ToolContext {
     let run = RunId(UuidV7.new_id());
     let turn = TurnContext::new(run, None, AgentId::ROOT, Turn(1));
@@ -138,7 +138,7 @@ fn refused(error: ToolCallError, config: &Config) -> CommandError {
                 .fold(CommandError::usage(error), CommandError::hint)
         }
         ToolCallError::AbsentTool { name, .. } => {
-            // Unlike a model, a person hears what can be done.
+            // Unlike a model, the user is told how to fix it.
             let why = why_no_commands(config).filter(|_| name == "run_command");
             CommandError::usage(match why {
                 Some(why) => anyhow!(why),
@@ -150,7 +150,8 @@ fn refused(error: ToolCallError, config: &Config) -> CommandError {
     }
 }
 
-/// Says what to do where there is no tool of a name: why it is not offered, if this folder is the reason.
+/// Returns what to do about an unknown tool name: for example why the tool is not offered, if this folder is the
+/// reason.
 pub(crate) fn hints_of_unknown(name: &str, config: &Config) -> Vec<String> {
     let no_commands = || why_no_commands(config).filter(|_| name == "run_command");
     let why = config.why_no_project_tools();

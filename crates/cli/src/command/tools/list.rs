@@ -1,4 +1,4 @@
-//! `neuraxis tools list`: which tools there are.
+//! `neuraxis tools list`: lists the tools.
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -22,18 +22,18 @@ Examples:
   neuraxis tools list --mode exploratory
   neuraxis tools list --format json | jq '.[] | select(.name == \"read_file\") | .parameters'";
 
-/// List the tools there are, and which of them run, ask or are denied in a mode
+/// List the tools, and which of them run, ask or are denied in a mode
 ///
-/// What is said holds for calls about which no rule says otherwise, with the best that a rule lets single calls come to; a
-/// channel may offer fewer tools. `neuraxis policy explain --tool NAME` judges one call.
+/// The result applies to calls that no rule decides otherwise, together with the best result that rules allow for
+/// single calls; a channel may offer fewer tools. `neuraxis policy explain --tool NAME` judges one call.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
-    /// What to print: a line or two a tool, or a JSON array with everything that is known of them
+    /// What to print: a line or two per tool, or a JSON array with everything known about them
     #[arg(long, value_enum, default_value_t = ListFormat::Text)]
     format: ListFormat,
 
-    /// How much freedom a request has: conservative, moderate, exploratory or one of your own
+    /// How much freedom a request has: conservative, moderate, exploratory, or a mode of your own
     #[arg(long, default_value = "moderate", add = ArgValueCandidates::new(completion::modes))]
     mode: String,
 }
@@ -64,7 +64,7 @@ impl List {
     }
 }
 
-/// Describes a tool in two lines: what it may change and whether its calls run, and what it is for.
+/// Describes a tool in two lines: what it may change and whether its calls run, and its purpose.
 pub(crate) fn in_text(spec: &ToolSpec, policy: &Policy, mode: &Mode) -> String {
     let summary = spec.description.split(". ").next().unwrap_or_default();
     let summary = one_line(summary.trim_end_matches('.'));

@@ -1,7 +1,7 @@
-//! What a person is shown of a found file, and asked.
+//! Shows the user a found file, and asks whether to trust it.
 //!
-//! What the file says stands in a margin, so that no line of it can pass for one of ours. Nobody is asked about what was
-//! not shown as a whole.
+//! The file's content is in a margin, so that none of its lines can be taken for a line of the program. The user is
+//! never asked about something that was not shown completely.
 
 use std::io;
 
@@ -15,17 +15,19 @@ use crate::rows::{plain_in_margin, with_real_order};
 use crate::setup::{Loaded, Setup};
 use crate::terminal;
 
-/// The most changes that are shown.
+/// The maximum number of changes shown.
 const MAX_SHOWN: usize = 100;
 
-/// How many changes are seen at a glance: of more, it is said that the worst ones may have left the screen.
+/// How many changes can be seen at a glance. With more, a warning says that the worst ones may have scrolled off the
+/// screen.
 const AT_A_GLANCE: usize = 5;
 
-/// How many digits of the hash are shown.
+/// The number of hash digits shown.
 const HASH_DIGITS: usize = 16;
 
-/// Loads the configuration, and asks whoever sits here whether the file of the working directory is trusted, unless that
-/// was said before about this very content. Only a clear answer is remembered, and then the configuration is loaded anew.
+/// Loads the configuration, and asks the user at the terminal whether to trust the file of the working directory,
+/// unless this exact content was decided before. Only a clear answer is remembered; the configuration is then loaded
+/// again.
 pub(in crate::command) fn load_and_ask(setup: &Setup) -> Result<Loaded, CommandError> {
     let loaded = setup.load()?;
     match ask_once(&loaded)? {
@@ -34,7 +36,7 @@ pub(in crate::command) fn load_and_ask(setup: &Setup) -> Result<Loaded, CommandE
     }
 }
 
-/// Whether there is an answer that was not there before.
+/// Whether a new answer was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remembered {
     Anew,
@@ -51,7 +53,7 @@ fn ask_once(loaded: &Loaded) -> Result<Remembered, CommandError> {
     let Some(content) = found.content() else {
         return Ok(Remembered::Nothing);
     };
-    // Without a place for the answer the question would come each time.
+    // If the answer cannot be stored, the question would be asked every time.
     let Ok(list) = TrustList::of(&loaded.environment) else {
         return Ok(Remembered::Nothing);
     };
@@ -78,20 +80,20 @@ fn ask_once(loaded: &Loaded) -> Result<Remembered, CommandError> {
     Ok(Remembered::Anew)
 }
 
-/// Tells whether there is something to ask.
+/// Returns whether there is anything to ask.
 fn is_open(found: &FoundFile) -> bool {
     matches!(found.trust(), Trust::Unknown | Trust::Changed)
         && found.fault().is_none()
         && !found.changes().is_empty()
 }
 
-/// Tells whether something of what a file would change is cut, hidden or left out where it is shown.
+/// Returns whether the output would cut, hide or leave out part of what a file would change.
 pub(super) fn is_too_much(found: &FoundFile) -> bool {
     let changes = found.changes();
     changes.len() > MAX_SHOWN || changes.iter().any(Change::is_cut)
 }
 
-/// Describes what a file would change, the most dangerous first, in lines of so many columns.
+/// Describes what a file would change, the most dangerous first, wrapped to this many columns.
 pub(super) fn described(found: &FoundFile, columns: usize) -> String {
     let file = found.folder().join(found.path());
     let standing = match found.trust() {
@@ -143,7 +145,7 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
     text
 }
 
-/// Says what can be done about a file that was described; nothing where there is nothing to do.
+/// Describes what can be done about a file, or returns an empty string if there is nothing to do.
 pub(super) fn next_step(found: &FoundFile, columns: usize) -> String {
     let line = match found.trust() {
         _ if found.fault().is_some() || found.changes().is_empty() => return String::new(),
@@ -156,7 +158,7 @@ pub(super) fn next_step(found: &FoundFile, columns: usize) -> String {
     ours(line, columns)
 }
 
-/// Says that no command can be used because of a file that counts.
+/// Formats a message that no command works because of a trusted file.
 pub(super) fn unusable(why: &str, columns: usize) -> String {
     let why = seen(why);
     ours(
@@ -172,12 +174,12 @@ fn entry(change: &Change, columns: usize) -> String {
     value + &plain_in_margin(&format!("    {meaning}"), columns)
 }
 
-/// Writes a line of ours. What does not fit goes on below, indented.
+/// Formats a line of the program. What does not fit continues on the next line, indented.
 fn ours(line: &str, columns: usize) -> String {
     with_real_order(line, columns, "    ")
 }
 
-/// Makes a text of the file fit for a line: nothing in it hides or moves anything, and nothing is left out.
+/// Makes text from the file fit for a line: nothing is hidden, moved or left out.
 fn seen(text: &str) -> String {
     plain_to_see(&text.replace(['\n', '\t'], " "))
 }

@@ -1,4 +1,4 @@
-//! One line for each thing that happened.
+//! Formats one line for each thing that happened.
 
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe;
@@ -12,14 +12,14 @@ use crate::call::{End, OpenCall, headline, named};
 use crate::harmless::one_line_of;
 use crate::quantities::{brief, money, tokens};
 
-/// The most characters of somebody's words in a line.
+/// The maximum number of characters quoted in a line.
 const MAX_SAID: usize = 100;
 
 const NAME: Style = Style::new().bold();
 const BAD: Style = AnsiColor::Red.on_default();
 const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// Describes what happened, if it is worth a line of its own. Calls and results of tools are described elsewhere.
+/// Describes a record, if it deserves a line. Tool calls and their results are described elsewhere.
 pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option<String> {
     match body {
         RecordBody::RunStarted(started) => {
@@ -70,19 +70,19 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
     }
 }
 
-/// Says what came of a tool call, as the end of its line.
+/// Describes the result of a tool call, for the end of its line.
 pub(in crate::command::runs) fn came_of(call: &OpenCall, result: &ToolResult) -> String {
     let took = result.duration.map(brief);
     End::of(call, result).in_words(took.as_deref())
 }
 
-/// Describes a call that is over, and what came of it.
+/// Describes a call that has ended, with its result.
 pub(in crate::command::runs) fn ended(call: &OpenCall, result: &ToolResult) -> String {
     let named = named(&result.name, &call.arguments);
     format!("{named}{}", came_of(call, result))
 }
 
-/// Says that a person is asked, about which call, and why.
+/// Describes a question for approval: about which call, and why.
 fn asks(asked: &ApprovalRequested) -> String {
     let call = headline(&asked.name, asked.arguments.as_str());
     odd(&format!("asks whether {call} may run"), &asked.reason)
@@ -106,7 +106,7 @@ fn model_call(call: &LlmCall, cost: Option<Cost>) -> String {
     format!("{NAME}{role}{NAME:#} ({model}){purpose} · {took} · {used}{asks}{hooked}")
 }
 
-/// Says what the program's code made of a reply.
+/// Describes what a hook did with a reply.
 fn made_of_it(advice: &ReplyAdvice) -> Option<String> {
     Some(match advice {
         ReplyAdvice::Rewritten => "rewritten".to_owned(),
@@ -116,7 +116,7 @@ fn made_of_it(advice: &ReplyAdvice) -> Option<String> {
     })
 }
 
-/// Says what the program's code, asked at a point of the loop, said of it, if that is worth a line.
+/// Describes the decision of a hook at a point of the loop, if it deserves a line.
 fn advised(advice: &Advice) -> Option<String> {
     match advice {
         Advice::Amend { text, notes } => {
@@ -132,7 +132,7 @@ fn advised(advice: &Advice) -> Option<String> {
     }
 }
 
-/// Says which calls of a batch did not run or not just by their mode, if any.
+/// Describes the calls of a batch that were denied, or allowed by more than their mode, if any.
 fn verdicts(vetted: &Vetted) -> Option<String> {
     let said = vetted.calls.iter().filter_map(|found| match found {
         Vetting::Run {
@@ -154,7 +154,7 @@ fn verdicts(vetted: &Vetted) -> Option<String> {
     (!said.is_empty()).then(|| format!("verdict: {}", said.join("; ")))
 }
 
-/// Describes an attempt of a tool call that failed and is followed by another.
+/// Describes a failed attempt of a tool call that is followed by another.
 fn tool_failed(failed: &ToolCallFailed) -> String {
     let (name, took) = (cut(&failed.name), brief(failed.duration));
     let (attempt, word) = (failed.attempt, describe::failure(failed.failure));
@@ -167,7 +167,7 @@ fn tool_failed(failed: &ToolCallFailed) -> String {
     )
 }
 
-/// Says what an agent used, as the end of its line.
+/// Describes what an agent used, for the end of its line.
 pub(super) fn used_by_agent(used: &SessionMetrics) -> String {
     if used.llm_calls + used.llm_failures == 0 {
         return String::new();
@@ -200,7 +200,7 @@ fn model_failed(failed: &LlmFailed, cost: Option<Cost>) -> String {
         NextAttempt::Follows => " · again",
         NextAttempt::None => "",
     };
-    // Of most nothing is known.
+    // Usually unknown for a failed call.
     let tokens = failed.error.usage.as_deref();
     let tokens = tokens.map_or_else(String::new, |usage| format!(" · {}", used(usage)));
     let cost = cost.and_then(money);
@@ -230,7 +230,7 @@ fn approval(decided: &ApprovalDecided) -> String {
     }
 }
 
-/// Says how an agent, or the run, ended.
+/// Describes how an agent or the run ended.
 pub(in crate::command::runs) fn end_of_agent(outcome: &RunOutcome) -> String {
     let reason = cut(&outcome.finish_reason.to_string());
     match outcome.content.as_str() {
@@ -243,7 +243,7 @@ fn odd(what: &str, why: &str) -> String {
     format!("{ODD}{what}{ODD:#}: {}", cut(why))
 }
 
-/// Makes somebody's words fit into a line.
+/// Shortens quoted text to fit a line.
 fn cut(text: &str) -> String {
     one_line_of(text, MAX_SAID)
 }
