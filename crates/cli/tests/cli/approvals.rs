@@ -1,4 +1,4 @@
-//! Runs that wait for a person, answered from another process.
+//! Runs that wait for approval, decided from another process.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ fn a_list_without_what_a_run_at_work_asks_does_not_say_that_nothing_waits() {
     let machine = Machine::new();
     let run = |arguments: &[&str]| machine.run([arguments, &ASKS].concat());
     run(&["ask", "--wait", "--session", "s", "What time is it?"]).complaint(5);
-    // As where another process has it, whose sub-agents go on meanwhile.
+    // As if another process has the run and its sub-agents continue meanwhile.
     tamper(
         &machine,
         "UPDATE runs SET leased_until = 9000000000000, lease_ms = 9000000000000",
@@ -71,14 +71,14 @@ fn the_sub_agent_that_asks_is_named_where_what_waits_is_listed() {
     assert!(list.contains(asker), "{list}");
 }
 
-/// Returns the name of the question that a run waits for the answer to.
+/// Returns the name of the question that a run waits for.
 fn question(machine: &Machine, id: &str) -> String {
     let shown = run(machine, &["approvals", "show", id]).stdout_of(0);
     let name = shown.strip_prefix("question ").unwrap();
     name.lines().next().unwrap().to_owned()
 }
 
-/// Puts a word in place of the names of questions, which are made of the ids of their runs.
+/// Replaces the names of questions with a placeholder, since they contain the ids of their runs.
 fn without_names(text: &str) -> String {
     let name = regex::Regex::new(r"\b[0-9a-f]{16}\b").unwrap();
     name.replace_all(text, "QUESTION").into_owned()
@@ -117,7 +117,7 @@ fn nobody_answers_a_question_that_was_not_seen() {
     assert!(unnamed.contains("say which question"), "{unnamed}");
     assert!(unnamed.contains(&first), "{unnamed}");
     run(&["approvals", "approve", &id, &first]).complaint(5);
-    // Meanwhile the same run asks for something else.
+    // Meanwhile the same run has another question.
     let (_, second) = asked();
     assert_ne!(first, second);
     let records = || run(&["runs", "show", &id, "--format", "events"]).stdout;
@@ -277,7 +277,7 @@ fn arguments_can_be_replaced_and_are_checked_again() {
     assert!(answer.contains("Asia/Tokyo"), "{answer}");
 }
 
-/// Returns the commands that hints propose, in their order.
+/// Returns the commands that hints propose, in order.
 fn proposed(stderr: &str) -> Vec<Vec<String>> {
     let hints = stderr.lines().filter(|line| line.starts_with("hint: "));
     let commands = hints.flat_map(|hint| hint.split('`').skip(1).step_by(2));

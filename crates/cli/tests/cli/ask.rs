@@ -95,7 +95,7 @@ fn where_the_data_policy_lets_nothing_wait_nobody_is_told_to_add_wait() {
 
 #[test]
 fn a_reader_that_goes_away_ends_the_command_quietly() {
-    // As of a program that a closed pipe ended: what it had to say was not heard.
+    // The code of a program that a closed pipe ended, since nothing read its output.
     const UNHEARD: Option<i32> = Some(141);
     for (arguments, code) in [
         (&["ask", "What time is it?"][..], UNHEARD),

@@ -1,5 +1,6 @@
-//! What must be found nowhere: keys, what lets spans in, a token, a password, and what a pattern of `[telemetry]` matches. Each is
-//! planted wherever it may come from, and every output that is no conversation is searched for it.
+//! Secrets that must not appear anywhere: keys, the credential for sending spans, a token, a password, and what a
+//! pattern of `[telemetry]` matches. Each is planted at all of its possible sources, and every output except the
+//! conversation is searched for it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,16 +18,16 @@ const KEY: &str = "sk-canary-0123456789abcdef";
 const HEADER: &str = "canary-of-the-header";
 const TOKEN: &str = "canary-of-a-token-4f2a";
 const PASSWORD: &str = "canary-of-the-store";
-/// What the pattern takes out, and what stands behind it in the same text goes with it.
+/// The text that the pattern removes, together with the rest of the line or string after it.
 const PATTERN: &str = "CUST-4711";
 
-/// A model server, a receiver of OTLP and an MCP server that refuses everybody, on one port.
+/// A model server, an OTLP receiver and an MCP server that refuses every client, on one port.
 #[derive(Clone)]
 struct Backend {
     port: u16,
-    /// All that was sent to the receiver.
+    /// Everything that was sent to the receiver.
     received: Arc<Mutex<Vec<u8>>>,
-    /// How often the model was asked.
+    /// How often the model was called.
     asked: Arc<Mutex<usize>>,
 }
 
@@ -71,7 +72,7 @@ impl Backend {
         let _ = connection.write_all((head + &said).as_bytes());
     }
 
-    /// Calls a tool, then fails, and from then on says something: about the pattern, all of it.
+    /// Calls a tool, then fails, and after that always replies with text; all of it is about the pattern.
     fn reply(&self, body: &[u8]) -> (&'static str, &'static str, String) {
         let body: Value = serde_json::from_slice(body).unwrap();
         let number = {
@@ -93,7 +94,7 @@ impl Backend {
                 return ("400 Bad Request", "application/json", error.to_string());
             }
             _ => {
-                // One of them stands where a report cuts a long answer.
+                // One of them is where a report cuts a long answer.
                 let between = "x".repeat(3_970);
                 let said = format!("About {PATTERN}\n{between} {HEADER}.");
                 json!({"role": "assistant", "content": said})
@@ -154,7 +155,7 @@ fn machine(backend: &Backend) -> Machine {
 
 fn run(machine: &Machine, arguments: &[&str]) -> Done {
     let mut command: Command = machine.command(arguments);
-    // Only a file that the user names may send the key of telemetry somewhere.
+    // Only a file named by the user may send the telemetry key anywhere.
     command
         .args(["--config", "neuraxis.toml"])
         .env("MY_KEY", KEY)
@@ -163,7 +164,7 @@ fn run(machine: &Machine, arguments: &[&str]) -> Done {
     command.output().unwrap().into()
 }
 
-/// Returns every file of a folder and of those in it.
+/// Returns every file in a folder and its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
     let found = entries.map(|path| match path.is_dir() {
@@ -223,7 +224,7 @@ fn no_output_holds_a_secret_wherever_it_came_from_and_what_is_json_stays_json() 
     assert_ne!(unreachable.code, Some(0), "{unreachable:?}");
 
     let canaries = [KEY, HEADER, TOKEN, PASSWORD, PATTERN];
-    // Standard output is the conversation, but for the results of evals.
+    // Standard output is the conversation, except for the results of evals.
     let said = [
         ("failed", &failed.stderr),
         ("answered", &answered.stderr),
@@ -244,7 +245,7 @@ fn no_output_holds_a_secret_wherever_it_came_from_and_what_is_json_stays_json() 
     }
     let mut searched = 0;
     for file in files(machine.root()) {
-        // What was said is kept as it was said, for the user.
+        // The conversation is stored unchanged, for the user.
         if file.to_string_lossy().contains("sessions.db") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Files that change while a person is asked what may be done to them: nobody's lines are lost unseen.
+//! Files that change while the user is asked about a change to them: no lines are lost unseen.
 
 use std::fs::File;
 use std::time::SystemTime;
@@ -32,7 +32,7 @@ fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_writt
     let machine = model.machine().with_file("a.txt", "two\n");
     let name = left_waiting(&machine);
     std::fs::write(machine.path("a.txt"), "two\nthree\n").unwrap();
-    // As `cp -p` puts one back.
+    // As when `cp -p` restores a file.
     let back = File::options().write(true).open(machine.path("a.txt"));
     back.unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
     let approve = [&["approvals", "approve", "last", name.as_str()], &STORE[..]].concat();

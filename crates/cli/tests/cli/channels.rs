@@ -1,4 +1,4 @@
-//! The channels through the program itself, answered by rules: the steps that each of them takes.
+//! The channels in the real program, answered by rules: the steps that each of them takes.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ fn ask(arguments: &[&str], question: &str) -> Value {
     ask_for(0, arguments, question)
 }
 
-/// Asks, and expects the program to end with a code.
+/// Asks, and expects this exit code.
 fn ask_for(code: i32, arguments: &[&str], question: &str) -> Value {
     let arguments = ["ask", "--format", "json"].iter().chain(arguments);
     let done = Machine::new().run(arguments.chain([&question]));
@@ -32,7 +32,7 @@ fn system_health_gathers_and_then_sums_up() {
 #[test]
 fn code_task_is_a_single_call_in_conservative_mode() {
     let arguments = ["--channel", "code_task", "--mode", "conservative"];
-    // Without tools no rule has an answer.
+    // Without tools, no rule has an answer.
     let result = ask_for(6, &arguments, "Read src/main.rs");
     assert_eq!(steps(&result), ["llm_call"]);
 }
@@ -75,7 +75,7 @@ fn a_plan_limits_what_the_runs_of_a_session_use_together() {
         serde_json::from_str::<Value>(&done.stdout).unwrap()
     };
     assert_eq!(ask("one")["finish_reason"], "stop");
-    // The second run uses what is left, the third begins with nothing.
+    // The second run uses up the budget, and the third starts with none.
     assert_eq!(ask("one")["finish_reason"]["budget"], "tool_calls");
     let spent = ask("one");
     assert_eq!(spent["finish_reason"]["budget"], "tool_calls");
@@ -119,7 +119,7 @@ fn what_ends_at_a_limit_names_the_command_that_shows_it() {
     assert_eq!(spent.code, Some(3), "{spent:?}");
     let command = "`neuraxis --set plans.small.day.max_tool_calls=1 policy explain --mode exploratory --plan small` names the limits";
     assert!(spent.stderr.contains(command), "{spent:?}");
-    // Of a day's budget nothing is left for less, either.
+    // A day's budget that is used up leaves nothing for smaller requests either.
     let hint = "hint: raise the limit:";
     assert!(spent.stderr.contains(hint), "{spent:?}");
 }

@@ -24,7 +24,7 @@ deadline = '90s'
     let shown = Done::from(command.output().unwrap()).stdout_of(0);
     assert!(!shown.contains("hunter2"), "{shown}");
     let root = machine.root().canonicalize().unwrap();
-    // The words of the policy are not ours.
+    // The wording of the policy is not checked here.
     let shown = shown.lines().filter(|line| !line.contains("system_prompt"));
     let shown = shown.collect::<Vec<_>>().join("\n");
     insta::assert_snapshot!(shown.replace(&root.display().to_string(), "~"));
@@ -67,7 +67,7 @@ fn a_file_to_begin_with_is_written_and_sets_nothing() {
     let shown = machine.run(["config", "show"]).stdout_of(0);
     assert!(shown.starts_with("# read: neuraxis.toml\n"), "{shown}");
     let settings = shown.lines().filter(|line| !line.starts_with('#'));
-    // The one key that every machine of these tests sets.
+    // The one key that every machine in these tests sets.
     let origins = settings.filter(|line| !line.starts_with("discovery.local_servers"));
     assert!(
         origins

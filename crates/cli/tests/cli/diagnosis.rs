@@ -7,7 +7,7 @@ use crate::provider::{Behavior, Provider, nobody};
 
 const CANARY: &str = "sk-canary-0123456789";
 
-/// Roles behind servers that work, refuse the key, are down, and are none.
+/// Roles whose servers work, refuse the key, are down, or do not exist.
 struct World {
     machine: Machine,
     providers: Vec<Provider>,
@@ -52,7 +52,7 @@ impl World {
         done
     }
 
-    /// Returns a text without what differs from run to run.
+    /// Replaces everything that differs between test runs.
     fn stable(&self, text: &str) -> String {
         let replace = |text: String, (url, name): &(String, &'static str)| {
             let host = url.trim_start_matches("http://");
@@ -68,7 +68,7 @@ impl World {
             }
             None => format!("{line}\n"),
         };
-        // What a machine's kernel gives has a line for each part that is missing.
+        // There is a line for each part of the sandbox that the machine's kernel lacks.
         let is_sandbox = |line: &&str| line.split_whitespace().nth(1) == Some("sandbox");
         let text: String = text
             .lines()
@@ -173,7 +173,7 @@ fn the_doctor_of_what_works_is_content() {
         .iter()
         .map(|check| check["check"].as_str().unwrap())
         .collect();
-    // One for each part that the machine does not give.
+    // There is one for each part that the machine lacks.
     names.dedup();
     let expected = [
         "files",
@@ -282,7 +282,7 @@ fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
     );
 
     let mut bytes = std::fs::read(machine.database()).unwrap();
-    // Its tables and indexes, and not the schema, which goes on behind them.
+    // Its tables and indexes, but not the schema, which continues after them.
     bytes[8 * 4096..28 * 4096].fill(0x5a);
     std::fs::write(machine.database(), &bytes).unwrap();
     let complaint = machine.run(["ask", "--session", "trip", "Hi"]).complaint(1);
@@ -476,7 +476,7 @@ fn the_doctor_says_why_a_key_cannot_be_read_from_its_file_and_advises_nothing_th
         assert!(done.stdout.contains(said), "{done:?}");
         let advised = "name that in models.reasoning.api_key_file";
         assert!(done.stdout.contains(advised), "{done:?}");
-        // Beside a file it is refused.
+        // It is refused in combination with a file.
         let refused = "models.reasoning.api_key_env";
         assert!(!done.stdout.contains(refused), "{done:?}");
     }

@@ -1,5 +1,5 @@
-//! What README and documents show, used as it stands: every command for a shell is run on a machine of its own document, and
-//! has to end with code 0 but where the table here says otherwise; every block of TOML is a configuration.
+//! Examples in README and documents, used unchanged. Every shell command runs on a machine for its document and must
+//! end with code 0, except where the table here says otherwise; every block of TOML must be a valid configuration.
 //!
 //! Commands of the server are run by the tests of `neuraxis-server`. Rust is compiled by those of the crate `neuraxis`.
 
@@ -16,7 +16,7 @@ use crate::scripted::{Scripted, Turn};
 enum Instead {
     /// This code.
     Exits(i32),
-    /// It is not run, for this reason.
+    /// The command is not run, for this reason.
     IsNotRun(&'static str),
 }
 use Instead::{Exits, IsNotRun};
@@ -25,10 +25,10 @@ const PERSON: Instead = IsNotRun("a person at a terminal is asked");
 const NETWORK: Instead = IsNotRun("it reaches the network");
 const WORKSPACE: Instead = IsNotRun("it builds the workspace");
 const OTHERS: Instead = IsNotRun("it starts somebody else's service");
-/// There is no model on the machine of this document.
+/// The machine of this document has no model.
 const NO_MODEL: Instead = Exits(6);
 
-/// Commands, by how they begin, that do not end with code 0.
+/// Commands, identified by their beginning, that do not end with code 0.
 const EXCEPTIONS: [(&str, &str, Instead); 18] = [
     (
         "README.md",
@@ -57,7 +57,7 @@ const EXCEPTIONS: [(&str, &str, Instead); 18] = [
         "neuraxis mcp test",
         IsNotRun("its server is in that package"),
     ),
-    // No call of this machine's runs gave as much.
+    // No call in this machine's runs produced that much output.
     (
         "docs/long-results.md",
         "neuraxis runs output last a0_",
@@ -76,7 +76,7 @@ const EXCEPTIONS: [(&str, &str, Instead); 18] = [
     ("docs/policy.md", "neuraxis trust add", PERSON),
 ];
 
-/// Documents whose commands are about what a model says.
+/// Documents whose commands depend on what a model says.
 const WITH_MODEL: [&str; 7] = [
     "docs/answers.md",
     "docs/evals.md",
@@ -87,7 +87,7 @@ const WITH_MODEL: [&str; 7] = [
     "docs/runs.md",
 ];
 
-/// What the surroundings of a document give before its first command.
+/// The commands that set up a document's environment before its first command.
 const PRELUDE: &str = r#"
 neuraxis() { "$NEURAXIS" "$@"; }
 git init -q . && git config user.name t && git config user.email t@example.com
@@ -99,7 +99,7 @@ fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Tells whether a block is run by the tests of the server.
+/// Returns whether a block is run by the tests of the server.
 fn is_of_server(block: &Block) -> bool {
     ["neuraxis-server", "127.0.0.1:8787"]
         .iter()
@@ -112,7 +112,7 @@ fn exception(document: &str, command: &str) -> Option<usize> {
         .position(|(of, begins, _)| *of == document && command.starts_with(begins))
 }
 
-/// Puts what a run says of itself where a document has a word for it.
+/// Replaces placeholders of the documents with values from actual runs.
 fn filled_in(command: &str) -> String {
     let question =
         r#"$(neuraxis approvals "${store[@]}" list --format json | jq -r '.[0].question')"#;
@@ -222,7 +222,7 @@ fn every_command_of_the_documents_ends_with_the_code_that_is_expected() {
     assert!(unused.is_empty(), "no document has these: {unused:?}");
 }
 
-/// Blocks that are no configuration by themselves, by a word in them, and what tests them.
+/// Blocks that are not a configuration on their own, identified by a word in them, and the tests that cover them.
 const NO_CONFIGURATION: [(&str, &str); 2] = [
     (
         "[[case]]",
@@ -257,7 +257,8 @@ fn every_block_of_toml_is_a_configuration() {
     assert!(count > 15, "{count} blocks");
 }
 
-/// The front page of the crate `neuraxis` is compiled and run with its tests, and so are the pages that its source names.
+/// The front page of the crate `neuraxis` is compiled and run with its tests, and so are the pages that its source
+/// names.
 #[test]
 fn the_program_of_the_readme_is_that_of_the_front_page_and_every_page_with_rust_is_compiled() {
     let source = std::fs::read_to_string(root().join("crates/neuraxis/src/lib.rs")).unwrap();

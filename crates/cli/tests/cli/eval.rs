@@ -28,7 +28,7 @@ fn offline() -> Machine {
     Machine::offline_with_cases(CASES)
 }
 
-/// Replaces what is never the same: ids of runs, and times.
+/// Replaces what differs each time: ids of runs, and times.
 fn steady(text: &str) -> String {
     let ids = Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
     let times = Regex::new(r"\d+(\.\d)? m?s\b").unwrap();
@@ -278,7 +278,7 @@ fn cases_about_recordings_and_stored_runs_ask_no_model() {
     let text = fs::read_to_string(machine.path("cases.toml")).unwrap();
     fs::write(machine.path("cases.toml"), format!("{text}\n{more}")).unwrap();
     let asked = model.asked();
-    // Without the key no model could be asked.
+    // Without the key, no model can be called.
     let done = machine.run(["eval", "cases.toml"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.stdout.contains("3 passed"), "{}", done.stdout);
@@ -546,7 +546,7 @@ fn names_that_nobody_knows_are_told_before_anything_is_run() {
         assert!(complaint.contains(&because), "{complaint}");
         assert!(complaint.contains(told), "{complaint}");
     }
-    // What is offered another day is no slip.
+    // Tools that are only offered in other circumstances are not typos.
     let others = ["run_command", "web_search"];
     let others = others.map(|tool| format!("{{ tool_not_called = '{tool}' }}"));
     let others = others.join(", ");
@@ -616,7 +616,7 @@ fn ctrl_c_ends_it_with_what_there_is_of_the_results() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let child = eval.spawn().unwrap();
-    // The second question is at work, and the result of the first is on file by then.
+    // The second question is in progress, and the result of the first has been written by then.
     while model.asked() < 2 {
         std::thread::yield_now();
     }

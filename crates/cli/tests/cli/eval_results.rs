@@ -1,4 +1,4 @@
-//! What `neuraxis eval` shows and writes of its results.
+//! The results of `neuraxis eval`, as shown and as written.
 
 use std::fs;
 
@@ -191,7 +191,7 @@ fn no_recording_answers_after_a_call_that_is_denied_by_now() {
     machine
         .run([&replay[..], &["--out", "none.json"]].concat())
         .stdout_of(1);
-    // As bad as before, but nobody can tell.
+    // As bad as before, but it cannot be judged.
     let done = machine.run([&replay[..], &["--compare", "none.json"]].concat());
     assert!(done.stderr.contains("no case could be judged"), "{done:?}");
     done.stdout_of(1);

@@ -1,4 +1,4 @@
-//! What is done every day: another model, the last session, short ids, and the commands of the chat about what was said.
+//! Everyday use: another model, the last session, short ids, and the chat commands about the conversation.
 
 use std::process::Stdio;
 
@@ -248,7 +248,7 @@ fn whoever_leaves_after_an_undo_is_told_how_to_go_on_without_what_was_taken_back
             continue;
         }
         let command = command.unwrap_or_else(|| panic!("{told}"));
-        // It would be as free as the run was.
+        // Without it, the fork would have the mode of the run.
         assert!(command.contains(" --mode moderate --message "), "{told}");
         let mut words: Vec<&str> = command.split_whitespace().collect();
         assert_eq!(words.pop(), Some("TEXT"), "{told}");
@@ -280,7 +280,7 @@ fn what_was_said_is_taken_back_asked_again_shown_and_written() {
     assert!(done.stdout.contains("model call"), "{done:?}");
     let go_on = "; go on without what was taken back: `neuraxis runs fork ";
     assert!(done.stdout.contains(go_on), "{done:?}");
-    // What was said stays where it was said.
+    // The original session keeps its messages.
     let shown = machine.run_with_key(["sessions", "show", "s"]).stdout_of(0);
     assert!(shown.contains("first") && shown.contains("One."), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! The first ten minutes of somebody who has nothing but the binary: setup, a read-only home, documents, a project's own
+//! The first ten minutes of a user who has only the binary: setup, a read-only home, documents, a project's own
 //! instructions.
 
 use std::fs;
@@ -12,7 +12,7 @@ use crate::scripted::{Scripted, Turn};
 #[test]
 fn where_nothing_can_be_kept_it_answers_all_the_same_and_says_so() {
     let machine = Machine::new();
-    // Nothing can be made beneath a file, not even by root.
+    // Nothing can be created below a file, not even by root.
     fs::write(machine.home().join("data"), "a file").unwrap();
     let done = machine.run(["ask", "What time is it?"]);
     assert!(
@@ -78,7 +78,7 @@ fn setup_takes_the_key_that_is_set_and_the_next_command_uses_what_it_wrote() {
         shown.contains("models.reasoning.model = \"gpt-first\""),
         "{shown}"
     );
-    // It knows Chat Completions alone.
+    // The server only supports Chat Completions.
     assert!(text.contains("api = \"chat\""), "{text}");
     assert_eq!(run(&["ask", "Hello?"]).stdout_of(0), "Set up.\n");
     let again = run(&["setup", "--yes"]).complaint(2);
@@ -119,7 +119,7 @@ fn setup_writes_nothing_of_what_is_not_reached_or_would_put_a_secret_in_the_file
         assert!(!complaint.contains("hunter2"), "{complaint}");
         assert!(!file.exists(), "{address}");
     }
-    // One that answers may not say which models it has.
+    // A server may answer without listing its models.
     let failing = FaultyModelServer::start(ModelFault::Failing);
     let wrote = set_up(&failing.base_url()).stdout_of(0);
     assert!(wrote.contains("is asked from now on"), "{wrote}");
@@ -157,7 +157,7 @@ fn every_document_is_in_the_binary_and_so_is_the_help_of_every_command() {
     }
     let page = machine.run(["help", "errors/no-model"]).stdout_of(0);
     assert!(page.starts_with("# "), "{page}");
-    // It can be copied: no numbers of lines stand in it.
+    // The list can be copied, because it has no line numbers.
     let prices = machine.run(["help", "public-prices.toml"]).stdout_of(0);
     assert_eq!(
         prices,
@@ -240,7 +240,7 @@ fn at_a_terminal_a_projects_instructions_are_asked_about_once() {
     assert!(!seen.contains("Follow it?"), "{seen}");
 }
 
-/// What somebody types who has just got the program, in order, on one machine without a model.
+/// What a new user of the program types, in order, on one machine without a model.
 #[test]
 fn the_first_ten_minutes_of_a_user_go_without_a_surprise() {
     let machine = Machine::new().with_file("notes.md", "The meeting is on Monday.\n");

@@ -1,4 +1,4 @@
-//! What the formats hold, and what the flags of `neuraxis ask` change in it.
+//! The content of the formats, and how the flags of `neuraxis ask` change it.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What `--help` says.
+//! The output of `--help`.
 
 use crate::machine::Machine;
 
@@ -98,7 +98,7 @@ fn every_shell_gets_completions() {
         for word in ["neuraxis", "_NEURAXIS_COMPLETE", shell] {
             assert!(script.contains(word), "{shell}: {word}: {script}");
         }
-        // What begins with `~` would be quoted.
+        // A proposal that begins with `~` would be quoted.
         assert_eq!(script.contains("_files\n"), shell == "zsh", "{script}");
     }
 }
@@ -152,7 +152,7 @@ fn bash_completes_words_that_it_splits() {
     assert_eq!(done.stdout, "12-3\n12-3\n12-3\nmoderate\n\n", "{done:?}");
 }
 
-/// Asks as a shell does that completes the last of these words.
+/// Requests completion of the last of these words, as a shell does.
 fn completed(machine: &Machine, words: &[&str]) -> String {
     let mut command = machine.command(["--", "neuraxis"].iter().chain(words));
     command.env("_NEURAXIS_COMPLETE", "fish");
@@ -233,7 +233,7 @@ fn a_run_to_decide_about_is_completed_with_those_that_wait() {
     let waiting = [&ask[..], &["--wait", "--session", "w", "What time is it?"]].concat();
     machine.run(waiting).complaint(5);
     let run = machine.runs("w").remove(0);
-    // Newer ones that have ended.
+    // Newer runs that have ended.
     let lines = "What time is it?\n/new\n".repeat(25);
     machine.run_with_input(["chat"], lines).stdout_of(0);
     for answer in ["approve", "deny", "show"] {

@@ -1,4 +1,5 @@
-//! "Allow in this folder from now on": asked once, and not again in the next session; only there, and until it is taken back.
+//! "Allow in this folder from now on": asked once, and not again in the next session; only there, and until it is
+//! revoked.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +31,7 @@ fn open(machine: &Machine, session: &str) -> Screen {
     Screen::open(machine, &arguments, 100, true)
 }
 
-/// Asks where nobody can be asked.
+/// Asks where nobody can be asked for approval.
 fn unattended(machine: &Machine, session: &str) -> Done {
     let mut command = machine.command(ask(session));
     Done::from(command.env("MY_KEY", "k").output().unwrap())
@@ -46,7 +47,7 @@ fn run(machine: &Machine, arguments: &[&str]) -> Done {
     )
 }
 
-/// Returns the file of the one folder for which something was allowed.
+/// Returns the file of the one folder in which something was allowed.
 fn kept(machine: &Machine) -> PathBuf {
     let folder = machine.home().join("data/neuraxis/rules");
     let files = fs::read_dir(folder)
@@ -58,7 +59,7 @@ fn kept(machine: &Machine) -> PathBuf {
     file
 }
 
-/// Returns a machine on which writing beneath `src` was allowed for its folder.
+/// Returns a machine on which writing below `src` was allowed in its folder.
 fn allowed(model: &Scripted) -> Machine {
     let machine = model.machine();
     let own = machine.home().join("config/neuraxis");
@@ -99,11 +100,11 @@ fn what_is_allowed_in_a_folder_is_asked_about_no_more_and_can_be_seen_and_taken_
     let rule = "[rules.here-allow-src]\nanswer = \"allow\"\n";
     assert!(fs::read_to_string(&file).unwrap().contains(rule));
 
-    // Another session, and nobody is there to be asked.
+    // In another session, where nobody can be asked.
     fs::remove_file(machine.path("src/a.txt")).unwrap();
     assert_eq!(unattended(&machine, "second").code, Some(0));
     assert!(machine.path("src/a.txt").exists());
-    // It says no more than it says.
+    // The rule covers nothing else.
     unattended(&machine, "third");
     assert!(!machine.path("docs/a.txt").exists());
 

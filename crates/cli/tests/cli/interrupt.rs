@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP in the middle of the work.
+//! Ctrl-C, SIGTERM and SIGHUP while work is in progress.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -14,8 +14,8 @@ use serde_json::Value;
 use crate::machine::{Machine, events};
 use crate::scripted::{Scripted, Turn};
 
-/// A tool call takes a fifth of a second at the least. On a busy machine a signal may still come too late: then the
-/// command simply succeeds, and we try again.
+/// A tool call takes at least a fifth of a second. On a busy machine a signal may still arrive too late: then the
+/// command succeeds, and the test tries again.
 const MOST_TRIES: usize = 20;
 
 fn start(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
@@ -33,7 +33,7 @@ fn interrupt(child: &Child) {
 }
 
 fn send(child: &Child, signal: Signal) {
-    // A process that has ended already cannot be interrupted, and is found out about by its exit code.
+    // A process that has already ended cannot be interrupted; its exit code shows that.
     let _ = kill_process(Pid::from_child(child), signal);
 }
 
@@ -48,7 +48,8 @@ fn stderr(child: &mut Child) -> String {
     text
 }
 
-/// Asks for the machine's health and sends a signal when the tool runs. Returns the events, or nothing if it came too late.
+/// Asks for the machine's health and sends a signal while the tool runs. Returns the events, or `None` if the signal
+/// came too late.
 fn interrupted_run(signal: Signal, expected: i32, word: &str) -> Option<Vec<Value>> {
     let machine = Machine::new();
     let question = [
@@ -135,7 +136,7 @@ fn what_else_tells_it_to_end_ends_the_run_in_the_same_way() {
     }
 }
 
-/// `nohup` wants it so.
+/// This is required by `nohup`.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_signal_that_is_to_be_ignored_is_ignored() {
@@ -146,7 +147,7 @@ fn a_signal_that_is_to_be_ignored_is_ignored() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
-/// Tells whether a process that has not ended listens for SIGINT.
+/// Returns whether a process that has not ended listens for SIGINT.
 #[cfg(target_os = "linux")]
 fn listens(child: &Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
@@ -174,7 +175,7 @@ fn a_tool_that_is_called_alone_is_stopped_too() {
 
 #[test]
 fn a_second_ctrl_c_ends_the_command_even_while_its_output_is_stuck() {
-    // Some 150,000 bytes of events: more than a pipe holds, so that the command cannot end while nobody reads.
+    // About 150,000 bytes of events: more than a pipe holds, so the command cannot end while its output is not read.
     let large = "a line of text of such a length that a page of them fills no small part of a pipe at once\n";
     let machine = Machine::new().with_file("large.txt", large.repeat(500));
     let question = [
@@ -223,17 +224,17 @@ fn a_ctrl_c_that_comes_to_the_process_and_to_its_group_is_one() {
     assert_eq!(events(&lines).last().unwrap()["type"], "final", "{lines}");
 }
 
-/// Talks through pipes to a conversation until its output is stuck, has something done, sends SIGTERM, reads what it says,
-/// and returns its exit code.
+/// Writes to a conversation through pipes until its output is blocked, calls `meanwhile`, sends SIGTERM, reads the
+/// output, and returns the exit code.
 fn told_to_end_while_stuck(machine: &Machine, lines: &str, meanwhile: impl Fn()) -> Option<i32> {
     let mut command = machine.command(["chat", "--session", "s"]);
     command.env("MY_KEY", "k").stdin(Stdio::piped());
     let (mut child, mut stdout) = start(&mut command);
-    // It stays open: at its end the conversation would end by itself.
+    // Kept open, since the end of input would end the conversation.
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(lines.as_bytes()).unwrap();
     let patience = Instant::now() + Duration::from_secs(60);
-    // A page of the pipe holds whole writes: of some sizes it is full long before it holds 64 KiB.
+    // A page of the pipe holds whole writes. With some sizes of writes, the pipe is full long before it holds 64 KiB.
     while ioctl_fionread(stdout.get_ref()).unwrap() < 32 * 1024 {
         assert!(Instant::now() < patience, "nothing is written");
         thread::yield_now();
@@ -280,7 +281,7 @@ fn what_tells_a_conversation_to_end_as_its_run_ends_is_heard() {
     assert_eq!(code, Some(143));
 }
 
-/// The section of an MCP server that is a script beside it.
+/// The configuration of an MCP server that is a script next to it.
 const SERVER: &str =
     "[mcp.servers.shop]\ncommand = 'sh'\nargs = ['server.sh']\nstart_timeout = '30s'\n";
 
@@ -316,8 +317,8 @@ call() { answer '{"content":[{"type":"text","text":"closed"}],"isError":true}'; 
     }
 }
 
-/// Changes the model of a chat, beside an MCP server that does so much more in its script, and interrupts it once the server has
-/// made a file. Returns what was said on standard output and error.
+/// Switches the model of a chat with an MCP server whose script is extended by `script`, and interrupts it once the
+/// server has created a file. Returns standard output and error.
 fn interrupted_after_model(model: &Scripted, script: &str, made: &str) -> (String, String) {
     let machine = model
         .machine()

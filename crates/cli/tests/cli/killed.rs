@@ -1,4 +1,4 @@
-//! Processes that are killed in the middle of a run, and what others do with what they leave.
+//! Processes that are killed in the middle of a run, and how other processes handle what they leave.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 use crate::sessions::tamper;
 
-/// Longer than any of these tests waits: they let it run out themselves.
+/// Longer than any of these tests waits: the tests let the lease expire themselves.
 const LEASE: [&str; 2] = ["--set", "store.lease_ms=600000"];
 
 fn with_key(machine: &Machine, arguments: &[&str]) -> Command {
@@ -22,7 +22,7 @@ fn run(machine: &Machine, arguments: &[&str]) -> Done {
     with_key(machine, arguments).output().unwrap().into()
 }
 
-/// Asks a model that says something and then nothing more. Returns the process and its run.
+/// Asks a model that says something and then stalls. Returns the process and its run.
 fn stalled(machine: &Machine, settings: &[&str]) -> (Child, String) {
     let question = ["ask", "--session", "s", "--format", "events", "Hello?"];
     let question = [&question[..], settings].concat();
@@ -41,7 +41,7 @@ fn stalled(machine: &Machine, settings: &[&str]) -> (Child, String) {
     (child, run)
 }
 
-/// Leaves a run of session `s` behind that says "well" and is at work, and returns its id.
+/// Leaves an unfinished run of session `s` behind that says "well", and returns its id.
 pub(crate) fn killed(machine: &Machine) -> String {
     let (mut child, run) = stalled(machine, &LEASE);
     // On unix, this is SIGKILL.
@@ -50,7 +50,7 @@ pub(crate) fn killed(machine: &Machine) -> String {
     run
 }
 
-/// Does to the leases of all runs what time does, which changes nothing else.
+/// Sets the leases of all runs as if they had expired, and changes nothing else.
 fn let_leases_run_out(machine: &Machine) {
     tamper(
         machine,
@@ -58,7 +58,8 @@ fn let_leases_run_out(machine: &Machine) {
     );
 }
 
-/// Starts a command that waits for a lease, lets it run out once that is said, and returns what came of it.
+/// Starts a command that waits for a lease, lets the lease expire once the wait is reported, and returns the command's
+/// result.
 fn waited_for(machine: &Machine, command: &mut Command) -> Done {
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -90,7 +91,7 @@ fn a_run_whose_process_was_killed_is_waited_for_and_goes_on() {
     let resume = format!("`neuraxis --set store.lease_ms=600000 runs resume {id}` goes on with it");
     assert!(complaint.contains(&resume), "{complaint}");
 
-    // The very command that was proposed, at once.
+    // The exact command that was proposed, without a wait.
     let again = ["--set", "store.lease_ms=600000", "runs", "resume", &id];
     let done = waited_for(&machine, &mut with_key(&machine, &again));
     let told =
@@ -116,7 +117,7 @@ fn a_process_that_lost_its_run_says_that_another_may_have_it_and_how_to_see_that
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     let (child, id) = stalled(&machine, &["--set", "store.lease_ms=1000"]);
-    // As another process does that takes it over.
+    // As another process does when it takes the run over.
     tamper(&machine, "UPDATE runs SET token = token + 1");
     let done = Done::from(child.wait_with_output().unwrap());
     assert_eq!(done.code, Some(1), "{done:?}");
@@ -178,7 +179,7 @@ fn a_question_whose_process_was_killed_is_told_as_waiting_for_a_person() {
         "What time is it?",
     ];
     machine.run(ask).complaint(5);
-    // Who asks at a terminal has the run meanwhile.
+    // A command that asks at a terminal has the run meanwhile.
     let_leases_run_out(&machine);
     let complaint = machine.run(ask).complaint(1);
     for expected in ["which waits for your approval of a call", "approvals show "] {
@@ -203,7 +204,7 @@ fn in_a_conversation_a_killed_run_is_waited_for_too() {
     assert!(done.stdout.ends_with("Here I am.\n"), "{done:?}");
 }
 
-/// Waits until so many runs are in the file, or a process has ended.
+/// Waits until this many runs are in the file, or a process has ended.
 fn wait_for_runs(machine: &Machine, most: i64, child: &mut Child) {
     use sqlx::{Connection, Row, SqliteConnection};
 

@@ -1,10 +1,10 @@
-//! The command line stands on the services of the engine: what it does with sessions, runs and approvals, a server can do
-//! as well.
+//! The command line only uses the services of the engine, so a server can do everything that it does with sessions,
+//! runs and approvals.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What belongs to stores, and so below the services.
+/// Names that belong to stores, and so to a layer below the services.
 const BELOW: [&str; 7] = [
     "SessionStore",
     "SessionIndex",
@@ -23,7 +23,7 @@ fn no_command_knows_a_store() {
     assert!(files.len() > 50, "{files:?}");
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
-        // What follows are tests, which make their own surroundings.
+        // Tests follow, which set up their own environment.
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         for name in BELOW {
             assert!(!text.contains(name), "{} names {name}", file.display());
@@ -31,7 +31,7 @@ fn no_command_knows_a_store() {
     }
 }
 
-/// Collects the sources of a folder, but for those of tests.
+/// Collects the source files of a folder, except tests.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

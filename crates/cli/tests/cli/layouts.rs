@@ -1,10 +1,11 @@
-//! Everything fits its screen: lists, runs, answers, help and errors at 60, 80 and 140 columns, with and without colors.
+//! Everything fits its screen: lists, runs, answers, help and errors at 60, 80 and 140 columns, with and without
+//! colors.
 
 use crate::machine::Machine;
 use crate::screen::{CALLS, PROMPT, Screen, chat};
 use crate::scripted::{Scripted, Turn};
 
-/// The widths, and whether colors are wanted.
+/// The widths, and whether colors are turned off.
 const SCREENS: [(u16, bool); 4] = [(60, false), (80, false), (140, false), (80, true)];
 
 const ANSWER: [&str; 1] = ["\
@@ -14,7 +15,7 @@ Run `cargo test` in **all** crates, and then look at what it says, since the ter
 const MESSAGE: &str =
     "What is to be done before this change can be sent to the people who are going to look at it?";
 
-/// Shows what a command prints on a screen.
+/// Returns what a command prints on a screen.
 fn shown(machine: &Machine, arguments: &[&str], (columns, no_color): (u16, bool)) -> String {
     let screen = Screen::open(machine, arguments, columns, no_color);
     let seen = screen.at_its_end();
@@ -22,7 +23,7 @@ fn shown(machine: &Machine, arguments: &[&str], (columns, no_color): (u16, bool)
     seen
 }
 
-/// Checks that the terminal broke no line. Commands to be copied are broken by nobody else.
+/// Checks that the terminal wrapped no line, except commands to be copied.
 #[track_caller]
 fn assert_fits(seen: &str, columns: u16) {
     let is_copied = |line: &&str| line.starts_with("to go on: ") || line.contains("://");
@@ -31,12 +32,12 @@ fn assert_fits(seen: &str, columns: u16) {
     assert_eq!(too_wide, None, "{columns}:\n{seen}");
 }
 
-/// Returns a text with each run of blanks and line breaks as one blank.
+/// Returns a text with each run of blanks and line breaks replaced by one blank.
 fn words(seen: &str) -> String {
     seen.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a machine on which one message was answered, after calls of which one was refused.
+/// Returns a machine on which one message was answered, after several calls, one of which was refused.
 fn answered(model: &Scripted) -> Machine {
     let machine = model.machine().with_file("notes.md", "one\ntwo\nthree\n");
     let arguments = [

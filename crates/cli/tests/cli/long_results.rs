@@ -1,4 +1,4 @@
-//! What becomes of a command that writes more than a model can read.
+//! Commands that write more than a model can read.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use crate::machine::Machine;
 
 const RULE: &str = "[rules.commands]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['seq **', 'yes **', 'head **', 'echo **']\n";
 
-/// The most memory that a call may take, in KiB: what the program takes, and a few times what is kept of a result.
+/// The maximum memory of a call in KiB: what the program uses, and a few times what is kept of a result.
 const MOST_MEMORY_KIB: u64 = 300 * 1024;
 
 fn ask(machine: &Machine, message: &str) -> Vec<Value> {
@@ -44,7 +44,7 @@ fn a_long_output_is_cut_read_in_pages_shown_whole_and_gone_with_its_session() {
     let command = json!({ "command": "seq 1 200000; echo done" });
     let events = ask(&machine, &call("run_command", &command));
     let first = result(&events);
-    // The model reads beginning and end; what else the tool says stays.
+    // The model reads the beginning and the end; everything else the tool returns stays.
     let (value, id) = (&first["value"], first["tool_call_id"].as_str().unwrap());
     let stdout = value["stdout"].as_str().unwrap();
     assert_eq!(
@@ -68,7 +68,7 @@ fn a_long_output_is_cut_read_in_pages_shown_whole_and_gone_with_its_session() {
     let (head, behind) = stdout.split_once(&marker).unwrap();
     let offset: u64 = behind.split('}').next().unwrap().parse().unwrap();
     assert_eq!(head.rfind("\n[").map(|at| at as u64 + 1), Some(offset));
-    // A later run of the session reads on.
+    // A later run of the session continues reading.
     let page = ask(
         &machine,
         &call("read_output", &json!({"call": id, "offset": offset})),
@@ -80,7 +80,7 @@ fn a_long_output_is_cut_read_in_pages_shown_whole_and_gone_with_its_session() {
         whole[from..].starts_with(text) && text.len() > 10_000,
         "{page}"
     );
-    // What a command printed that reaches nothing outside counts as a file does, and so does the rest of it.
+    // Output of a command that does not reach outside is treated like a file, and so is the rest of it.
     assert_eq!(
         (&first["untrusted"], &page["untrusted"]),
         (&Value::Null, &Value::Null)
@@ -90,7 +90,7 @@ fn a_long_output_is_cut_read_in_pages_shown_whole_and_gone_with_its_session() {
         &call("read_output", &json!({"call": id, "pattern": "^19999.$"})),
     );
     assert_eq!(result(&found)["value"]["matches"][0]["line"], 199_990);
-    // A person sees all of it.
+    // The user sees all of it.
     let run = events[0]["run_id"].as_str().unwrap();
     let list = machine.run(["runs", "output", run]).stdout_of(0);
     assert!(list.lines().nth(1).unwrap().ends_with(id), "{list}");
@@ -112,7 +112,7 @@ fn a_long_output_is_cut_read_in_pages_shown_whole_and_gone_with_its_session() {
         "{unknown}"
     );
     assert!(unknown.contains("runs output"), "{unknown}");
-    // With the session it goes.
+    // It is deleted with the session.
     machine
         .run(["sessions", "delete", "long", "--yes"])
         .stdout_of(0);

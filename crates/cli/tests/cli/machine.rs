@@ -1,4 +1,4 @@
-//! A user's machine: a working directory, a home, and no variables of ours.
+//! A user's machine: a working directory, a home folder, and none of the variables of the test's own environment.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use neuraxis_app::{Environment, TrustList};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Variables that change what is printed.
+/// Variables that change the output.
 const PRINTING: [&str; 6] = [
     "COLUMNS",
     "NO_COLOR",
@@ -20,12 +20,12 @@ const PRINTING: [&str; 6] = [
     "CI",
 ];
 
-/// A user's machine. It is gone when it is dropped.
+/// A user's machine. It is deleted when dropped.
 pub(crate) struct Machine {
     folder: TempDir,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
@@ -42,14 +42,14 @@ impl Machine {
         Self { folder }
     }
 
-    /// Makes one whose model answers by rules, and that has a file of cases.
+    /// Creates a machine with a model that answers by rules, and a file of cases.
     pub(crate) fn offline_with_cases(cases: &str) -> Self {
         let models = "[models.reasoning]\nprovider = 'offline'\n";
         let machine = Self::new().with_file("neuraxis.toml", models);
         machine.with_file("evals.toml", cases)
     }
 
-    /// Adds a file to the working directory. A `neuraxis.toml` is the user's own work, and trusted.
+    /// Adds a file to the working directory. A `neuraxis.toml` is written by the user and trusted.
     pub(crate) fn with_file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         fs::write(self.path(name), &content).unwrap();
         if name == "neuraxis.toml" {
@@ -62,7 +62,7 @@ impl Machine {
         self
     }
 
-    /// Adds a `neuraxis.toml` that came with the working directory, and that nobody trusted.
+    /// Adds an untrusted `neuraxis.toml` that came with the working directory.
     pub(crate) fn with_untrusted(self, content: impl AsRef<[u8]>) -> Self {
         fs::write(self.path("neuraxis.toml"), content).unwrap();
         self
@@ -73,7 +73,7 @@ impl Machine {
         self.folder.path().join("home")
     }
 
-    /// Adds a file to the user's home folder, for the user alone.
+    /// Adds a file to the user's home folder, readable only by the user.
     pub(crate) fn with_private(self, name: &str, content: &str) -> Self {
         let file = self.home().join(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -90,12 +90,12 @@ impl Machine {
         self.home().join("data/neuraxis")
     }
 
-    /// Returns the path of something in the working directory.
+    /// Returns the path of a file in the working directory.
     pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join("work").join(name)
     }
 
-    /// Returns the file in which sessions are kept.
+    /// Returns the file in which sessions are stored.
     pub(crate) fn database(&self) -> std::path::PathBuf {
         self.folder.path().join("home/data/neuraxis/sessions.db")
     }
@@ -124,17 +124,17 @@ impl Machine {
             command.env_remove(name);
         }
         command.env("USER", "tester").env("TZ", "Etc/UTC");
-        // Nor do the keys of whoever runs the tests matter.
+        // The keys of the user who runs the tests must not matter either.
         for name in ["OPENAI", "DEEPSEEK", "ANTHROPIC", "GEMINI"] {
             command.env_remove(format!("{name}_API_KEY"));
             command.env_remove(format!("{name}_BASE_URL"));
         }
-        // A model server that happens to run here would answer instead of the rules.
+        // Otherwise a model server that happens to run here would answer instead of the rules.
         command.env("NEURAXIS_DISCOVERY__LOCAL_SERVERS", "false");
         command
     }
 
-    /// Returns a script for a shell, in which `"$0"` is our binary.
+    /// Returns a shell script, in which `"$0"` is the binary under test.
     pub(crate) fn shell(&self, script: &str) -> Command {
         let ours = self.command([""; 0]);
         let mut shell = Command::new("sh");
@@ -154,7 +154,7 @@ impl Machine {
         self.command(arguments).output().unwrap().into()
     }
 
-    /// Runs a command with the key that a scripted model wants.
+    /// Runs a command with the key that a scripted model expects.
     pub(crate) fn run_with_key<S: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = S>,
@@ -163,7 +163,7 @@ impl Machine {
         command.env("MY_KEY", "k").output().unwrap().into()
     }
 
-    /// Runs a command that reads a text from standard input.
+    /// Runs a command with text on standard input.
     pub(crate) fn run_with_input<S: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = S>,
@@ -187,7 +187,7 @@ impl Machine {
         ids.map(str::to_owned).collect()
     }
 
-    /// Returns the folder that holds everything of this machine.
+    /// Returns the folder that contains everything of this machine.
     pub(crate) fn root(&self) -> &Path {
         self.folder.path()
     }
@@ -204,14 +204,14 @@ impl From<Output> for Done {
 }
 
 impl Done {
-    /// Checks the exit code and returns what stands on standard output.
+    /// Checks the exit code and returns standard output.
     #[track_caller]
     pub(crate) fn stdout_of(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{self:?}");
         self.stdout
     }
 
-    /// Checks the exit code, that standard output is empty, and returns what stands on standard error.
+    /// Checks the exit code and that standard output is empty, and returns standard error.
     #[track_caller]
     pub(crate) fn complaint(self, code: i32) -> String {
         assert_eq!(
@@ -222,14 +222,14 @@ impl Done {
         self.stderr
     }
 
-    /// Reads standard output as one JSON value a line.
+    /// Parses standard output as one JSON value per line.
     #[track_caller]
     pub(crate) fn events(self) -> Vec<Value> {
         events(&self.stdout_of(0))
     }
 }
 
-/// Reads one JSON value a line.
+/// Parses one JSON value per line.
 #[track_caller]
 pub(crate) fn events(lines: &str) -> Vec<Value> {
     lines

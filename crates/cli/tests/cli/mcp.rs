@@ -1,4 +1,4 @@
-//! `neuraxis mcp`, and what MCP servers cost and bring a command.
+//! `neuraxis mcp`, and how MCP servers affect a command.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::machine::Machine;
 
-/// What the server of these tests does. What it says of its tool stands in a file, if there is one.
+/// The script of the server in these tests. It reads its tool's description from a file, if there is one.
 const ACTS: &str = r#"
 touch started; echo $$ > own
 what=$(cat what 2>/dev/null || echo Looks.)
@@ -303,7 +303,7 @@ fn a_secret_comes_from_a_variable_and_one_that_is_not_set_is_named() {
     );
     let mut with_key = machine.command(["tools", "call", "shop__look"]);
     let output = with_key.env("SHOP_KEY", "k-canary").output().unwrap();
-    // The program got it, and what it says of it nobody reads.
+    // The program got the secret, but what it says of it is redacted.
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
         "\"seen [redacted]\"\n"
@@ -418,7 +418,7 @@ fn a_command_that_fails_leaves_nothing_behind_of_what_a_server_started() {
     for acts in [begets, is_silent] {
         let machine = machine(&format!("{SECTION}start_timeout = '300ms'\n"))
             .with_file("server.sh", mcp_script(&acts));
-        // Where it is a matter of chance who is faster, once proves nothing.
+        // The outcome depends on timing, so a single try proves nothing.
         for _ in 0..4 {
             for (arguments, code) in [
                 (&["tools", "call", "no_such_tool"][..], 2),

@@ -1,4 +1,5 @@
-//! Our client of the protocol and `neuraxis mcp serve`, in the version without sessions, over standard input and output.
+//! The MCP client of this project and `neuraxis mcp serve`, in the protocol version without sessions, over standard
+//! input and output.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ const WRITE: &[(&str, &str)] = &[("write_file", r#"{"path":"a.txt","content":"he
 
 const ASKED: &str = r#"{"message":"Write a file.","channel":"code_task","session":"s1"}"#;
 
-/// Starts the program of a machine as a server, and waits until our client knows its tools.
+/// Starts the machine's program as a server, and waits until the client knows its tools.
 async fn started(machine: &Machine) -> Arc<McpServer> {
     let command = machine.command(["mcp", "serve"]);
     let mut program = StdioConfig::new(
@@ -49,7 +50,7 @@ fn ask(server: &McpServer) -> Arc<dyn Tool> {
     ask.unwrap_or_else(|| panic!("{tools:?}")).clone()
 }
 
-/// Keeps what the call reports.
+/// Collects what the call reports.
 #[derive(Debug, Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -110,7 +111,7 @@ async fn who_declines_lets_nothing_run_and_the_agent_goes_on() {
     server.shutdown().await;
 }
 
-/// Threads of its own, since looking at the runs blocks this one.
+/// Needs several threads, since checking the runs blocks this one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_given_up_cancels_the_run_there() {
     let model = Scripted::start([Turn::Stalls("well")]);
@@ -122,7 +123,7 @@ async fn a_call_that_is_given_up_cancels_the_run_there() {
     while model.asked() == 0 {
         tokio::task::yield_now().await;
     }
-    // The engine drops what is cancelled.
+    // The engine drops a call that is cancelled.
     calling.abort();
     let status = || {
         let list = ["runs", "list", "--session", "s1", "--format", "json"];

@@ -1,4 +1,4 @@
-//! The definitions of tools that were accepted, where many servers and several processes see theirs for the first time at once.
+//! Accepted tool definitions, when many servers and several processes see theirs for the first time at the same moment.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use neuraxis_testkit::mcp_script;
 
 use crate::machine::Machine;
 
-/// How many servers there are in all.
+/// The total number of servers.
 const SERVERS: usize = 12;
 
 fn section(number: usize) -> String {
@@ -20,7 +20,7 @@ fn machine() -> Machine {
         .with_private("config/neuraxis/neuraxis.toml", &sections.concat())
 }
 
-/// Returns the numbers of the servers whose tool is not in a list of tools.
+/// Returns the numbers of the servers whose tool is missing in a list of tools.
 fn missing(list: &str) -> Vec<usize> {
     let is_missing = |number: &usize| !list.contains(&format!("shop{number}__look "));
     (0..SERVERS).filter(is_missing).collect()

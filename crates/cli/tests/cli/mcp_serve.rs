@@ -47,7 +47,7 @@ fn standard_output_carries_the_protocol_alone_and_closing_standard_input_ends_it
     assert_eq!(known["turns"], 2);
 }
 
-/// A client with a person who approves.
+/// A client with a user who approves.
 #[derive(Clone, Default)]
 struct Approving(Arc<Mutex<Vec<String>>>);
 

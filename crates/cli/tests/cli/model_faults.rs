@@ -1,5 +1,5 @@
-//! Model servers that fail: what the user is told, the exit code, what is recorded, and that the same session goes on as
-//! soon as the model is well.
+//! Model servers that fail: what the user sees, the exit code, what is recorded, and that the same session continues as
+//! soon as the model works again.
 
 use std::thread;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::machine::{Done, Machine, events};
 
-/// What is expected of a fault.
+/// The expected result of a fault.
 struct Case<'a> {
-    /// What the user reads of it.
+    /// What the user sees.
     told: &'a str,
-    /// The class of the error on record.
+    /// The recorded class of the error.
     kind: &'a str,
-    /// What the reason on record says beyond that.
+    /// What the recorded reason contains in addition.
     reason: &'a str,
 }
 
@@ -31,10 +31,11 @@ fn ask(machine: &Machine, format: &str, question: &str) -> Done {
     machine.run(arguments)
 }
 
-/// Asks a broken model, for its events and for its text, and a repaired one in the same session. Returns the events.
+/// Asks a broken model, once for events and once for text, and then the repaired one in the same session. Returns the
+/// events.
 #[track_caller]
 fn check(model: &FaultyModelServer, case: &Case<'_>) -> String {
-    // On machines of their own, at the same time: most of it is waiting between attempts.
+    // On separate machines at the same time, since most of the time is spent waiting between attempts.
     let (reader, listener) = (machine(model), machine(model));
     let (read, heard) = thread::scope(|scope| {
         let heard = scope.spawn(|| ask(&listener, "events", "Hello?"));
@@ -53,7 +54,7 @@ fn check(model: &FaultyModelServer, case: &Case<'_>) -> String {
     heard.stdout
 }
 
-/// Checks what the user reads: how it ended, in our own words.
+/// Checks what the user sees: the outcome, in the program's own words.
 #[track_caller]
 fn assert_told(done: &Done, told: &str) {
     assert_eq!(done.code, Some(1), "{done:?}");
@@ -61,7 +62,7 @@ fn assert_told(done: &Done, told: &str) {
     let error = lines.find(|line| line.starts_with("error: ")).unwrap();
     assert!(error.contains(told), "{done:?}");
     assert!(!done.stdout.contains(told), "{done:?}");
-    // Nor does half a reply stand there.
+    // No partial reply may be shown either.
     for theirs in [
         FaultyModelServer::WORDS,
         FaultyModelServer::ELSEWHERE,
@@ -72,7 +73,7 @@ fn assert_told(done: &Done, told: &str) {
     assert!(!done.stderr.contains("panicked"), "{done:?}");
 }
 
-/// Checks that the run failed as told, and that its log ends properly with a valid history.
+/// Checks that the run failed as expected, and that its log ends properly with a valid history.
 #[track_caller]
 fn assert_failed(done: &Done, case: &Case<'_>) {
     assert_eq!(done.code, Some(1), "{done:?}");

@@ -1,5 +1,5 @@
-//! What is told in place of an answer where nothing could answer: on standard error, with an exit code of its own; and hints
-//! that can be used as they stand.
+//! What is shown instead of an answer if nothing could answer: on standard error, with an exit code of its own; and
+//! hints that can be used unchanged.
 
 use crate::machine::Machine;
 use crate::scripted::{Scripted, Turn};
@@ -155,7 +155,7 @@ fn a_session_is_not_begun_under_what_looks_like_an_id_unless_somebody_says_so() 
 
 #[test]
 fn a_refusal_names_the_command_that_shows_its_rule() {
-    // What a call says itself names no rule.
+    // Text in a call's own arguments is not a reference to a rule.
     for call in [
         &[("read_file", r#"{"path": "/etc/passwd"}"#)],
         &[("read_file", r#"{"path": "/etc/default-policy.toml:7"}"#)],

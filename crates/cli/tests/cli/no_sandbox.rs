@@ -1,4 +1,4 @@
-//! Commands where nothing can confine them: the binary under a kernel that says it has no Landlock.
+//! Commands when nothing can confine them: the binary under a kernel that reports no Landlock.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,16 +11,17 @@ use serde_json::{Value, json};
 use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 
-/// What the setting is called where a person reads of it.
+/// The name of the setting in text for the user.
 const SETTING: &str = "tools.commands = \"unconfined\"";
 
-/// The variables by which the test below learns what to become: the program, its arguments, and where its output goes.
+/// The variables that tell the test below which program to become: the program, its arguments, and where its output
+/// goes.
 const PROGRAM: &str = "TEST_PROGRAM";
 const ARGUMENTS: &str = "TEST_ARGUMENTS";
 const OUTPUT: &str = "TEST_OUTPUT";
 
-/// Not a test by itself: the process of this test becomes the program that it is told, on a kernel without Landlock. Safe
-/// code cannot do that between fork and exec.
+/// Not a test on its own: the process of this test becomes the given program, on a kernel without Landlock. Safe code
+/// cannot do that between fork and exec.
 #[test]
 #[ignore = "it is started by the tests of this file"]
 fn becomes_a_program_without_landlock() {
@@ -47,7 +48,7 @@ fn becomes_a_program_without_landlock() {
     panic!("{error}");
 }
 
-/// Runs a command of ours where there is no Landlock.
+/// Runs a command of the program without Landlock.
 fn run(machine: &Machine, arguments: &[&str]) -> Done {
     let ours = machine.command(arguments);
     let output = machine.root().join("output");
@@ -75,7 +76,7 @@ fn run(machine: &Machine, arguments: &[&str]) -> Done {
     }
 }
 
-/// A machine whose user lets commands run without a sandbox.
+/// Returns a machine whose user lets commands run without a sandbox.
 fn unconfined() -> Machine {
     Machine::new().with_file("neuraxis.toml", "[tools]\ncommands = 'unconfined'\n")
 }

@@ -1,4 +1,4 @@
-//! What a person does at a terminal: types, reads, is asked, and presses Ctrl-C. Everything here runs with a real one.
+//! A user at a terminal: types, reads, is asked, and presses Ctrl-C. Everything here runs in a real terminal.
 
 use rexpect::reader::Options;
 use rexpect::session::{PtySession, spawn_with_options};
@@ -7,13 +7,13 @@ use crate::killed::killed;
 use crate::machine::Machine;
 use crate::scripted::{Scripted, Turn};
 
-/// How long the terminal may stay silent, in milliseconds, before a test gives up.
+/// How long the terminal may stay silent, in milliseconds, before a test fails.
 const PATIENCE: u64 = 60_000;
 
 const READING_ASKS: [&str; 2] = ["--set", "modes.moderate.tools.read_only=ask"];
 const UP: &str = "\u{1b}[A";
 
-/// Sits down in front of a command. What only changes colors and moves the cursor is left out.
+/// Starts a command in a terminal. Sequences that only change colors or move the cursor are stripped.
 pub(crate) fn sit(machine: &Machine, arguments: &[&str]) -> PtySession {
     let options = Options::new().strip_ansi_escape_codes(true);
     sit_with(machine, arguments, options)
@@ -24,7 +24,7 @@ fn sit_with(machine: &Machine, arguments: &[&str], options: Options) -> PtySessi
     command
         .env("TERM", "xterm-256color")
         .env("MY_KEY", "k")
-        // The terminal becomes all three of them.
+        // The terminal becomes all three standard streams.
         .stdin(std::process::Stdio::inherit());
     spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap()
 }
@@ -46,7 +46,7 @@ pub(crate) fn type_line(person: &mut PtySession, line: &str) {
 #[track_caller]
 pub(crate) fn leave(person: &mut PtySession) -> i32 {
     let _ = person.exp_eof();
-    // The type of a status is that of a crate which this one hides: it reads `Exited(Pid(1234), 0)`.
+    // The type of a status belongs to a crate that this one does not re-export. It reads `Exited(Pid(1234), 0)`.
     let status = format!("{:?}", person.process().wait().unwrap());
     let code = status.strip_prefix("Exited(").and_then(|rest| {
         let (_, code) = rest.strip_suffix(')')?.rsplit_once(' ')?;
@@ -69,7 +69,7 @@ fn a_conversation_has_answers_commands_completion_and_history() {
     type_line(&mut person, "/mod\t exp\t");
     person.exp_string("exploratory*").unwrap();
     person.exp_string("chat/exploratory>").unwrap();
-    // What was typed comes back.
+    // The history returns what was typed.
     type_line(&mut person, &format!("{UP}{UP}{UP}"));
     person.exp_string("It is ").unwrap();
     person.exp_string("chat/exploratory>").unwrap();
@@ -103,7 +103,7 @@ fn what_was_typed_is_remembered_for_its_owner_alone() {
     let mut person = chat(&machine, &[]);
     type_line(&mut person, UP);
     person.exp_string("current_time").unwrap();
-    // While nothing reads, the terminal itself takes it.
+    // While no editor reads, the terminal itself receives the keys.
     person.exp_string("chat/moderate>").unwrap();
     person.send_control('d').unwrap();
     assert_eq!(leave(&mut person), 0);
@@ -191,7 +191,7 @@ fn what_is_pasted_while_an_answer_comes_is_one_message() {
     let mut person = sit_with(&machine, &["chat", "--session", "s"], Options::new());
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "Hello?");
-    // The terminal is asked to mark what is pasted, and so it does.
+    // The terminal was told to mark pasted text, so it does.
     person.exp_string("\u{1b}[?2004h").unwrap();
     person.exp_string("Beginning").unwrap();
     person
@@ -227,7 +227,7 @@ fn a_long_line_that_is_pasted_while_an_answer_comes_is_one_message() {
         .send(&format!("\u{1b}[200~{line}\u{1b}[201~"))
         .unwrap();
     person.flush().unwrap();
-    // Behind so much, the terminal would hold a Ctrl-C back.
+    // After that much input, the terminal would hold back a Ctrl-C.
     person.process_mut().signal(Signal::SIGINT).unwrap();
     person.exp_string("interrupted").unwrap();
     person.exp_string("chat/moderate>").unwrap();
@@ -304,7 +304,7 @@ fn ctrl_c_ends_the_waiting_for_a_run_and_the_conversation_goes_on() {
     assert_eq!(leave(&mut person), 0);
 }
 
-/// Whoever sits in front of a shell types in a line editor, too, which is not ours.
+/// A shell's user also types in a line editor, which is not the program's own.
 #[test]
 fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
     let model = Scripted::start([Turn::Stalls("well")]);
@@ -340,7 +340,7 @@ fn a_question_is_shown_again_once_the_program_goes_on_after_it_was_stopped() {
     };
     stop_and_go_on(&mut person);
     person.exp_string("your answer:").unwrap();
-    // Also after an answer that was none.
+    // Also after an invalid answer.
     type_line(&mut person, "zz");
     person.exp_string("none of the choices").unwrap();
     person.exp_string("your answer:").unwrap();
@@ -352,7 +352,8 @@ fn a_question_is_shown_again_once_the_program_goes_on_after_it_was_stopped() {
     assert_eq!(leave(&mut person), 0);
 }
 
-/// Some shells, such as bash and not dash, bring a program that goes on to the front without continuing it once more.
+/// Some shells, such as bash but not dash, bring a running program to the foreground without sending it a signal to
+/// continue.
 #[test]
 fn a_question_is_shown_again_once_the_program_is_brought_back_from_the_background() {
     let machine = Machine::new();
@@ -395,7 +396,7 @@ fn a_command_in_the_background_asks_nobody_and_is_not_stopped() {
 
 #[test]
 fn no_line_of_a_question_begins_with_what_the_model_wrote() {
-    // A line of ours, where a terminal would go on with a line of the model's that it broke itself.
+    // A forged line of the program, placed where a terminal would wrap a line of the model's text.
     const CALLS: [(&str, &str); 1] = [(
         "write_file",
         concat!(
@@ -409,7 +410,7 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote() {
     let mut person = sit(&machine, &["ask", "--channel", "code_task", "Go on."]);
     person.exp_string("asks for your approval").unwrap();
     let question = person.exp_string("[y] allow it once").unwrap();
-    // Each byte comes as a letter of its own.
+    // Each byte arrives as a separate character.
     let bytes = question.chars().map(|byte| u8::try_from(byte).unwrap());
     let question = String::from_utf8(bytes.collect()).unwrap();
     assert!(question.contains("look-around"), "{question}");
@@ -447,7 +448,7 @@ fn a_call_that_needs_approval_is_shown_and_a_yes_runs_it() {
     person.exp_string("exactly these arguments:").unwrap();
     person.exp_string("changes nothing").unwrap();
     person.exp_string("your answer:").unwrap();
-    // An empty line is no answer.
+    // An empty line is not an answer.
     type_line(&mut person, "");
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "y");
@@ -642,7 +643,7 @@ fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
     assert_eq!(leave(&mut person), 0);
 }
 
-/// The editor of this person takes its time: meanwhile somebody else decides.
+/// While the user's slow editor is open, the decision is made elsewhere.
 #[test]
 fn an_answer_that_comes_too_late_is_told_so() {
     use std::os::unix::fs::PermissionsExt;
@@ -686,7 +687,7 @@ fn a_long_paragraph_is_seen_while_it_is_being_written() {
     type_line(&mut person, "Hello?");
     person.exp_string("This is all that there is so").unwrap();
     person.send_control('c').unwrap();
-    // What was held back is not lost.
+    // Text that was held back is not lost.
     person.exp_string(" f").unwrap();
     person.exp_string("interrupted").unwrap();
     person.exp_string("chat/moderate>").unwrap();
@@ -729,7 +730,7 @@ fn nothing_a_model_says_reaches_the_terminal_as_it_is() {
     seen += &person.exp_string("Done.").unwrap();
     type_line(&mut person, "/quit");
     seen += &person.exp_eof().unwrap();
-    // Each byte was read as a letter of its own.
+    // Each byte was read as a separate character.
     let bytes = seen.chars().map(|byte| u8::try_from(byte).unwrap());
     let seen = String::from_utf8(bytes.collect()).unwrap();
     assert!(
@@ -750,7 +751,7 @@ fn nothing_a_model_says_reaches_the_terminal_as_it_is() {
 
 const LOOSER: &str = "[modes.moderate]\nmax_turns = 30\n";
 
-/// Tells whether the file of the working directory counts.
+/// Returns whether the file of the working directory is trusted.
 fn is_trusted(machine: &Machine) -> bool {
     let shown = machine.run(["config", "show"]).stdout_of(0);
     shown
@@ -775,7 +776,7 @@ fn a_person_is_asked_once_whether_a_file_is_trusted_and_a_no_is_remembered() {
     assert_eq!(leave(&mut person), 0);
     assert!(!is_trusted(&machine));
 
-    // The next time nobody is asked, and the note stays.
+    // The next time no question is asked, and the notice stays.
     let mut person = sit(&machine, &["chat", "--session", "s"]);
     let before = person.exp_string("chat/moderate>").unwrap();
     assert!(!before.contains("Trust it?"), "{before}");
@@ -783,7 +784,7 @@ fn a_person_is_asked_once_whether_a_file_is_trusted_and_a_no_is_remembered() {
     type_line(&mut person, "/quit");
     assert_eq!(leave(&mut person), 0);
 
-    // Another content is another question.
+    // Changed content is asked about again.
     let machine = machine.with_untrusted(format!("{LOOSER}#"));
     let mut person = sit(&machine, &["chat", "--session", "s"]);
     person.exp_string("Trust it?").unwrap();
@@ -894,7 +895,7 @@ fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
             _ => "Trust it?",
         };
         let shown = person.exp_string(end).unwrap();
-        // Each byte comes as a letter of its own.
+        // Each byte arrives as a separate character.
         let bytes = shown.chars().map(|byte| u8::try_from(byte).unwrap());
         let shown = String::from_utf8(bytes.collect()).unwrap();
         assert!(shown.contains("┆ "), "{shown}");
@@ -903,7 +904,7 @@ fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
             assert!(is_theirs || line.is_empty(), "{line:?} in {shown}");
             assert!(line.chars().count() <= 80, "{line:?}");
         }
-        // One of them waits for an answer, the other is gone already.
+        // One of them waits for an answer, and the other has already ended.
         let _ = person.send_control('d');
         leave(&mut person);
     }
@@ -916,7 +917,7 @@ fn no_line_of_a_projects_instructions_that_are_asked_about_passes_for_one_of_our
     let mut person = sit(&machine, &["trust", "add"]);
     person.exp_string("decide.").unwrap();
     let shown = person.exp_string("Trust it?").unwrap();
-    // Each byte comes as a letter of its own.
+    // Each byte arrives as a separate character.
     let bytes = shown.chars().map(|byte| u8::try_from(byte).unwrap());
     let shown = String::from_utf8(bytes.collect()).unwrap();
     assert!(shown.contains("┆ "), "{shown}");
@@ -924,7 +925,7 @@ fn no_line_of_a_projects_instructions_that_are_asked_about_passes_for_one_of_our
         let is_theirs = ["│ ", "┆ "].iter().any(|sign| line.starts_with(sign));
         assert!(is_theirs || line.is_empty(), "{line:?} in {shown}");
     }
-    // It waits for an answer.
+    // The command waits for an answer.
     person.send_control('d').unwrap();
     leave(&mut person);
 }
@@ -946,7 +947,7 @@ fn what_is_added_by_a_person_is_what_was_shown() {
     let machine = Machine::new().with_untrusted(LOOSER);
     let mut person = sit(&machine, &["trust", "add"]);
     person.exp_string("Trust it?").unwrap();
-    // Somebody changes it behind the question.
+    // The file changes while the question is open.
     let machine = machine.with_untrusted("[modes.moderate]\nmax_turns = 40\n");
     type_line(&mut person, "y");
     person.exp_string("trusted ").unwrap();

@@ -1,4 +1,4 @@
-//! What is piped in, files, and the exit codes that scripts go by.
+//! Piped input, files, and the exit codes that scripts rely on.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use crate::scripted::{Scripted, Turn};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
 
-/// Runs a command with the key that the model wants, and something on standard input.
+/// Runs a command with the key that the model expects and with this standard input.
 fn pipe(machine: &Machine, arguments: &[&str], input: impl AsRef<[u8]>) -> Done {
     let file = machine.root().join("input");
     std::fs::write(&file, input).unwrap();
@@ -96,7 +96,7 @@ fn a_failure_leaves_standard_output_empty() {
 fn a_limit_that_leaves_no_answer_has_an_exit_code_of_its_own_and_one_that_leaves_one_is_answered() {
     const CALL: Turn = Turn::Calls(&[("calculate", r#"{"expression":"1+1"}"#)]);
     let limit = ["--set", "modes.moderate.max_turns=1", "Add up"];
-    // Neither the last answer nor the one without tools says anything.
+    // Neither the last answer nor the call without tools returns any text.
     let model = Scripted::start([CALL, CALL, CALL, CALL]);
     let complaint = run(&model.machine(), &limit).complaint(3);
     assert!(complaint.contains("maximum number of turns"), "{complaint}");

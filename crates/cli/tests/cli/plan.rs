@@ -1,4 +1,4 @@
-//! The plan of a session, as people and the next run see it.
+//! The plan of a session, as the user and the next run see it.
 
 use crate::scripted::{Scripted, Turn};
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 
-/// A rule that keeps a folder from being read.
+/// A rule that prevents a folder from being read.
 const NO_SECRETS: &str = "[rules.no-secrets]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['secrets/**']\nreason = 'They stay here.'\n";
 
 #[test]
@@ -105,9 +105,9 @@ fn where_tools_are_searched_it_says_which_are_there_at_once_and_how_many_are_fou
     assert_eq!(at_once[..2], first.as_array().unwrap()[..]);
     let in_all = json["decision"]["tools"].as_array().unwrap().len();
     let at_once = at_once.len();
-    // The search itself is no tool that anybody offers.
+    // The search itself is not one of the offered tools.
     assert_eq!(json["tool_offer"]["found_on_demand"], in_all + 1 - at_once);
-    // Below the number nothing is said of it.
+    // Below that number it is not mentioned.
     assert!(!explain("50", "text").contains("on demand"));
     assert!(!explain("50", "json").contains("tool_offer"));
 }
@@ -238,7 +238,7 @@ fn tools_that_are_not_there_now_are_a_warning_in_every_command() {
     assert!(done.stderr.contains("no tool web_s*"), "{done:?}");
 }
 
-/// Returns the policies of the guides, with the cases that follow each.
+/// Returns the policies in the guides, each with the cases that follow it.
 fn policies_of_the_guides() -> Vec<&'static str> {
     let guides = concat!(
         include_str!("../../../../docs/policy.md"),
@@ -254,13 +254,13 @@ fn every_policy_in_the_guides_can_be_used_with_the_tools_there_are() {
     let blocks = policies_of_the_guides();
     assert!(blocks.len() >= 8, "{}", blocks.len());
     for block in blocks {
-        // Cases stand in files of their own, or last.
+        // Cases are in separate files, or at the end.
         let policy = block.split("[[case]]").next().unwrap();
         let machine = Machine::new()
             .with_file("mine.toml", policy)
             .with_file("cases.toml", block);
         let checked = machine.run(["policy", "check", "mine.toml"]);
-        // Functions are a program's own, and this one has none.
+        // Functions belong to an embedding program, and this one has none.
         if policy.contains("\nwhen = ") {
             assert!(checked.stdout_of(1).contains("unknown function"), "{block}");
             continue;
@@ -378,7 +378,7 @@ tools = ['run_command']
 commands = ['git status', 'git log **', 'git diff **', 'cargo test **']
 ";
 
-/// Judges a command by the program itself, with `rules.toml` in force.
+/// Judges a command with the real program, with `rules.toml` in effect.
 fn judged(machine: &Machine, arguments: &Value) -> Value {
     let arguments = arguments.to_string();
     let command = [

@@ -1,5 +1,4 @@
-//! The file that is found in the working directory: it counts where it is trusted, and a note says what is ignored of it
-//! where it is not.
+//! The file found in the working directory: it is used if it is trusted; otherwise a notice says what is ignored of it.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What the rules of the loop and of the policy promise, seen in what the program itself does with a configured model.
+//! What the rules of the loop and the policy promise, checked in the real program with a configured model.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 
-/// A machine with a model on a llama-server, and more about it.
+/// Returns a machine with a model on a llama-server, and further settings for it.
 fn machine(model: &Scripted, more: &str) -> Machine {
     let url = model.url();
     let text = format!("[models.reasoning]\nprovider = 'llama'\nbase_url = '{url}'\n{more}");
@@ -50,7 +50,7 @@ fn the_model_is_told_to_digest_more_than_two_results_of_a_turn() {
     }
 }
 
-/// Two questions that fit a context of 2,048 tokens one by one, but not together. Returns the events of the second.
+/// Asks two questions that each fit a context of 2,048 tokens, but not together. Returns the events of the second.
 fn two_long_questions(machine: &Machine) -> Vec<Value> {
     let question = "word ".repeat(900);
     let ask = ["ask", "--session", "s", "--format", "events", &question];
@@ -66,7 +66,7 @@ fn the_context_that_a_configured_server_tells_is_kept_to_before_it_overflows() {
     let model = Scripted::telling(PROPERTIES, answers());
     let events = two_long_questions(&machine(&model, ""));
     assert_eq!(of_type(&events, "context_trimmed").len(), 1, "{events:?}");
-    // It would have summed up what went, if it gave replies that come whole.
+    // It would have summarized the removed part, but the model never gave an unstreamed reply.
     let failed = of_type(&events, "llm_failed");
     let of_summary = failed
         .iter()
@@ -74,7 +74,7 @@ fn the_context_that_a_configured_server_tells_is_kept_to_before_it_overflows() {
     assert!(of_summary, "{events:?}");
     assert_eq!(model.heard().last().unwrap(), &"word ".repeat(900));
 
-    // What the configuration says is stronger.
+    // The configuration takes precedence.
     let model = Scripted::telling(PROPERTIES, answers());
     let events = two_long_questions(&machine(&model, "context_tokens = 100_000\n"));
     assert!(of_type(&events, "context_trimmed").is_empty(), "{events:?}");
@@ -156,7 +156,7 @@ fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_asked() {
         "{told}"
     );
     assert_eq!(model.asked(), 0);
-    // Where the mode lets it, the one model there is serves.
+    // If the mode allows it, the only available model serves.
     let done = run(&machine, &["ask", "Hello?"]);
     assert_eq!(done.stdout_of(0), "I should not have been asked.\n");
 }

@@ -1,4 +1,4 @@
-//! Prompts that a user keeps, and `/compact`.
+//! Saved prompts, and `/compact`.
 
 use std::fs;
 
@@ -87,13 +87,13 @@ fn the_prompts_of_a_project_count_once_it_is_trusted() {
     let shown = machine.run(["trust", "show"]).stdout_of(0);
     assert!(shown.contains("adds the prompt greet"), "{shown}");
     machine.run(["trust", "add", "--yes"]).stdout_of(0);
-    // Rules answer nothing to it, but it is asked.
+    // No rule answers it, but it is asked.
     machine.run(["-p", "greet", "Ada"]).complaint(6);
 }
 
 #[test]
 fn what_was_said_is_summed_up_on_request_and_later_runs_are_sent_the_summary() {
-    // A summary counts only if it is shorter than what it takes the place of.
+    // A summary is used only if it is shorter than what it replaces.
     let long: &'static str = "A long answer. ".repeat(300).leak();
     let pieces: &'static [&'static str] = vec![long].leak();
     let model = Scripted::start([

@@ -1,5 +1,5 @@
-//! A model provider on a port of its own, that speaks as OpenAI and DeepSeek do: Responses, Chat Completions, and a list
-//! of models. Its model calls a tool where one helps, and then answers.
+//! A model provider on a separate port that supports the OpenAI and DeepSeek protocols: Responses, Chat Completions,
+//! and a list of models. Its model calls a tool if one helps, and then answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -8,29 +8,29 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// What the model says when it needs no tool, or has its result.
+/// What the model says if it needs no tool, or already has the result.
 pub(crate) const ANSWER: &str = "It is noon somewhere.";
 
 /// How a provider behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behavior {
-    /// As it should.
+    /// Normally.
     Works,
-    /// It takes no key.
+    /// Accepts no key.
     RefusesKey,
-    /// It is a web page.
+    /// Returns a web page.
     Html,
-    /// Its model thinks until no room is left for an answer.
+    /// Its model thinks until no tokens are left for an answer.
     Thinks,
-    /// It takes no request that has this field.
+    /// Refuses requests that have this field.
     Refuses(&'static str),
-    /// The key may ask its models, and not list them.
+    /// The key may call models, but not list them.
     RefusesList,
-    /// It refuses requests that offer tools.
+    /// Refuses requests that offer tools.
     TakesNoTools,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) path: String,
@@ -38,7 +38,7 @@ pub(crate) struct Seen {
     pub(crate) body: Value,
 }
 
-/// A running provider; it answers for as long as the test runs.
+/// A running provider; it answers as long as the test runs.
 pub(crate) struct Provider {
     port: u16,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -64,13 +64,13 @@ impl Provider {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Returns what came so far.
+    /// Returns the requests received so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 }
 
-/// Returns an address at which nobody listens.
+/// Returns an address without a listener.
 pub(crate) fn nobody() -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     format!("http://{}", listener.local_addr().unwrap())
@@ -166,7 +166,7 @@ fn events(events: &[Value], names: bool, end: &str) -> String {
     )
 }
 
-/// Returns the tool that the model would call: one that is offered and that it has no result of yet.
+/// Returns the tool that the model would call: an offered one whose result it does not have yet.
 fn wanted(body: &Value, results: bool) -> Option<&'static str> {
     let offered = body["tools"].to_string();
     let tools = ["ping", "current_time", "system_health"].into_iter();
@@ -193,7 +193,7 @@ fn chat(body: &Value) -> String {
     completion(body, &message, finish)
 }
 
-/// Answers a request of Chat Completions, whole or streamed as it asks.
+/// Answers a request of Chat Completions, as a whole or streamed as requested.
 fn completion(body: &Value, message: &Value, finish: &str) -> String {
     let usage = json!({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8});
     let model = &body["model"];

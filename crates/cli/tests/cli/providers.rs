@@ -1,14 +1,14 @@
-//! Any provider behind any role, by configuration alone; and keys that are shown nowhere.
+//! Any provider for any role, by configuration alone; and keys that are never shown.
 
 use serde_json::Value;
 
 use crate::machine::{Done, Machine};
 use crate::provider::{ANSWER, Behavior, Provider, nobody};
 
-/// The key that must be seen nowhere.
+/// The key that must not appear anywhere.
 const CANARY: &str = "sk-canary-0123456789";
 
-/// The sections that put the same provider's server behind a role in every way there is.
+/// Sections that configure the same provider's server for a role in every possible way.
 fn sections(url: &str) -> [(&'static str, String); 4] {
     [
         (
@@ -65,7 +65,7 @@ fn the_same_question_is_answered_alike_whoever_the_provider_is() {
             assert_eq!(result["turns"], 2, "{section}");
             assert_eq!(result["usage"]["total_tokens"], 16, "{section}: {result}");
             let mut seen = provider.seen();
-            // A server is also asked how much context its model has.
+            // A server is also asked for its model's context size.
             seen.retain(|seen| !seen.head.starts_with("GET "));
             assert_eq!(seen.len(), 2, "{section}");
             for request in seen {

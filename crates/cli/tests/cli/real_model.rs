@@ -81,7 +81,7 @@ fn a_tool_call_is_streamed_run_and_followed_by_a_streamed_answer() {
         .map(|delta| delta["text"].as_str().unwrap())
         .collect();
     assert_eq!(streamed, events.last().unwrap()["content"]);
-    // A tool this quick may be done before anybody could be shown that it started.
+    // A tool this quick may end before its start could be shown.
     let told = kinds(&events)
         .into_iter()
         .filter(|kind| *kind != "tool_start");
@@ -150,7 +150,8 @@ fn two_calls_in_one_reply_run_as_one_batch() {
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 fn reasoning_is_streamed_apart_from_the_answer() {
     let server = LlamaServer::start();
-    // In conservative mode, in which it calls nothing, it is told not to think: a longer reply leaves room for it.
+    // In conservative mode, in which it calls nothing, the model is told not to think: a longer reply leaves room for
+    // it.
     let room = ["--set", "modes.conservative.max_output_tokens=2048"];
     let mode = ["--channel", "code_task", "--mode", "conservative"];
     let events = events(&server, &[&room[..], &mode, &["Please think."]].concat());
@@ -191,7 +192,7 @@ fn the_doctor_asks_a_real_server_whole_and_streamed() {
     for name in ["reachable", "model", "answers", "streams"] {
         assert_eq!(outcome(name), "ok", "{report:#}");
     }
-    // The scripted model calls the tools of its script alone, which a user is warned of.
+    // The scripted model only calls the tools in its script, which the doctor warns of.
     assert_ne!(outcome("tools"), "failed", "{report:#}");
 }
 

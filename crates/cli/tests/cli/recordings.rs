@@ -93,7 +93,7 @@ fn a_recording_in_the_project_answers_there_and_closes_nothing_to_commands() {
     let recording = command.args(["--record", "it.cassette"]);
     let done: Done = recording.env("MY_KEY", "k").output().unwrap().into();
     assert_eq!(done.code, Some(0), "{done:?}");
-    // As without a recording: not everywhere is a command run.
+    // The result must be the same as without a recording: commands do not run everywhere.
     let other = r#"{"command": "echo hi > other.txt"}"#;
     let mut called = machine.command(["tools", "call", "run_command", other]);
     called.env("MY_KEY", "k").output().unwrap();
@@ -148,7 +148,7 @@ fn a_question_that_was_not_recorded_fails_with_what_differs() {
 fn what_was_not_replayed_is_a_warning_and_with_strict_an_error() {
     let machine = offline().with_file("notes.txt", "the treasure is under the oak\n");
     recorded(&machine, &[QUESTION]);
-    // The same recording, with another one behind it.
+    // The same recording, followed by another one.
     let first = fs::read_to_string(machine.path("it.cassette")).unwrap();
     fs::remove_file(machine.path("it.cassette")).unwrap();
     recorded(&machine, &["--channel", "code_task", "Read notes.txt"]);
@@ -227,7 +227,7 @@ fn a_recording_that_cannot_be_made_or_read_is_told_with_what_to_do() {
         fs::read_to_string(machine.path("there.cassette")).unwrap(),
         "mine"
     );
-    // What is no file is not to be removed.
+    // A device must not be removed.
     let complaint = machine.run(["ask", "--record", "/dev/null", QUESTION]);
     let complaint = complaint.complaint(2);
     assert!(
@@ -291,7 +291,7 @@ fn a_recording_that_the_disk_cannot_take_ends_before_the_exchange_that_does_not_
     machine.run(ask).stdout_of(0);
     let whole = fs::read_to_string(machine.path("whole.cassette")).unwrap();
     let first = whole.find("{\"exchange\":{\"number\":2").unwrap();
-    // In blocks of 512 bytes: the first of two exchanges has room, and with less room none has.
+    // In blocks of 512 bytes: first there is room for one of two exchanges, and then for none.
     for (blocks, exchanges) in [(first / 512 + 1, 1), (2, 0)] {
         let script = format!(
             "trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" ask {} it.cassette '{question}'",
@@ -302,7 +302,7 @@ fn a_recording_that_the_disk_cannot_take_ends_before_the_exchange_that_does_not_
         assert!(told.contains("it.cassette"), "{told}");
         let file = machine.path("it.cassette");
         if exchanges == 0 {
-            // It would only refuse the next recording of its name.
+            // It would only prevent the next recording with its name.
             assert!(!file.exists());
             continue;
         }

@@ -143,7 +143,7 @@ fn research_for_which_nothing_searches_says_so_before_it_begins() {
     ];
     let done = Machine::new().command(question).output().unwrap();
     let stderr = String::from_utf8(done.stderr).unwrap();
-    // No rule researches.
+    // No rule does research.
     assert_eq!(done.status.code(), Some(6), "{stderr}");
     assert!(
         stderr.contains("no search service is configured"),

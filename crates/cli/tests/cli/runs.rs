@@ -1,4 +1,4 @@
-//! `neuraxis runs`, on a real file.
+//! `neuraxis runs`, with a real database file.
 
 use serde_json::Value;
 
@@ -204,7 +204,7 @@ fn a_run_that_has_ended_is_not_taken_up() {
     assert_eq!(cancelled.complaint(2), resumed);
 }
 
-/// Cuts a run off after its first tool call was recorded, as if its process had died there.
+/// Truncates a run after its first tool call was recorded, as if its process had died there.
 #[test]
 fn a_run_that_was_left_behind_is_taken_up_or_ended() {
     let machine = used_machine();

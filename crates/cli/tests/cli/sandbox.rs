@@ -1,4 +1,4 @@
-//! What a command of `tools call` leaves behind, and what it gets of the terminal and of its user.
+//! What a command of `tools call` leaves behind, and its access to the terminal and the user's data.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 
-/// Processes that get away in each of the ways that a process has.
+/// Processes that try to escape in every possible way.
 const GETS_AWAY: &str = "echo \"$TMPDIR\" > place; sleep TIME & setsid sleep TIME & env -i setsid sleep TIME & \
     setsid sh -c '(trap \"\" TERM INT HUP; sleep TIME; true) & exit'; \
     python3 -c 'import os\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0: os.execvp(\"sleep\", [\"sleep\", \"TIME\"])' 2>&1; \
@@ -38,7 +38,7 @@ fn wait_until(what: &str, seconds: u64, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Starts a command that spreads, and returns once it did, with where its temporary files are.
+/// Starts a command that spawns such processes, and returns once it did, with the path of its temporary files.
 fn spread(machine: &Machine, time: &str) -> (Child, String) {
     let mut program = call(machine, &GETS_AWAY.replace("TIME", time));
     let program = program

@@ -51,7 +51,7 @@ fn the_result_holds_the_answer_in_place() {
         "place.json",
         "Where?",
     ];
-    // Editors of Windows begin a file so.
+    // Editors on Windows begin files with this mark.
     let marked = format!("\u{feff}{SCHEMA}");
     let machine = model.machine().with_file("place.json", marked);
     let result = machine.run_with_key(arguments).stdout_of(0);

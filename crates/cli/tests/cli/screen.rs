@@ -1,5 +1,5 @@
-//! What stands on the screen of a terminal, by a model of one: at several widths, with and without colors, when it is resized
-//! and interrupted, and while somebody types.
+//! The content of a terminal's screen, by a terminal emulator: at several widths, with and without colors, when it is
+//! resized and interrupted, and while the user types.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,21 +17,21 @@ use sqlx::Connection;
 use crate::machine::Machine;
 use crate::scripted::{Scripted, Turn};
 
-/// How long something may take to show up before a test gives up.
+/// How long something may take to appear before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const ROWS: u16 = 60;
 
-/// Ctrl-C, as the key sends it: the terminal makes a signal of it.
+/// Ctrl-C as the key sends it; the terminal turns it into a signal.
 const CTRL_C: &str = "\u{3}";
 
-/// A terminal with a command in it, which it controls.
+/// A terminal with a command in it, whose controlling terminal it is.
 pub(crate) struct Screen {
     /// Ends with the screen.
     _child: PtyProcess,
     ours: File,
     shown: Arc<(Mutex<vt100::Parser>, Condvar)>,
-    /// Hears that nobody writes to it any more.
+    /// Signals that the terminal has no writer any more.
     end: Receiver<()>,
 }
 
@@ -42,7 +42,7 @@ impl Screen {
         columns: u16,
         no_color: bool,
     ) -> Self {
-        // The command begins in a terminal of this size, and with echo.
+        // The command starts in a terminal of this size, and with echo.
         let script = format!("stty rows {ROWS} cols {columns} echo; exec \"$0\" \"$@\"");
         let mut command = machine.shell(&script);
         command.args(arguments);
@@ -50,7 +50,7 @@ impl Screen {
         if no_color {
             command.env("NO_COLOR", "1");
         }
-        // The terminal becomes all three of them.
+        // The terminal becomes all three standard streams.
         command
             .stdin(Stdio::inherit())
             .stdout(Stdio::inherit())
@@ -79,7 +79,7 @@ impl Screen {
         }
     }
 
-    /// Waits until the command has ended, and returns what stands on the screen then.
+    /// Waits until the command has ended, and returns the screen's content.
     #[track_caller]
     pub(crate) fn at_its_end(&self) -> String {
         let ended = self.end.recv_timeout(PATIENCE);
@@ -88,7 +88,7 @@ impl Screen {
         seen
     }
 
-    /// Waits until the screen is as wished, and returns it: lines without blanks at their ends.
+    /// Waits until the screen is as expected, and returns it: lines without trailing blanks.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let (parser, grown) = &*self.shown;
@@ -106,7 +106,7 @@ impl Screen {
         self.until(text, |seen| seen.contains(text))
     }
 
-    /// Forgets what stands on the screen, so that what comes next cannot be mistaken for it.
+    /// Clears the screen, so that its content cannot be mistaken for what comes next.
     pub(crate) fn wipe(&mut self) {
         self.shown.0.lock().unwrap().process(b"\x1b[2J\x1b[H");
     }
@@ -246,7 +246,7 @@ fn no_ghost_stays_when_the_screen_is_resized_or_keys_are_typed_or_the_run_is_int
     screen.types("next ");
     screen.resize(60);
     screen.types("one");
-    // It is drawn again at the new width.
+    // It is redrawn at the new width.
     screen.shows("waiting for the model · 2.0 s");
     screen.interrupt();
     let seen = screen.until("the prompt", |seen| seen.matches(PROMPT).count() == 2);
@@ -254,7 +254,7 @@ fn no_ghost_stays_when_the_screen_is_resized_or_keys_are_typed_or_the_run_is_int
         !seen.contains("waiting") && !seen.contains("model ·"),
         "{seen}"
     );
-    // What was typed goes into the next message, and stood nowhere else.
+    // The typed text becomes part of the next message, and appears nowhere else.
     let seen = screen.shows("next one");
     assert_eq!(seen.matches("next").count(), 1, "{seen}");
     screen.types("\r");
@@ -271,7 +271,7 @@ fn what_is_said_while_a_run_ends_stands_above_what_is_going_on() {
     screen.shows("chat/moderate>");
     screen.types("Hello?\r");
     screen.shows("waiting for the model");
-    // Its end cannot be written, so that the run goes on ending.
+    // The end of the run cannot be written, so the run keeps ending.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -290,7 +290,7 @@ fn what_is_said_while_a_run_ends_stands_above_what_is_going_on() {
     let seen = screen.until("a time", |seen| seconds(seen).is_some());
     let later = seconds(&seen).map(|seconds| seconds + 2.0);
     screen.interrupt();
-    // By then it was heard: the next one is another.
+    // By then the first Ctrl-C was received, so the next one is a second one.
     screen.until("a later time", |seen| seconds(seen) >= later);
     screen.interrupt();
     let seen = screen.shows("Ctrl-C once more leaves at once");
@@ -335,7 +335,7 @@ fn what_a_command_printed_stays_when_it_is_interrupted_and_the_model_reads_it() 
     let seen = screen.until("the prompt", |seen| seen.matches(PROMPT).count() == 2);
     assert!(seen.contains("\n  │ 1\n  │ 2\n  │ 3\n"), "{seen}");
     assert!(!seen.contains("running run_command"), "{seen}");
-    // What was typed before Ctrl-C is not lost.
+    // Text typed before Ctrl-C is not lost.
     screen.shows(&format!("{PROMPT} and now"));
     screen.types("\r");
     screen.shows("I see.");

@@ -1,4 +1,4 @@
-//! A model on a port of its own that says, one after the other, what it was told to say. It speaks Chat Completions.
+//! A model on a separate port that gives scripted replies in order, with the Chat Completions protocol.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 
-/// What the model does when it is asked.
+/// How the model replies.
 #[derive(Debug, Clone)]
 pub(crate) enum Turn {
-    /// It says these pieces.
+    /// Says these pieces.
     Says(&'static [&'static str]),
-    /// It says this, and its limit cuts the rest off.
+    /// Says this, and its limit cuts off the rest.
     IsCut(&'static str),
-    /// It says this, and the provider withholds the rest.
+    /// Says this, and the provider withholds the rest.
     IsWithheld(&'static str),
-    /// It refuses, in these words.
+    /// Refuses, in these words.
     Refuses(&'static str),
-    /// It thinks, and says something.
+    /// Thinks, and says something.
     Thinks(&'static str, &'static str),
-    /// It calls tools: names and arguments.
+    /// Calls tools: names and arguments.
     Calls(&'static [(&'static str, &'static str)]),
-    /// Its server still loads it.
+    /// Its server is still loading it.
     Loads,
-    /// It says something and then nothing more, for as long as the test runs.
+    /// Says something and then stalls, as long as the test runs.
     Stalls(&'static str),
 }
 
@@ -42,7 +42,7 @@ impl Scripted {
         Self::telling("", turns)
     }
 
-    /// As `start`, and what it is asked without a body, such as for its properties, it answers with this JSON.
+    /// Same as `start`, but answers requests without a body, such as for its properties, with this JSON.
     pub(crate) fn telling(properties: &'static str, turns: impl IntoIterator<Item = Turn>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -80,7 +80,7 @@ impl Scripted {
         Machine::new().with_file("neuraxis.toml", text)
     }
 
-    /// Returns a machine on which it serves the usual roles.
+    /// Returns a machine on which this model serves the usual roles.
     pub(crate) fn machine_with_roles(&self) -> Machine {
         let port = self.port;
         let role = |name: &str| {
@@ -98,7 +98,7 @@ impl Scripted {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Returns how often it was asked.
+    /// Returns the number of requests received.
     pub(crate) fn asked(&self) -> usize {
         self.seen.lock().unwrap().len()
     }
@@ -186,7 +186,7 @@ fn whole(pieces: &[&str]) -> String {
     .to_string()
 }
 
-/// Answers; returns the connection if it is to stay open.
+/// Answers; returns the connection if it should stay open.
 fn answer(mut connection: TcpStream, turn: &Turn) -> Option<TcpStream> {
     let (deltas, finish) = match turn {
         Turn::Loads => {

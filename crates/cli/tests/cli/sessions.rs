@@ -1,4 +1,4 @@
-//! `neuraxis sessions`, on a real file.
+//! `neuraxis sessions`, with a real database file.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::machine::{Done, Machine};
 
 const QUESTION: &str = "What time is it in Asia/Tokyo?";
 
-/// A machine on which two questions were asked in the session `trip`, and one elsewhere.
+/// Returns a machine on which two questions were asked in the session `trip`, and one in another.
 pub(crate) fn used_machine() -> Machine {
     let machine = Machine::new();
     for arguments in [
@@ -29,7 +29,7 @@ pub(crate) fn used_machine() -> Machine {
     machine
 }
 
-/// Replaces what is never the same twice.
+/// Replaces what differs each time.
 pub(crate) fn redacted(machine: &Machine, text: &str) -> String {
     let text = text.replace(&machine.root().display().to_string(), "~");
     let rules = [
@@ -48,7 +48,7 @@ pub(crate) fn redacted(machine: &Machine, text: &str) -> String {
             r"\d{1,2} (January|February|March|April|May|June|July|August|September|October|November|December) \d{4}",
             "‹date›",
         ),
-        // How much of it there is room for is up to the day of the week.
+        // How much of it fits depends on the day of the week.
         (r"(?m)· It is ‹day›, [^·\n]*?( ·|$)", "· It is ‹now›$1"),
         (r"~?[\d,]+\+? tokens", "‹n› tokens"),
         (r"~?[\d,]+\+? \+ ‹n› tokens", "‹n› tokens"),
@@ -59,7 +59,7 @@ pub(crate) fn redacted(machine: &Machine, text: &str) -> String {
     })
 }
 
-/// Returns what a command printed, with its exit code, ready for a snapshot.
+/// Returns what commands print, with their exit codes, for a snapshot.
 pub(crate) fn transcript(machine: &Machine, commands: &[&[&str]]) -> String {
     let shown = commands.iter().map(|arguments| {
         let Done {
@@ -84,7 +84,7 @@ fn head(machine: &Machine, session: &str) -> String {
     list[0]["head"].as_str().unwrap().to_owned()
 }
 
-/// Changes the file behind the store's back.
+/// Changes the database file directly, bypassing the store.
 pub(crate) fn tamper(machine: &Machine, statement: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -428,7 +428,7 @@ fn what_was_altered_in_the_file_is_found() {
 #[test]
 fn a_damaged_session_keeps_none_of_the_others_out_of_a_backup() {
     let machine = used_machine();
-    // Whichever comes first, one comes after it.
+    // Whichever session is first, another one follows it.
     machine
         .run(["ask", "--session", "work", QUESTION])
         .stdout_of(0);

@@ -1,4 +1,4 @@
-//! `neuraxis stats` and `neuraxis runs tail`, on a real file.
+//! `neuraxis stats` and `neuraxis runs tail`, with a real database file.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What a person at a terminal sees: everything here runs with a real one.
+//! What a user at a terminal sees. Everything here runs in a real terminal.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::machine::Machine;
 
-/// Runs a command in a terminal and returns its exit code with everything that the terminal got.
+/// Runs a command in a terminal and returns its exit code with everything that the terminal received.
 fn in_terminal(command: &mut Command) -> (Option<i32>, String) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
@@ -23,13 +23,13 @@ fn in_terminal(command: &mut Command) -> (Option<i32>, String) {
     };
     let child = command.stdin(theirs()).stdout(theirs()).stderr(theirs());
     let mut child = child.spawn().unwrap();
-    // Our copies of the other side would keep the terminal open.
+    // The test's own copies of the other side would keep the terminal open.
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut got = Vec::new();
-    // Linux ends the reading of a terminal that nobody has open anymore with an error.
+    // On Linux, reading from a terminal that no process has open anymore ends with an error.
     let _ = File::from(ours).read_to_end(&mut got);
     (
         child.wait().unwrap().code(),
@@ -142,7 +142,7 @@ fn what_a_terminal_would_obey_is_made_visible_and_a_program_gets_it_as_it_is() {
     assert!(machine.run(call).stdout_of(0).contains("a\u{9b}2Jb"));
 }
 
-/// A line editor turns echo and lines off while it reads.
+/// A line editor turns off echo and line mode while it reads.
 #[test]
 fn a_conversation_that_is_told_to_end_leaves_the_terminal_as_it_was() {
     use rustix::process::{Pid, Signal, kill_process};

@@ -1,4 +1,4 @@
-//! What a user is told where something came to nothing: the cause as it is, and a next step that there is.
+//! What the user sees after a failure: the actual cause, and a next step that works.
 
 use sqlx::Connection;
 
@@ -143,7 +143,7 @@ fn who_reads_does_not_wait_for_who_writes_and_who_writes_tries_again() {
     assert!(told.contains("database is locked"), "{told}");
     assert!(told.contains("hint: try again in a moment"), "{told}");
     assert!(!told.contains("wrong configuration"), "{told}");
-    // It reads all of it, and says that nothing could be kept.
+    // It checks everything, and reports that nothing can be stored.
     let diagnosis = machine.run([["doctor", "--offline"], IMPATIENT].concat());
     assert_eq!(diagnosis.code, Some(1), "{diagnosis:?}");
     let locked = "another program has it locked";
@@ -200,7 +200,7 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
     let file = std::fs::read_to_string(machine.path("neuraxis.toml")).unwrap_or_default();
     let machine = machine.with_file("neuraxis.toml", format!("{file}\n{UNTRUSTED}"));
     let done = machine.run_with_key(["ask", "--channel", "code_task", "Write."]);
-    // Wherever its lines are broken.
+    // Wherever its lines are wrapped.
     let stderr = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
         "approvals`; no rule lifts that, since untrusted content is why",
@@ -222,7 +222,7 @@ fn where_a_rule_asks_no_rule_that_allows_is_proposed() {
     let rule = "rules.all={answer='ask',tools=['current_time']}";
     let done = Machine::new().run(["ask", "--set", rule, "What time is it?"]);
     assert_eq!(done.code, Some(4), "{done:?}");
-    // Wherever its lines are broken.
+    // Wherever its lines are wrapped.
     let stderr = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     let told = "no rule that allows it lifts that, since a rule asks: change that one";
     assert!(stderr.contains(told), "{done:?}");
@@ -314,7 +314,7 @@ fn a_copy_of_the_log_that_cannot_be_is_refused_where_it_stands() {
         let told = machine.run(["sessions", "list"]).complaint(2);
         assert!(told.contains(expected), "{log}: {told}");
     }
-    // A file stands where the folder would be.
+    // A file is in the place of the folder.
     let in_the_way = "[store]\nurl = 'memory:'\n[store.log]\nfolder = 'log/copy'\n";
     let machine = Machine::new()
         .with_file("mine.toml", in_the_way)
@@ -353,7 +353,7 @@ fn the_log_of_a_store_in_memory_is_copied_record_by_record() {
     };
     assert!(told.len() > 4, "{told:?}");
     assert_eq!(copied(), told);
-    // The next process goes on where this one stopped.
+    // The next process continues where this one stopped.
     told.extend(ask("And in Asia/Tokyo, what time is it?"));
     assert_eq!(copied(), told);
     assert!(!machine.database().exists());

@@ -28,7 +28,7 @@ fn tools_are_listed_with_what_they_may_change() {
     let names: Vec<&str> = list.lines().filter(|line| !line.starts_with(' ')).collect();
     let listed = TOOLS.map(|(name, class)| {
         let may = match name {
-            // It brings in what strangers wrote.
+            // It returns untrusted content.
             "web_fetch" => "asks you",
             _ if class == "read-only" => "runs",
             _ => "asks you",
@@ -90,7 +90,7 @@ fn the_root_of_the_file_tools_can_be_configured() {
     );
 }
 
-/// Calls a tool that has to succeed, and returns its result.
+/// Calls a tool, which must succeed, and returns its result.
 fn call(machine: &Machine, tool: &str, arguments: &str) -> Value {
     let result = machine.run(["tools", "call", tool, arguments]).stdout_of(0);
     serde_json::from_str(&result).unwrap()

@@ -1,5 +1,5 @@
-//! What is told of the trace of a run to those whom it calls: an MCP server and a command. What a model server is told stands in
-//! the tests of the server, with what a backend gets.
+//! How a run's trace is passed on to what it calls: an MCP server and a command. What a model server receives is
+//! checked in the tests of the server, together with what a backend receives.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 
-/// A server that keeps what it is called with.
+/// A server that stores the calls it receives.
 const ACTS: &str = r#"
 list() { answer '{"tools":[{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}'; }
 call() { printf '%s\n' "$line" > called; text seen; }
 "#;
 
-/// Nobody listens there: a trace is passed on all the same.
+/// There is no listener: a trace is passed on all the same.
 const CONFIG: &str = "[telemetry.otlp]\nendpoint = 'http://127.0.0.1:9'\n\
     [mcp.servers.far]\ncommand = 'sh'\nargs = ['server.sh']\n\
     [trust.far]\ntools = ['far__*']\nclass = 'read_only'\nopen_world = false\n\

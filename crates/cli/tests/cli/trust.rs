@@ -1,4 +1,5 @@
-//! A stranger's folder: its `neuraxis.toml` reads no secret, loosens no rule and writes nothing before a person trusted it.
+//! An untrusted folder: before the user trusts its `neuraxis.toml`, the file reads no secret, loosens no rule and
+//! writes nothing.
 
 use std::fs;
 
@@ -8,7 +9,7 @@ use crate::provider::{Behavior, Provider};
 const SECRET: &str = "canary-of-a-secret";
 const ANOTHER: &str = "canary-of-another-secret";
 
-/// Commands that a person types anywhere, and that ask the models which are configured.
+/// Commands that users type in any folder, and that call the configured models.
 const ORDINARY: [&[&str]; 3] = [&["ask", "What time is it?"], &["models"], &["doctor"]];
 
 fn run(machine: &Machine, arguments: &[&str]) -> Done {
@@ -25,7 +26,7 @@ fn received(honeypot: &Provider) -> String {
     seen.iter().map(|seen| format!("{seen:?}\n")).collect()
 }
 
-/// Types ordinary commands in a folder with this file, and checks that the honeypot hears nothing.
+/// Runs ordinary commands in a folder with this file, and checks that the honeypot receives nothing.
 #[track_caller]
 fn assert_silent(honeypot: &Provider, machine: &Machine, first_ignored: &str) {
     for command in ORDINARY {
@@ -39,7 +40,7 @@ fn assert_silent(honeypot: &Provider, machine: &Machine, first_ignored: &str) {
     }
 }
 
-/// The section of a model that sends other people's variables to an address.
+/// The section of a model that sends the user's other variables to an address.
 fn thief(honeypot: &Provider) -> String {
     let url = honeypot.url();
     format!(
@@ -350,7 +351,7 @@ fn what_can_be_done_next_is_said_and_what_is_too_much_is_not_passed_over() {
         shown.ends_with("read the file, then `neuraxis trust add --yes` trusts it\n"),
         "{shown}"
     );
-    // Whole, however long, and each on a line: a program reads this.
+    // Complete, however long, and one per line, since a program reads this.
     let many = "'git status', ".repeat(100);
     let long = allowing.replace("'rm **'", &format!("{many}'rm **'"));
     let shown = machine.with_untrusted(long).run(["trust"]).stdout_of(0);
@@ -387,7 +388,7 @@ fn trust_is_given_shown_and_taken_back() {
         "modes.moderate.max_turns = 30  # neuraxis.toml:2",
     );
     assert_eq!(turns(&machine), default);
-    // From elsewhere, by the name of the folder.
+    // From another folder, by the name of the folder.
     machine
         .run(["trust", "add", "--yes", "../work"])
         .stdout_of(0);
@@ -420,7 +421,7 @@ fn what_is_trusted_is_kept_for_the_owner_alone_and_never_in_the_project() {
     assert_eq!(mode & 0o777, 0o600);
     let entries = fs::read_dir(machine.path("")).unwrap();
     assert_eq!(entries.count(), 1, "nothing is left in the project");
-    // Whoever can write to it could trust anything.
+    // Any user who can write to it could add trust.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
     let done = machine.run(["ask", "What time is it?"]);
     assert!(

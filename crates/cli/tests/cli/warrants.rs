@@ -1,4 +1,4 @@
-//! Logs that somebody else wrote: a file to import, or a database that was written into. They let nothing run by themselves.
+//! Logs written by a third party: a file to import, or a modified database. They let nothing run automatically.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::sessions::tamper;
 
 const WRITES: &str = r#"{"path":"pwned.txt","content":"x"}"#;
 
-/// The log of a run that its writer never ran: every record is what its causes lead to.
+/// The log of a run that its author never ran: every record follows from its causes.
 struct Forged {
     tree: RunTree,
     records: Vec<Arc<Record>>,
     last: Step,
 }
 
-/// What a forged log begins with.
+/// The beginning of a forged log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Governed {
     Yes,
@@ -35,7 +35,7 @@ enum Governed {
 }
 
 impl Forged {
-    /// The model asked for a file to be written.
+    /// Creates a log in which the model asked for a file to be written.
     fn new(governed: Governed, folder: Option<String>) -> Self {
         let write = spec("write_file").idempotent().schema(
             r#"{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}}}"#,
@@ -116,7 +116,7 @@ impl Forged {
         store.release(&lease).await.unwrap();
     }
 
-    /// Writes it into the user's own database.
+    /// Writes the log to the user's own database.
     fn into_database(self, machine: &Machine) -> String {
         std::fs::create_dir_all(machine.database().parent().unwrap()).unwrap();
         in_runtime(async {
@@ -128,7 +128,7 @@ impl Forged {
         self.tree.run_id().to_string()
     }
 
-    /// Writes it as a file to be imported.
+    /// Writes the log to a file to be imported.
     fn into_file(self, machine: &Machine) -> String {
         let mut archive = Vec::new();
         in_runtime(async {
@@ -198,7 +198,7 @@ fn an_imported_run_goes_on_only_once_somebody_said_so_and_its_calls_are_judged_h
 #[test]
 fn an_imported_call_that_the_policy_here_denies_is_not_made() {
     let machine = Machine::new();
-    // Nor does it help to leave out in which folder it is said to have worked.
+    // Leaving out the run's folder does not help either.
     let forged = Forged::new(Governed::Yes, None);
     let id = forged
         .vetted(Vetting::run(ToolClass::ReadOnly))

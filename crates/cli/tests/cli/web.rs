@@ -1,11 +1,11 @@
-//! `web_fetch` and `web_search` by the program itself, against sites on loopback.
+//! `web_fetch` and `web_search` in the real program, with sites on loopback.
 
 use neuraxis_testkit::{WebAnswer, WebSite};
 use serde_json::{Value, json};
 
 use crate::machine::{Done, Machine};
 
-/// Allows a site, and asks it for no `robots.txt`.
+/// Returns a machine that allows a site and does not request its `robots.txt`.
 fn allowing(site: &WebSite) -> Machine {
     let text = format!(
         "[web]\nallow_hosts = ['{}']\nrobots = false\n",
@@ -33,7 +33,7 @@ async fn a_page_of_this_machine_is_fetched_if_its_host_is_allowed_and_refused_if
             .contains("blocked_address: 127.0.0.1 is a loopback address"),
         "{refused:?}"
     );
-    // Nobody trusts the file that came with the folder.
+    // The file that came with the folder is not trusted.
     let text = format!("[web]\nallow_hosts = ['{}']\n", site.address());
     let stranger = Machine::new().with_untrusted(text);
     let refused = stranger.run(["tools", "call", "web_fetch", &arguments]);

@@ -1,4 +1,4 @@
-//! Tools that write, run, plan and ask, called in a run and so under the policy.
+//! Tools that write, run, plan and ask, called in a run and therefore subject to the policy.
 
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ fn a_fork_of_an_imported_run_has_not_its_mode() {
     let elsewhere = Machine::new();
     let free = ["--channel", "code_task", "--mode", "exploratory", "Hello"];
     let ask = ["ask", "--session", "trip"].into_iter().chain(free);
-    // Whether there is an answer is beside the point.
+    // Whether there is an answer does not matter.
     elsewhere.run(ask);
     let exported = elsewhere.run(["sessions", "export", "trip"]).stdout_of(0);
     let machine = Machine::new().with_file("trip.jsonl", &exported);

@@ -1,8 +1,8 @@
-//! What is said about wrong usage, wrong configuration and wrong arguments, with which exit code.
+//! What is reported about wrong usage, wrong configuration and wrong arguments, with which exit code.
 
 use crate::machine::Machine;
 
-/// Runs each command and returns what it complains about.
+/// Runs each command and returns its error message.
 fn complaints(code: i32, commands: &[&[&str]]) -> String {
     let machine = Machine::new()
         .with_file("unknown.toml", "[modes.moderate]\nmax_turn = 5\n")
@@ -78,7 +78,7 @@ fn a_wrong_configuration_is_refused_with_exit_code_2_its_place_and_the_nearest_k
     ));
 }
 
-/// One rule: what was named on the command line or in the configuration and cannot be used is wrong usage.
+/// One rule: anything named on the command line or in the configuration that cannot be used is wrong usage.
 #[test]
 fn what_was_named_and_is_not_there_or_cannot_be_opened_has_exit_code_2_in_every_command() {
     let machine = Machine::new().with_file("taken", "something");

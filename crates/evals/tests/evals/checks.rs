@@ -1,4 +1,4 @@
-//! Each check passes where it should, and fails where it should with what is there instead.
+//! Each check passes when it should, and otherwise fails with what was found instead.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn model() -> ScriptedModel {
     ScriptedModel::new().then(first).then(second)
 }
 
-/// The prices of the test's model: a micro-dollar a token.
+/// The prices of the test's model: a micro-dollar per token.
 const PRICES: &str = "[prices.\"testkit/scripted\"]\nprompt = 1.0\ncompletion = 1.0\n";
 
 fn schema(kind: &str) -> Check {

@@ -5,7 +5,7 @@ use neuraxis_testkit::{ScriptedModel, reply};
 
 use crate::{asked, builder};
 
-/// Runs cases of these names; a model answers with what is asked, and a case wants "yes".
+/// Runs cases with these names. The model answers with the question's text, and each case expects "yes".
 async fn report(cases: &[(&str, &str)]) -> Report {
     let model = ScriptedModel::answering(|request| reply::text(asked(request)));
     let orchestrator = builder(model).build().unwrap();

@@ -1,4 +1,4 @@
-//! A judge passes, fails, or gives no judgment, which is told as such.
+//! A judge passes, fails, or gives no judgment, which is reported as an error.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use neuraxis_testkit::{Script, ScriptedModel, reply};
 
 use crate::{asked, found};
 
-/// Runs a case of which this is the judgment.
+/// Runs a case with this judgment.
 async fn judged(judgment: impl Fn() -> Script + Send + Sync + 'static) -> Report {
     let model =
         ScriptedModel::answering(move |request| match asked(request).contains("\"rubric\"") {
@@ -82,7 +82,7 @@ async fn what_a_judge_uses_is_in_the_totals_and_no_limit_of_the_run() {
     let used = check.judge_usage.unwrap();
     assert_eq!(used.tokens, 120);
     assert_eq!(report.totals.tokens, attempt.tokens + 120);
-    // No model of the test has a price.
+    // No model in the test has a price.
     assert_eq!(report.totals.cost_micro_usd, None);
 }
 

@@ -1,4 +1,4 @@
-//! Cases that are run: what passes, what fails, what is an error, and what is left out.
+//! Running cases: what passes, what fails, what is an error, and what is left out.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ use neuraxis_evals::{Case, CheckReport, Evals, Report, Verdict};
 use neuraxis_memory::MemoryStore;
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, spec};
 
-/// An orchestrator of a model and two tools.
+/// Returns the builder of an orchestrator with a model and two tools.
 fn builder(model: ScriptedModel) -> OrchestratorBuilder {
     Orchestrator::builder()
         .model(Role::REASONING, Arc::new(model))
@@ -28,24 +28,24 @@ fn builder(model: ScriptedModel) -> OrchestratorBuilder {
         .store(Arc::new(MemoryStore::default()))
 }
 
-/// Runs a case on a model.
+/// Runs a case with a model.
 async fn run(model: ScriptedModel, case: Case) -> Report {
     Evals::new(&builder(model).build().unwrap())
         .run(&[case])
         .await
 }
 
-/// Returns what the checks of the only attempt of the only case found.
+/// Returns the results of the checks, of the only attempt of the only case.
 fn found(report: &Report) -> &[CheckReport] {
     &report.cases[0].attempts[0].checks
 }
 
-/// Returns whether they passed.
+/// Returns their verdicts.
 fn verdicts(report: &Report) -> Vec<Verdict> {
     found(report).iter().map(|check| check.verdict).collect()
 }
 
-/// Returns what a model is asked last.
+/// Returns the last message to the model.
 fn asked(request: &ModelRequest) -> String {
     let last = request.messages.messages().last();
     last.map(|message| message.text()).unwrap_or_default()

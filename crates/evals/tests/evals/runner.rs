@@ -1,4 +1,4 @@
-//! How cases are run: bounded, repeated, stopped, governed, and each for itself.
+//! How cases are run: bounded, repeated, stopped, governed, and independently of each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -214,7 +214,7 @@ async fn what_was_done_when_it_is_stopped_is_kept_and_the_rest_is_not_run() {
     let report = evals.run_watched(&cases, |_, _| {
         if is_first.swap(false, Ordering::SeqCst) {
             let stop = stopping.clone();
-            // Once the second case is at work.
+            // Once the second case is in progress.
             tokio::spawn(async move {
                 tokio::time::sleep(std::time::Duration::from_secs(1)).await;
                 stop.cancel();
@@ -253,7 +253,7 @@ async fn a_report_is_shown_again_a_second_after_an_attempt_ended() {
     let report = evals.run_watched(&cases, |report, case| {
         let seconds = begun.elapsed().as_secs();
         shown.push((case, report.totals.passed, seconds));
-        // Once it was shown again, and for good.
+        // Once the report was shown again, and long enough for any further time.
         if seconds > 0 {
             let stop = stop.clone();
             tokio::spawn(async move {
@@ -391,7 +391,7 @@ async fn a_stored_run_is_looked_at_without_a_model_and_once() {
     );
     let attempt = &report.cases[0].attempts[0];
     assert_eq!(attempt.run_id, Some(done.run_id));
-    // What it used was paid for when it ran.
+    // Its usage was paid for when it ran.
     assert!(attempt.tokens >= 120, "{}", attempt.tokens);
     assert_eq!(
         (report.totals.tokens, report.totals.cost_micro_usd),

@@ -1,4 +1,5 @@
-//! Runs that tell nothing of whom a case asks: another role answered, an agent was left without its model, a budget was used up.
+//! Runs that say nothing about the agent or role that a case asks for: another role answered, an agent got no answer
+//! from its model, or a budget was used up.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ fn down() -> LlmError {
     LlmError::new(LlmErrorKind::Connection, "gone")
 }
 
-/// An orchestrator of which the first role's model says nothing where this is asked, and the second role's model says yes.
+/// Returns an orchestrator whose first role's model fails for this text, while the second role's model says yes.
 fn flaky(silent: &'static str) -> OrchestratorBuilder {
     let first = ScriptedModel::answering(move |request| -> Script {
         match asked(request).contains(silent) {
@@ -61,7 +62,7 @@ async fn a_run_that_another_role_answered_is_an_error_with_the_reason() {
         let expected = "coding serves instead of reasoning: ";
         assert!(told.starts_with(expected), "{told}");
     }
-    // What happened happened: a case about such a run is about that.
+    // A case about the stored run checks what actually happened.
     let run = report.cases[1].attempts[0].run_id.unwrap();
     let stored = Case::of("stored", Source::Run(run.to_string())).check(yes());
     let report = Evals::new(&orchestrator).run(&[stored]).await;
@@ -202,7 +203,7 @@ async fn what_surely_fails_is_no_error_though_nobody_can_tell_of_a_part_of_it() 
             );
         }
     }
-    // Without the agent that judges there is no judgment.
+    // Without the judging agent there is no judgment.
     let case = Case::new("a", "Hello").check(Check::judge("It greets."));
     let model = ScriptedModel::always(reply::text("no"));
     let report = crate::run(model, case.check(Check::exact("yes"))).await;

@@ -1,5 +1,5 @@
-//! A model that does research by rules: it plans, has topics researched, finds a gap, and answers with one source too many.
-//! It speaks Chat Completions.
+//! A model that does research by rules: it plans, delegates topics, finds a gap, and answers with one source too many.
+//! It uses the Chat Completions protocol.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};
@@ -10,30 +10,30 @@ use serde_json::{Value, json};
 
 use super::web::Site;
 
-/// The address that it makes up.
+/// The address that it invents.
 pub(super) const MADE_UP: &str = "https://made-up.example/findings";
 
-/// The longest that researchers wait for each other.
+/// The maximum time that researchers wait for each other.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The model, and how many of its researchers were at work at the same time.
+/// The model, and how many of its researchers were active at the same time.
 pub(super) struct Model {
     pub(super) server: Site,
     gate: Arc<Gate>,
 }
 
-/// Where researchers wait until so many have come.
+/// A barrier where researchers wait until the expected number has arrived.
 #[derive(Default)]
 struct Gate {
     here: Mutex<(usize, usize)>,
     came: Condvar,
     expected: usize,
-    /// Whether whoever is sent out to close the gap never comes back.
+    /// Whether the researcher for the gap never returns.
     loses_the_last: bool,
 }
 
 impl Gate {
-    /// Comes, and waits for the others.
+    /// Arrives, and waits for the others.
     fn pass(&self) {
         let mut here = self.here.lock().unwrap();
         here.0 += 1;
@@ -51,7 +51,7 @@ impl Model {
         Self::with(topics, false)
     }
 
-    /// As `start`, and whoever is sent out to close the gap never comes back.
+    /// Same as `start`, but the researcher for the gap never returns.
     pub(super) fn losing_the_last(topics: &[String]) -> Self {
         Self::with(topics, true)
     }
@@ -85,7 +85,7 @@ impl Model {
         Self { server, gate }
     }
 
-    /// Returns how many researchers were at work at the same time.
+    /// Returns how many researchers were active at the same time.
     pub(super) fn at_the_same_time(&self) -> usize {
         self.gate.here.lock().unwrap().1
     }
@@ -162,7 +162,7 @@ fn reply(request: &Value, topics: &[String], gate: &Gate) -> Value {
     }
 }
 
-/// Reports what was read, and obeys what pages say as little as it cites what could not be read.
+/// Reports what was read. Neither obeys instructions in pages nor cites pages that could not be read.
 fn report(pages: &[&str]) -> Value {
     let observed = Regex::new(r"Observation (\d+) of (\w+)").unwrap();
     let lines = pages.iter().filter_map(|page| {
