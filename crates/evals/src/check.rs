@@ -70,10 +70,10 @@ pub(crate) struct Schema {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckFault {
-    /// It examines nothing.
+    /// The check examines nothing.
     #[error("the check looks at nothing: give it one of {0}")]
     Nothing(String),
-    /// It examines several things.
+    /// The check examines several things.
     #[error("the check looks at several things, {0}: make a check of each")]
     Several(String),
     /// A key is used with another that it does not belong to.

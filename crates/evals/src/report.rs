@@ -132,11 +132,11 @@ pub struct Attempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is.
+    /// The run is as it should be.
     Passed,
-    /// It is not; the message says why.
+    /// The run is not as it should be; the message says why.
     Failed,
-    /// It could not be judged.
+    /// The run could not be judged.
     Error,
 }
 

@@ -18,7 +18,7 @@ const KEY: &str = "sk-canary-0123456789abcdef";
 const HEADER: &str = "canary-of-the-header";
 const TOKEN: &str = "canary-of-a-token-4f2a";
 const PASSWORD: &str = "canary-of-the-store";
-/// The text that the pattern removes, together with the rest of the line or string after it.
+/// The text that the pattern matches. It also removes everything after it on the line.
 const PATTERN: &str = "CUST-4711";
 
 /// A model server, an OTLP receiver and an MCP server that refuses every client, on one port.

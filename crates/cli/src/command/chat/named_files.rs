@@ -50,9 +50,9 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
     Ok(parts)
 }
 
-/// Returns the text after each `@` that begins a word, without trailing punctuation. A name with blanks is quoted, or
-/// has a `\\` before each blank. In text without blanks between words, such as Chinese, a name that is no file ends at
-/// a word boundary.
+/// Returns the text after each `@` that begins a word, without trailing punctuation. A name with blanks is quoted, or has
+/// a `\\` before each blank. In text without blanks between words, such as Chinese, the name is cut at a word boundary if
+/// only the shorter name is a file.
 fn named(message: &str, is_file: impl Fn(&str) -> bool) -> Vec<String> {
     let mut names = Vec::new();
     let mut before = ' ';

@@ -12,7 +12,7 @@ const HERE: &str = "this machine";
 pub(super) struct Check {
     /// The subject: this machine, or the model of a role.
     pub(super) subject: String,
-    /// What was checked.
+    /// The name of the check.
     pub(super) name: &'static str,
     /// The result.
     pub(super) outcome: Outcome,
@@ -25,13 +25,13 @@ pub(super) struct Check {
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It works.
+    /// The subject works.
     Ok,
-    /// It was not checked.
+    /// The subject was not checked.
     Skipped,
-    /// It works, but not as well as it could, or it may not work.
+    /// The subject works, but not as well as it could, or may not work.
     Warning,
-    /// It does not work.
+    /// The subject does not work.
     Failed,
 }
 
