@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use crate::database::{file_of, shown};
 use crate::log_copy::LogCopy;
 
-/// Which database, and what it promises.
+/// A database and the guarantees it gives.
 ///
 /// ```
 /// use neuraxis_sql::{Durability, SqlConfig};
@@ -27,50 +27,50 @@ use crate::log_copy::LogCopy;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SqlConfig {
-    /// `sqlite://PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The folder of a file is made if it is missing.
+    /// `sqlite://PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. A missing folder of a file is created.
     pub url: String,
-    /// What survives a power cut: `full` or `normal`. `full`.
+    /// What survives a power cut: `full` or `normal`. Default: `full`.
     #[serde(default)]
     pub durability: Durability,
-    /// How long a run stays with a process that no longer says that it is alive. 30,000.
+    /// How long a run stays with a process that no longer renews its lease, in milliseconds. Default: 30,000.
     #[serde(
         default = "default_lease",
         rename = "lease_ms",
         deserialize_with = "millis"
     )]
     pub lease: Duration,
-    /// The most connections for reading at the same time; one more writes. 8.
+    /// The maximum number of concurrent connections for reading; one more writes. Default: 8.
     #[serde(default = "default_max_connections")]
     pub max_connections: u32,
-    /// How long a locked file or a silent server is waited for. 5,000.
+    /// How long to wait for a locked file or a silent server, in milliseconds. Default: 5,000.
     #[serde(
         default = "default_patience",
         rename = "patience_ms",
         deserialize_with = "millis"
     )]
     pub patience: Duration,
-    /// Where the log is copied to as JSON Lines; nowhere if nothing is said.
+    /// Where the log is copied to as JSON Lines. Default: nowhere.
     #[serde(default)]
     pub log: Option<LogCopy>,
-    /// How long one run may become; not part of the section.
+    /// Limits on the size of one run; not part of the section.
     #[serde(skip)]
     pub bounds: RunBounds,
-    /// The most pages of 4 KiB that a file may have; not part of the section. No limit but that of the disk if `None`.
+    /// The maximum number of 4 KiB pages of a file; not part of the section. `None` leaves only the limit of the disk.
     #[serde(skip)]
     pub max_pages: Option<u32>,
-    /// What becomes of a database with an older schema; not part of the section. It is brought up to date.
+    /// What to do with a database that has an older schema; not part of the section. Default: upgrade it.
     #[serde(skip)]
     pub older_schema: OlderSchema,
 }
 
 impl SqlConfig {
-    /// Returns the file, if it is a database of SQLite.
+    /// Returns the file if this is a SQLite database.
     #[must_use]
     pub fn file(&self) -> Option<PathBuf> {
         file_of(&self.url)
     }
 
-    /// Describes a database with the defaults of everything else.
+    /// Creates a configuration for the database at `url`, with defaults for everything else.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -86,7 +86,7 @@ impl SqlConfig {
     }
 }
 
-/// Without the password.
+/// Leaves out the password.
 impl fmt::Debug for SqlConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqlConfig")
@@ -103,27 +103,27 @@ impl fmt::Debug for SqlConfig {
     }
 }
 
-/// What is still there after the worst.
+/// What survives a crash or a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Durability {
-    /// Everything that was committed, also after a power cut: each commit waits for the disk.
+    /// Everything that was committed survives, even a power cut: each commit waits for the disk.
     #[default]
     Full,
-    /// Everything that was committed after a crash of this process. A power cut, or a crash of the database server, may
-    /// take the last commits, never a part of one and never one from the middle.
+    /// Everything that was committed survives a crash of this process. A power cut, or a crash of the database server,
+    /// may lose the last commits, but never part of a commit and never one from the middle.
     Normal,
 }
 
-/// What becomes of a database that has an older schema than this program needs.
+/// What to do with a database whose schema is older than this program needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OlderSchema {
-    /// It is brought up to date. Programs of older versions may refuse it from then on.
+    /// Upgrade it. Programs of older versions may refuse it from then on.
     #[default]
     BroughtUpToDate,
-    /// It is refused, and not changed: for whoever only looks.
+    /// Refuse it and leave it unchanged: for callers that only look.
     Refused,
 }
 

@@ -1,4 +1,4 @@
-//! Either database: how to connect to it, and where its dialect differs.
+//! Either database: how to connect to it, and where its SQL dialect differs.
 
 mod file;
 #[cfg(feature = "postgres")]
@@ -30,7 +30,7 @@ use crate::schema;
 /// A database with a current schema.
 #[derive(Debug)]
 pub(crate) struct Database {
-    /// What people call it: the file, or the server and the database, without user and password.
+    /// How messages name the database: the file, or the server and the database, without user and password.
     pub(crate) place: String,
     pub(crate) dialect: Dialect,
     pub(crate) lease_clock: LeaseClock,
@@ -38,7 +38,7 @@ pub(crate) struct Database {
     pools: Pools,
 }
 
-/// Whose words are spoken.
+/// Which database's SQL to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Sqlite,
@@ -57,7 +57,7 @@ enum Pools {
         writer: postgres::Server,
         readers: PgPool,
     },
-    /// A pool that the rest of the program uses, too.
+    /// A pool that the rest of the program also uses.
     #[cfg(feature = "postgres")]
     Lent {
         writer: postgres::Server,
@@ -66,26 +66,26 @@ enum Pools {
 }
 
 impl Database {
-    /// Connects, and brings the schema up to date.
+    /// Connects and upgrades the schema.
     pub(crate) async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
         Self::connect(config)?.current(config).await
     }
 
-    /// Takes the database of a pool, and the pool's connections.
+    /// Uses the database of a pool, and the pool's connections.
     #[cfg(feature = "postgres")]
     pub(crate) async fn open_in_pool(pool: &PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
         let database = postgres::in_pool(pool, config);
         database.current(config).await
     }
 
-    /// Brings the schema up to date, unless an older one is to be refused.
+    /// Upgrades the schema, unless the configuration refuses an older one.
     async fn current(self, config: &SqlConfig) -> Result<Self, OpenError> {
         let database = self;
-        // What is not ours is not even opened in earnest.
+        // Another program's file must not be opened by SQLite at all.
         if let Some(header) = config.file().as_deref().and_then(file::header_of) {
             schema::recognize(&database.place, header)?;
-            // A connection that may write would change what is only read, such as a backup, or could not be made on a disk that
-            // is read-only: it is made once there is something to write.
+            // A writing connection would change a file that is only read, such as a backup, and would fail on a
+            // read-only disk. It is opened once there is something to write.
             if schema::is_current(&database, header, config.older_schema).await? {
                 return Ok(database);
             }
@@ -93,13 +93,13 @@ impl Database {
         let connected = database.writer().await;
         let mut link = connected.map_err(|error| database.not_opened(error))?;
         let migrated = schema::migrate(&database, &mut link, config.older_schema).await;
-        // A connection that is only dropped is closed some time later, perhaps after the store is.
+        // A connection that is only dropped closes later, perhaps after the store.
         link.close().await;
         migrated?;
         Ok(database)
     }
 
-    /// Prepares to connect, with a schema of whichever version.
+    /// Prepares to connect, whatever the version of the schema.
     pub(crate) fn connect(config: &SqlConfig) -> Result<Self, OpenError> {
         match scheme(&config.url) {
             #[cfg(feature = "sqlite")]
@@ -117,7 +117,7 @@ impl Database {
         }
     }
 
-    /// Returns which file stands now at the place of that of SQLite; `None` for a server.
+    /// Returns which file is now at the path of the SQLite database; `None` for a server.
     pub(crate) fn file_at_place(&self) -> Option<FileAtPlace> {
         match &self.pools {
             #[cfg(feature = "sqlite")]
@@ -127,7 +127,7 @@ impl Database {
         }
     }
 
-    /// Makes a connection that may write.
+    /// Opens a connection that may write.
     pub(crate) async fn writer(&self) -> Result<Link, Error> {
         match &self.pools {
             #[cfg(feature = "sqlite")]
@@ -144,7 +144,7 @@ impl Database {
         }
     }
 
-    /// Takes a connection that reads.
+    /// Takes a connection for reading from the pool.
     pub(crate) async fn reader(&self) -> Result<Link, Error> {
         match &self.pools {
             #[cfg(feature = "sqlite")]
@@ -177,25 +177,25 @@ impl Database {
         }
     }
 
-    /// Returns how long an answer is waited for.
+    /// Returns how long to wait for an answer.
     pub(crate) const fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// Closes the connections that read.
+    /// Closes the connections for reading.
     pub(crate) async fn close(&self) {
         match &self.pools {
             #[cfg(feature = "sqlite")]
             Pools::Sqlite { readers, .. } => readers.close().await,
             #[cfg(feature = "postgres")]
             Pools::Postgres { readers, .. } => readers.close().await,
-            // The others go on with it.
+            // The rest of the program still uses the pool.
             #[cfg(feature = "postgres")]
             Pools::Lent { .. } => {}
         }
     }
 
-    /// Says why it cannot be opened.
+    /// Converts an error while opening to an [`OpenError`].
     pub(crate) fn not_opened(&self, error: Error) -> OpenError {
         if is_locked(&error) {
             let place = self.place.clone();
@@ -208,17 +208,18 @@ impl Database {
         self.store_error(error.into()).into()
     }
 
-    /// Says in the words of the port why something was not done.
+    /// Converts a failure to an error of the port.
     pub(crate) fn store_error(&self, failure: Failure) -> StoreError {
         failure.at(&self.place)
     }
 }
 
 impl Dialect {
-    /// Begins a transaction that writes.
+    /// The statement that begins a transaction that writes.
     pub(crate) const fn begin(self) -> &'static str {
         match self {
-            // At once, so that it need not be given up later because somebody else wrote meanwhile.
+            // Takes the write lock immediately, so the transaction cannot fail later because another one wrote in
+            // between.
             Self::Sqlite => "BEGIN IMMEDIATE",
             Self::Postgres => "BEGIN",
         }
@@ -240,7 +241,7 @@ impl Dialect {
         }
     }
 
-    /// As [`for_update`](Self::for_update), but without the rows that somebody else holds, who is not waited for.
+    /// Like [`for_update`](Self::for_update), but skips rows that another transaction has locked, without waiting.
     pub(crate) const fn for_update_unless_held(self) -> &'static str {
         match self {
             Self::Sqlite => "",
@@ -248,8 +249,9 @@ impl Dialect {
         }
     }
 
-    /// Tells of a run that it does not wait, by its summary, in which the status follows the number of records. The index
-    /// `runs_due` says the same in the same words; where a later summary says it otherwise, runs that wait are read as well.
+    /// The condition that a run is not waiting, by its summary, in which the status follows the number of records. The
+    /// index `runs_due` uses the same text. If a later format of the summary puts the status elsewhere, waiting runs
+    /// are read as well.
     pub(crate) const fn waits_not(self) -> &'static str {
         match self {
             Self::Sqlite => {
@@ -261,7 +263,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the numbers of `$1` new leases: each, or the last of them where they follow each other.
+    /// Reserves the numbers of `$1` new leases; returns each number, or only the last if they are consecutive.
     pub(crate) const fn next_leases(self) -> &'static str {
         match self {
             Self::Sqlite => "UPDATE leases SET last = last + $1 RETURNING last",
@@ -278,7 +280,7 @@ fn scheme(url: &str) -> Option<Dialect> {
     }
 }
 
-/// Returns a URL without what may be secret in it: user, password and parameters.
+/// Returns a URL without its possibly secret parts: user, password and parameters.
 pub(crate) fn shown(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return match url.strip_prefix("sqlite:") {
@@ -291,7 +293,7 @@ pub(crate) fn shown(url: &str) -> String {
     }
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
     let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    // Where the host was forgotten, a password stands in the place of the port.
+    // If the host is missing, the password is where the port would be.
     let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     let place = match place.split_once(':') {

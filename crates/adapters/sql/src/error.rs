@@ -1,4 +1,4 @@
-//! What goes wrong with a database, in the words of the port.
+//! Database failures, mapped to the errors of the port.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::own_file::UnsafeFile;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The URL names no database that this store can use, or what stands in it cannot be read.
+    /// The URL names no database that this store can use, or cannot be parsed.
     #[error(
         "{url} cannot be read as the address of a database: it must be sqlite://PATH or postgres://USER@HOST:PORT/DATABASE, with one \
          host, and a password as USER:PASSWORD"
@@ -21,7 +21,7 @@ pub enum OpenError {
         /// The URL, without its password.
         url: String,
     },
-    /// The query of the URL of a Postgres server says what has no meaning there.
+    /// The query of a Postgres URL has an unknown parameter.
     #[error(
         "{url} says {name} in its query, which is not known: sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, \
          user, password, application_name and options are; where it says channel_binding=require, say sslmode=verify-full"
@@ -29,7 +29,7 @@ pub enum OpenError {
     Parameter {
         /// The URL, without its password and its query.
         url: String,
-        /// The name without its value, or `***` where it may be a piece of a password.
+        /// The parameter's name without its value, or `***` if it may be a piece of a password.
         name: String,
     },
     /// The URL names a database that this program was built without.
@@ -40,16 +40,16 @@ pub enum OpenError {
         /// The URL, without its password.
         url: String,
     },
-    /// The folder or the file cannot be made.
+    /// The folder or the file cannot be created.
     #[error("{} cannot be made", path.display())]
     File {
         /// The folder or the file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The file, or one beside it, is not one's own.
+    /// The file, or one beside it, is not safe to use: for example, another user owns it.
     #[error("the database is not opened")]
     Unsafe(#[from] UnsafeFile),
     /// The log cannot be copied to its folder.
@@ -57,11 +57,11 @@ pub enum OpenError {
     LogCopy {
         /// The folder.
         folder: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// Another program's data is there.
+    /// The database holds another program's data.
     #[error("{place} holds something else than sessions: nothing was changed")]
     Foreign {
         /// The database.
@@ -74,12 +74,13 @@ pub enum OpenError {
     Newer {
         /// The database.
         place: String,
-        /// Its version.
+        /// The version of its schema.
         found: i64,
-        /// Ours.
+        /// The newest version that this program knows.
         known: i64,
     },
-    /// It has an older schema, and was to be opened only as it is: [`OlderSchema::Refused`](crate::OlderSchema::Refused).
+    /// The database has an older schema, and the caller asked for
+    /// [`OlderSchema::Refused`](crate::OlderSchema::Refused).
     #[error(
         "{place} has schema version {found}; this version of the program brings it to {known} once it is used, not only looked \
          at, and older programs may refuse it from then on"
@@ -87,12 +88,13 @@ pub enum OpenError {
     Older {
         /// The database.
         place: String,
-        /// Its version.
+        /// The version of its schema.
         found: i64,
-        /// Ours.
+        /// The newest version that this program knows.
         known: i64,
     },
-    /// The database of a Postgres server keeps text in an encoding without most letters: records with others would be refused.
+    /// A Postgres database stores text in an encoding that lacks most characters: records with any of those would be
+    /// refused.
     #[error(
         "{place} has the encoding {encoding}, in which not every text can be kept: make a database with CREATE DATABASE name \
          ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0, and bring over what this one holds with pg_dump and psql"
@@ -100,16 +102,16 @@ pub enum OpenError {
     Encoding {
         /// The database.
         place: String,
-        /// Its encoding, as the server calls it.
+        /// The encoding, as the server names it.
         encoding: String,
     },
-    /// Another process keeps it locked.
+    /// Another process holds a lock on the database.
     #[error("{place} is locked by another process")]
     Locked {
         /// The database.
         place: String,
     },
-    /// There is no room for what opening it has to write: a new file, a new schema.
+    /// There is no space for what opening writes, such as a new file or a new schema.
     #[error("{place} cannot be written: the disk is full")]
     Full {
         /// The database.
@@ -120,7 +122,7 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
-/// Why something was not done.
+/// Why an operation failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The rules of the store forbid it. Nothing was changed.
@@ -142,7 +144,7 @@ impl From<StoreError> for Failure {
 }
 
 impl Failure {
-    /// Says it in the words of the port; `place` is the file or the server.
+    /// Converts the failure to an error of the port; `place` is the file or the server.
     pub(crate) fn at(self, place: &str) -> StoreError {
         match self {
             Self::Refused(error) => error,
@@ -151,27 +153,27 @@ impl Failure {
     }
 }
 
-/// How a failure of the database goes on.
+/// What a failure of the database means for later operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The connection is of no more use; a new one may work.
+    /// The connection is no longer usable; a new one may work.
     Broken,
-    /// It passes: a lock, a full disk, a server that restarts.
+    /// Temporary: a lock, a full disk, a server that restarts.
     Passing,
-    /// The disk failed: nothing more may be promised.
+    /// The disk failed: no further commit can be acknowledged.
     Disk,
-    /// The database does not let the statement be run, such as where a right is missing: what is stored is as it was.
+    /// The database refuses the statement, for example because a privilege is missing. Stored data is unchanged.
     Refused,
-    /// What is stored cannot be read, or this program is wrong.
+    /// Permanent: stored data cannot be read, or this program has a bug.
     Lasting,
 }
 
-/// Tells whether somebody else holds a lock that was waited for in vain: lock_not_available, SQLITE_BUSY.
+/// Returns whether waiting for a lock held elsewhere timed out: lock_not_available, SQLITE_BUSY.
 pub(crate) fn is_locked(error: &Error) -> bool {
     has_code(error, "55P03", 5)
 }
 
-/// Tells whether there is no room left: disk_full, SQLITE_FULL.
+/// Returns whether there is no space left: disk_full, SQLITE_FULL.
 pub(crate) fn is_full(error: &Error) -> bool {
     has_code(error, "53100", 13)
 }
@@ -188,7 +190,7 @@ fn has_code(error: &Error, postgres: &str, sqlite: u32) -> bool {
     }
 }
 
-/// Tells whether an error is one of a Postgres server, and not of a file of SQLite.
+/// Returns whether an error comes from a Postgres server, not from SQLite.
 #[cfg(feature = "postgres")]
 fn is_of_server(error: &dyn DatabaseError) -> bool {
     error
@@ -196,7 +198,7 @@ fn is_of_server(error: &dyn DatabaseError) -> bool {
         .is_some()
 }
 
-/// Without Postgres, none is.
+/// Without Postgres, no error does.
 #[cfg(not(feature = "postgres"))]
 fn is_of_server(_: &dyn DatabaseError) -> bool {
     false
@@ -222,10 +224,11 @@ pub(crate) fn kind(error: &Error) -> Kind {
     }
 }
 
-/// What SQLite says where the disk has no room for the index of its log, which no record depends on: SQLITE_IOERR_SHMSIZE.
+/// The SQLite error for a disk without space for the write-ahead log's index, which no record depends on:
+/// SQLITE_IOERR_SHMSIZE.
 const NO_ROOM_FOR_INDEX: &str = "4874";
 
-/// Returns the primary code of SQLite's extended ones, which is their low byte (<https://www.sqlite.org/rescode.html>).
+/// Returns the primary code of an extended SQLite code: its low byte (<https://www.sqlite.org/rescode.html>).
 fn primary(code: &str) -> u32 {
     match code {
         NO_ROOM_FOR_INDEX => 13,
@@ -243,16 +246,17 @@ fn sqlite_kind(code: &str) -> Kind {
     }
 }
 
-/// By the classes of SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+/// Classifies by SQLSTATE classes (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 fn postgres_kind(code: &str) -> Kind {
     match code.get(..2).unwrap_or_default() {
-        // given up after `patience_ms`, which everybody who waits has waited then: the connection is as good as before
+        // canceled after `patience_ms`, as long as any caller waits: the connection is still good
         "57" if code == "57014" => Kind::Passing,
         // connection exception; operator intervention such as a shutdown
         "08" | "57" => Kind::Broken,
-        // read only: a server that another one took the place of, or whose disk is full; given up for its stall
+        // read only: a server that another one has replaced, or whose disk is full; or a transaction that was ended for
+        // idling or for taking too long
         "25" if matches!(code, "25006" | "25P03" | "25P04") => Kind::Broken,
-        // access rule violation or a name that is not there; a prepared statement that a pooler took away
+        // access rule violation or an undefined name; a prepared statement that a pooler dropped
         "42" | "26" => Kind::Refused,
         // rollback for concurrency; insufficient resources; lock not available; system error; not yet authenticated
         "40" | "53" | "55" | "58" | "28" | "3D" => Kind::Passing,
@@ -261,7 +265,7 @@ fn postgres_kind(code: &str) -> Kind {
 }
 
 fn store_error(error: &Error, place: &str) -> StoreError {
-    // Of a server's words only its message: details may hold data.
+    // From a server, only the message: details may hold data.
     let why = match error {
         Error::Database(error) => match error.code() {
             Some(code) if code == NO_ROOM_FOR_INDEX => {
@@ -291,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    /// What SQLite says with one of its codes.
+    /// The message that SQLite has for one of its codes.
     #[derive(Debug, thiserror::Error)]
     #[error("disk I/O error")]
     struct Told(&'static str);
@@ -338,7 +342,7 @@ mod tests {
         assert_eq!(said, expected);
     }
 
-    /// What waited for somebody else's lock until the server gave it up is not to wait for it again at once.
+    /// A statement that timed out on another session's lock must not immediately wait for it again.
     #[test]
     fn a_statement_that_a_server_gave_up_for_its_time_breaks_no_connection() {
         assert_eq!(postgres_kind("57014"), Kind::Passing);
@@ -360,7 +364,7 @@ mod tests {
         }
     }
 
-    /// After a failed `fsync` nobody knows what is on the disk.
+    /// After a failed `fsync`, what is on the disk is unknown.
     #[test]
     fn a_disk_that_fails_and_a_damaged_file_do_not_pass() {
         // SQLITE_IOERR_WRITE and _FSYNC; SQLITE_CORRUPT and _NOTADB

@@ -1,19 +1,20 @@
-//! Whether somebody still has a run, by a clock that may be set.
+//! Whether another process still holds a run, by a clock that may be set.
 //!
-//! Leases end by the database's clock. When that is set, forward or back, leases of processes that are alive look as if they
-//! had run out, or as if they lasted for hours, until they are renewed. So it is compared with the clock of this process that
-//! nobody sets: shortly after the two went apart no lease counts as run out, and one that ends later than it can is believed
-//! for a moment only.
+//! Leases end by the database's clock. If that clock is set forward or back, leases of live processes appear expired,
+//! or appear to last for hours, until they are renewed. So it is compared with this process's monotonic clock. Shortly
+//! after the two diverge, no lease is treated as expired, and a lease that ends later than is possible is believed only
+//! briefly.
 //!
-//! Not for whether this process itself still has a run: the engine knows that without a database.
+//! Not for deciding whether this process itself still holds a run: the engine knows that without a database.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How far the clocks may go apart between two looks before the database's one counts as set, in milliseconds.
+/// How far the clocks may diverge between two looks before the database's clock is treated as having been set, in
+/// milliseconds.
 const TOLERANCE_MILLIS: i64 = 500;
 
-/// What is known of the database's clock.
+/// What is known about the database's clock.
 #[derive(Debug)]
 pub(crate) struct LeaseClock {
     opened: Instant,
@@ -23,11 +24,11 @@ pub(crate) struct LeaseClock {
 #[derive(Debug, Default)]
 struct State {
     last: Option<Look>,
-    /// When it was noticed last that the clock was set.
+    /// When a change of the clock was last noticed.
     set: Option<Instant>,
 }
 
-/// What the database's clock said, in milliseconds, between two moments of this process.
+/// A reading of the database's clock, in milliseconds, taken between two moments of this process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
     pub(crate) asked: Instant,
@@ -35,11 +36,11 @@ pub(crate) struct Look {
     pub(crate) now: i64,
 }
 
-/// A lease as it stands in the database, in milliseconds.
+/// A lease as stored in the database, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoredLease {
     pub(crate) until: i64,
-    /// How long it lasts from each renewal; `None` if an older version gave it.
+    /// How long it lasts after each renewal; `None` if an older version granted it.
     pub(crate) length: Option<i64>,
 }
 
@@ -51,7 +52,7 @@ impl LeaseClock {
         }
     }
 
-    /// Notes what the database's clock says.
+    /// Records a reading of the database's clock.
     pub(crate) fn hear(&self, look: Look) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last.is_some_and(|last| last.is_apart_from(look)) {
@@ -65,27 +66,27 @@ impl LeaseClock {
         }
     }
 
-    /// Tells whether the holder of a lease may still be at work.
+    /// Returns whether the holder of a lease may still be at work.
     pub(crate) fn is_held(&self, lease: StoredLease, look: Look) -> bool {
         let is_running = lease.until > look.now;
         let Some(length) = lease.length else {
             return is_running;
         };
-        // Half as much again as a holder that lives waits before it renews.
+        // One and a half times as long as a live holder waits before it renews.
         let soon = Duration::from_millis(length.unsigned_abs() / 2);
         let is_within = |since: Instant| look.answered.saturating_duration_since(since) < soon;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.set.is_some_and(is_within) {
             return true;
         }
-        // As much as the clock may have been set back without any doubt that the holder is alive.
+        // The furthest that the clock may have been set back without any doubt that the holder is alive.
         let most = look.now.saturating_add(length.saturating_mul(2));
         is_running && (lease.until <= most || is_within(self.opened))
     }
 }
 
 impl Look {
-    /// Tells whether the clock was set between this look and a later one.
+    /// Returns whether the clock was set between this look and a later one.
     fn is_apart_from(self, later: Self) -> bool {
         let passed = later.now.saturating_sub(self.now);
         let least = millis(self.answered, later.asked) - TOLERANCE_MILLIS;
@@ -94,9 +95,9 @@ impl Look {
     }
 }
 
-/// Returns how long after one moment another one was; below 0 if it was before, as where two looks overlap.
+/// Returns the time from one moment to another; negative if the second was earlier, as when two looks overlap.
 fn millis(from: Instant, to: Instant) -> i64 {
-    // So far within bounds that a tolerance may be added.
+    // Far enough below the maximum that adding a tolerance cannot overflow.
     let whole = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 2);
     whole(to.saturating_duration_since(from)) - whole(from.saturating_duration_since(to))
 }
@@ -119,7 +120,8 @@ mod tests {
             Self { clock, began }
         }
 
-        /// Looks so many milliseconds after the beginning, when the database's clock is so far ahead.
+        /// Reads the clock at `at` milliseconds after the beginning, with the database's clock `ahead` milliseconds
+        /// ahead.
         fn looks(&self, at: u64, ahead: i64) -> Look {
             let asked = self.began + Duration::from_millis(at);
             let look = Look {
@@ -166,7 +168,7 @@ mod tests {
             let until = world.looks(100_000, 0).now + 30_000;
             assert!(world.is_held(until, world.looks(105_000, jump)), "{jump}");
             assert!(world.is_held(until, world.looks(119_000, jump)), "{jump}");
-            // Nobody renewed it.
+            // No process renewed it.
             assert!(!world.is_held(until, world.looks(121_000, jump)), "{jump}");
             let renewed = world.looks(122_000, jump).now + 30_000;
             assert!(world.is_held(renewed, world.looks(123_000, jump)), "{jump}");
@@ -188,7 +190,7 @@ mod tests {
         assert!(!world.is_held(look.now - 1, look));
     }
 
-    /// Such as one that waited for the row of a run after it was told the time, or many runs that are read.
+    /// For example, a look that waited for a run's row after reading the time, or that read many runs.
     #[test]
     fn a_look_that_is_heard_after_one_that_began_later_is_no_jump() {
         let world = World::new();

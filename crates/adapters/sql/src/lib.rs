@@ -1,11 +1,12 @@
-//! A session store in a database: an adapter of the `SessionStore` port on SQLite, or on Postgres for a fleet, where it is one of
-//! the `LiveFeed` port, too.
+//! A session store in a database: an adapter of the `SessionStore` port on SQLite or Postgres. On Postgres, for a fleet
+//! of processes, it also implements the `LiveFeed` port.
 //!
-//! **For** sessions that survive: what was acknowledged is still there after a crash of this process, and with
-//! [`Durability::Full`] after a power cut. SQLite needs no set-up, only a file; any number of processes may share either.
-//! Every step is one row of JSON Lines, and a hash chain over each session tells whether anything was changed.
+//! **For** sessions that must survive: acknowledged data is still there after this process crashes, and with
+//! [`Durability::Full`] after a power cut. SQLite needs no setup, only a file. Any number of processes may share either
+//! database. Each step is one row of JSON Lines, and a hash chain over each session shows whether anything was changed.
 //!
-//! **Not for** deciding who goes on with a run that was left: it only says which those are, and lets one have each.
+//! **Not for** deciding which process resumes an interrupted run: the store only reports which runs no process is
+//! driving, and lets one process have each.
 //!
 //! Each database is a feature, `sqlite` and `postgres`, both on by default.
 //!

@@ -1,6 +1,6 @@
-//! One connection to either database, and what goes over it: the few kinds of values that the schema knows.
+//! One connection to either database, and the few types of values that the schema uses.
 //!
-//! Statements are the same text for both wherever they can be; `$1` stands for a value in both.
+//! Statements have the same text for both databases wherever possible; `$1` is a placeholder in both.
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ use crate::database::Dialect;
 use crate::database::Lent;
 use crate::error::Failure;
 
-/// The table in which sqlx notes which migrations a database has.
+/// The table in which sqlx records the applied migrations of a database.
 const MIGRATIONS: &str = "_sqlx_migrations";
 
-/// A value of a statement; `None` is NULL of that type.
+/// A parameter of a statement; `None` is NULL of that type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Int(Option<i64>),
@@ -58,7 +58,7 @@ impl<'a> From<&'a [u8]> for Value<'a> {
     }
 }
 
-/// Turns values into those of a statement.
+/// Converts values to a statement's parameters.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { &[$($crate::link::Value::from($value)),*] };
 }
@@ -130,7 +130,7 @@ impl Row {
         Ok(id.map_err(|_| damaged("the id of a session cannot be read"))?)
     }
 
-    /// Reads a time, which stands in microseconds.
+    /// Reads a time, stored in microseconds.
     pub(crate) fn maybe_time(&self, column: usize) -> Result<Option<Timestamp>, Failure> {
         let time = self.maybe_int(column)?.map(Timestamp::from_microsecond);
         Ok(time
@@ -138,7 +138,7 @@ impl Row {
             .map_err(|_| damaged("a time is beyond all times"))?)
     }
 
-    /// Reads a value that stands as JSON in a text.
+    /// Reads a value stored as JSON text.
     pub(crate) fn maybe_json<T: DeserializeOwned>(
         &self,
         column: usize,
@@ -156,15 +156,15 @@ fn damaged(what: impl Into<String>) -> StoreError {
     StoreError::Damaged(what.into())
 }
 
-/// A connection. One to a server that did not answer in time is closed and never used again.
+/// A connection. One to a server that did not answer in time is closed and never reused.
 #[derive(Debug)]
 pub(crate) struct Link {
     wire: Option<Wire>,
     /// How long a statement may take.
     patience: Option<Duration>,
-    /// Whether a transaction begins with what is asked for next.
+    /// Whether the next statement must also begin a transaction.
     begins: bool,
-    /// Ends once the connection is given back, and so stands last.
+    /// The last field, so that it ends after the connection is returned.
     _span: Span,
 }
 
@@ -199,7 +199,7 @@ impl Link {
         }
     }
 
-    /// Lets a span last as long as the connection is used.
+    /// Keeps a span open as long as the connection is used.
     pub(crate) fn within(self, span: Span) -> Self {
         Self {
             _span: span,
@@ -207,12 +207,13 @@ impl Link {
         }
     }
 
-    /// Waits for the answers to all that follows however long they take.
+    /// Removes the time limit from all later statements.
     pub(crate) const fn wait_without_limit(&mut self) {
         self.patience = None;
     }
 
-    /// Begins a transaction that writes: with the next statement, where a statement is a call of another thread.
+    /// Begins a transaction that writes. For SQLite, `BEGIN` goes with the next statement, since each statement is a
+    /// call to another thread.
     pub(crate) async fn begin(&mut self) -> Result<(), Error> {
         match self.dialect()? {
             Dialect::Sqlite => {
@@ -223,7 +224,7 @@ impl Link {
         }
     }
 
-    /// Runs a statement and commits: in one call where that is possible.
+    /// Runs a statement and commits, in one call where possible.
     pub(crate) async fn run_and_commit(
         &mut self,
         sql: String,
@@ -270,7 +271,7 @@ impl Link {
         .await
     }
 
-    /// Runs a statement and returns its first row, if there is one.
+    /// Runs a statement and returns its first row, if any.
     pub(crate) async fn row(
         &mut self,
         sql: impl SqlSafeStr + Send,
@@ -302,7 +303,7 @@ impl Link {
         .await
     }
 
-    /// Runs several statements that take no values.
+    /// Runs several statements without parameters.
     pub(crate) async fn script(&mut self, sql: &'static str) -> Result<(), Error> {
         self.in_time(async |wire| match wire {
             #[cfg(feature = "sqlite")]
@@ -313,8 +314,8 @@ impl Link {
         .await
     }
 
-    /// Applies the migrations that a database does not have, however long that takes. Those up to a version it has, whether
-    /// that is noted or not.
+    /// Applies the migrations that a database does not have, without a time limit. The database is known to have those
+    /// up to `found`, whether sqlx recorded them or not.
     pub(crate) async fn migrate(
         &mut self,
         migrations: &[Migration],
@@ -329,14 +330,14 @@ impl Link {
         migrated.map_err(of_migration)
     }
 
-    /// Says goodbye; a file is left without others beside it if this was its last connection.
+    /// Closes the connection. If it was the file's last, SQLite removes the files beside it.
     pub(crate) async fn close(mut self) {
         let closed = match self.wire.take() {
             #[cfg(feature = "sqlite")]
             Some(Wire::Sqlite(wire)) => wire.close().await,
             #[cfg(feature = "postgres")]
             Some(Wire::Postgres(wire)) => wire.close().await,
-            // Those of a pool go back to it.
+            // Pooled connections return to their pool.
             _ => Ok(()),
         };
         if let Err(error) = closed {
@@ -379,7 +380,7 @@ impl Link {
         let wire = self.wire()?;
         #[cfg(feature = "sqlite")]
         let wire = match wire {
-            // What changes rows is not one call with it: the number of them would be wrong.
+            // A statement that changes rows is not combined with it: the number of changed rows would be wrong.
             WireMut::Sqlite(wire) if begins => {
                 sqlx::query(Dialect::Sqlite.begin())
                     .execute(&mut *wire)
@@ -394,7 +395,7 @@ impl Link {
         if let Ok(result) = tokio::time::timeout(patience, work(wire)).await {
             return result;
         }
-        // Its answer would be taken for that of the next statement.
+        // Its late answer would be mistaken for that of the next statement.
         #[cfg(feature = "postgres")]
         match self.wire.take() {
             Some(Wire::PooledPostgres(wire)) => drop(wire.detach()),
@@ -405,7 +406,7 @@ impl Link {
     }
 }
 
-/// Does what a [`Migrator`](sqlx::migrate::Migrator) does, whose futures cannot be sent to another thread.
+/// Does what a [`Migrator`](sqlx::migrate::Migrator) does, whose futures are not `Send`.
 async fn migrate(
     wire: &mut (impl Migrate + Send),
     migrations: &[Migration],
@@ -426,7 +427,7 @@ async fn migrate(
     Ok(())
 }
 
-/// What the database said while a migration was applied.
+/// Returns the database error behind a failed migration.
 fn of_migration(error: MigrateError) -> Error {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error,

@@ -1,6 +1,7 @@
-//! Live events of runs as notifications of a Postgres server (`LISTEN`, `NOTIFY`), which keep nothing.
+//! Live events of runs as notifications of a Postgres server (`LISTEN`, `NOTIFY`), which stores nothing.
 //!
-//! One connection of its own sends and listens. Whoever is away while something is sent never hears it.
+//! One dedicated connection sends and listens. A listener that is disconnected while an event is sent never receives
+//! it.
 
 use std::fmt;
 use std::io;
@@ -19,22 +20,22 @@ use uuid::Uuid;
 use crate::database::Database;
 use crate::store::SqlStore;
 
-/// The channel of what is for everyone. That of one process has its address behind it.
+/// The channel for messages to all processes. A single process's channel adds its address.
 const EVERYONE: &str = "neuraxis_live";
 
-/// How long a message may be, in bytes: Postgres takes less than 8,000.
+/// The maximum length of a message in bytes: Postgres accepts less than 8,000.
 const MAX_MESSAGE: usize = 7_900;
 
-/// How many messages may wait to be sent; more are refused.
+/// The maximum number of messages waiting to be sent; more are refused.
 const QUEUE: usize = 64;
 
-/// How many messages an inbox holds that nobody has read.
+/// The number of unread messages that an inbox holds.
 const INBOX_SIZE: usize = 256;
 
-/// How long nothing may come before the server is asked whether it is there.
+/// How long the connection may be silent before it is tested.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// The pause before a new connection is tried, doubled each time that fails.
+/// The pause before reconnecting, doubled after each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause.
@@ -43,16 +44,16 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Sends messages, each to its channel, in one transaction.
 const SEND: &str = "SELECT pg_notify(channel, message) FROM unnest($1::text[], $2::text[]) AS sent (channel, message)";
 
-/// Passes live events between processes that share a database of a Postgres server. Made by [`SqlStore::live_feed`].
+/// Passes live events between processes that share a database of a Postgres server. Created by [`SqlStore::live_feed`].
 ///
-/// It connects when somebody [joins](LiveFeed::join), with a connection of its own that is kept until the feed is dropped, and
-/// connects again, with growing pauses, after the server was away. A pooler between them has to pool sessions, not
-/// transactions.
+/// It connects on the first [`join`](LiveFeed::join), with a connection of its own that stays open until the feed is
+/// dropped. After the server was unavailable it reconnects, with growing pauses. A pooler in between must pool
+/// sessions, not transactions.
 pub struct PostgresLiveFeed {
     address: String,
     outgoing: mpsc::Sender<Outgoing>,
     inboxes: broadcast::Sender<LiveNews>,
-    /// The task that is started when somebody joins.
+    /// The task, until the first `join` starts it.
     task: Mutex<Option<Task>>,
 }
 
@@ -63,8 +64,8 @@ struct Outgoing {
 }
 
 impl SqlStore {
-    /// Makes a way for live events between the processes that share the database; `None` for a file of SQLite. Nothing is
-    /// connected yet.
+    /// Creates a feed for live events between the processes that share the database; `None` for a SQLite file. It does
+    /// not connect yet.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -132,7 +133,7 @@ impl LiveFeed for PostgresLiveFeed {
             LiveRecipient::Everyone => Some(EVERYONE.to_owned()),
             LiveRecipient::One(address) => channel_of(address),
         };
-        // Nobody has another kind of address.
+        // An address of any other form belongs to no process.
         let Some(channel) = channel else {
             return Ok(());
         };
@@ -150,13 +151,13 @@ impl LiveFeed for PostgresLiveFeed {
     }
 }
 
-/// What is sent is lost with the server anyway.
+/// Turns off `synchronous_commit`: notifications are lost with the server anyway.
 async fn wait_for_no_disk(connection: &mut PgConnection) -> Result<(), Error> {
     let set = sqlx::raw_sql("SET synchronous_commit = off");
     set.execute(connection).await.map(drop)
 }
 
-/// Returns the channel of an address; `None` if it is none.
+/// Returns the channel of an address; `None` if the address is invalid.
 fn channel_of(address: &str) -> Option<String> {
     let is_one = address.len() == 32 && address.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_one.then(|| format!("{EVERYONE}_{address}"))
@@ -176,7 +177,7 @@ impl LiveInbox for Inbox {
     }
 }
 
-/// Sends and listens, until nobody can send any more.
+/// Sends and listens until every sender is gone.
 struct Task {
     place: String,
     options: PgConnectOptions,
@@ -193,7 +194,7 @@ impl Task {
             match self.connected().await {
                 Ok(listener) => {
                     pause = FIRST_PAUSE;
-                    // What was not sent in time is asked for anew.
+                    // Drop what was not sent in time: it is requested again.
                     while self.to_send.try_recv().is_ok() {}
                     self.tell(LiveNews::Missed);
                     match self.converse(listener).await {
@@ -225,7 +226,7 @@ impl Task {
         self.in_time(connecting).await
     }
 
-    /// Sends and listens over one connection, until it is lost; done once nobody can send any more.
+    /// Sends and listens over one connection until it is lost; returns `Ok` once every sender is gone.
     async fn converse(&mut self, mut listener: PgListener) -> Result<(), Error> {
         let mut batch = Vec::with_capacity(QUEUE);
         loop {
@@ -272,7 +273,7 @@ impl Task {
     }
 
     fn tell(&self, news: LiveNews) {
-        // Where nobody listens it goes nowhere.
+        // Without listeners the news is dropped.
         let _ = self.inboxes.send(news);
     }
 

@@ -1,7 +1,7 @@
 //! A copy of the log beside the store: the records of each commit as JSON Lines, appended after it, in files that
 //! rotate by size.
 //!
-//! Not a second store: nothing is read back from it, and what fails to be written is told in the log and left out.
+//! It is not a second store: nothing is read back from it. A failure to write is logged, and the records are left out.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::error::OpenError;
 use crate::own_file;
 use crate::step::{self, Line, Step, lines};
 
-/// The file that is written to. Older ones are `records.1.jsonl`, `records.2.jsonl` and so on, the newest first.
+/// The file being written. Older ones are `records.1.jsonl`, `records.2.jsonl` and so on, the newest first.
 const FILE: &str = "records.jsonl";
 
 /// `[store.log]`: where the log is copied to.
@@ -34,24 +34,24 @@ const FILE: &str = "records.jsonl";
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct LogCopy {
-    /// The folder, made if it is missing, for nobody else to read. Processes share it only if each has one of its own.
+    /// The folder. If missing, it is created readable only by the owner. Each process needs a folder of its own.
     #[serde(deserialize_with = "folder")]
     pub folder: PathBuf,
-    /// The bytes from which on a new file is begun; at least 4,096. 67,108,864.
+    /// The size in bytes beyond which a new file begins; at least 4,096. Default: 67,108,864.
     #[serde(default = "default_max_bytes", deserialize_with = "max_bytes")]
     pub max_bytes: u64,
-    /// How many files there are at the most, the one that is written to included; at least 1. 8.
+    /// The maximum number of files, including the one being written; at least 1. Default: 8.
     #[serde(default = "default_files", deserialize_with = "files")]
     pub files: u32,
-    /// What is taken out of each line.
+    /// Redacts each line.
     #[serde(skip)]
     redact: Redact,
 }
 
-/// Makes a text one that may leave the process.
+/// Redacts a text that leaves the process.
 type Clean = dyn Fn(&str) -> String + Send + Sync;
 
-/// Takes out of a line what the copy is not to hold. As provided, nothing.
+/// Redacts the lines of the copy. Redacts nothing by default.
 #[derive(Clone, Default)]
 struct Redact(Option<Arc<Clean>>);
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Redact {
 }
 
 impl PartialEq for Redact {
-    /// It is no part of what is configured.
+    /// It is not part of the configuration.
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -71,7 +71,7 @@ impl PartialEq for Redact {
 impl Eq for Redact {}
 
 impl LogCopy {
-    /// Copies into a folder, with the defaults of everything else.
+    /// Copies into a folder, with defaults for everything else.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -81,19 +81,19 @@ impl LogCopy {
         }
     }
 
-    /// Takes out of each line, which is JSON, whatever this takes out of a text. Records in the store stay as they are.
+    /// Redacts each line, which is JSON, with `clean`. Records in the store stay unchanged.
     #[must_use]
     pub fn redacted_by(mut self, clean: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.redact = Redact(Some(Arc::new(clean)));
         self
     }
 
-    /// Opens the copy for a store that is no database, and returns what appends the records of a commit to it, in the
-    /// order in which it is called.
+    /// Opens the copy for a store that is not a database. Returns a function that appends the records of one commit, in
+    /// the order of its calls.
     ///
     /// # Errors
     ///
-    /// [`OpenError::LogCopy`] if the folder cannot be made or written.
+    /// [`OpenError::LogCopy`] if the folder cannot be created or written.
     pub fn appender(self) -> Result<impl Fn(&[Arc<Record>]) + Send + Sync + 'static, OpenError> {
         let copier = Mutex::new(Copier::open(self)?);
         Ok(move |records: &[Arc<Record>]| {
@@ -103,7 +103,7 @@ impl LogCopy {
     }
 }
 
-/// The fewest bytes of a file: one that holds less than a record or two would be a file for each.
+/// The minimum size of a file in bytes: with less than a record or two per file, each record would get its own.
 const MIN_BYTES: u64 = 4 * 1024;
 
 fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
@@ -147,19 +147,19 @@ pub(crate) struct Copier {
     file: Option<File>,
     bytes: u64,
     has_failed: bool,
-    /// Tells others that the folder has its process.
+    /// Holds the lock that shows other processes that the folder is in use.
     _claim: Option<File>,
 }
 
 impl Copier {
-    /// Makes the folder and the file, so that what is wrong with them is told at once.
+    /// Creates the folder and the file, so problems with them are reported immediately.
     pub(crate) fn open(config: LogCopy) -> Result<Self, OpenError> {
         let folder = config.folder.clone();
         Self::opened(config).map_err(|source| OpenError::LogCopy { folder, source })
     }
 
     fn opened(config: LogCopy) -> io::Result<Self> {
-        // Opened again by whoever has something to append: others leave its end as it is.
+        // The first append reopens the file. A process with nothing to append leaves the end of the file unchanged.
         create(&config.folder)?;
         let claim = claim(&config.folder);
         Ok(Self {
@@ -171,8 +171,8 @@ impl Copier {
         })
     }
 
-    /// Appends the records of steps that were committed, in this order. In the task that writes, and without waiting for
-    /// the disk: the steps that follow stand behind it, so that the order is that of the commits.
+    /// Appends the records of committed steps, in this order. It runs in the task that writes, without waiting for the
+    /// disk: later steps queue behind it, so the order is that of the commits.
     pub(crate) fn append<'a>(&mut self, steps: impl Iterator<Item = &'a Step>) {
         let mut text = Vec::new();
         for step in steps {
@@ -187,7 +187,7 @@ impl Copier {
         for record in records {
             let start = text.len();
             if step::write_line(&mut text, record).is_err() {
-                // It is in the store all the same; no part of it may stand before the next one.
+                // The record is in the store regardless; no part of it may precede the next one.
                 text.truncate(start);
                 continue;
             }
@@ -203,7 +203,7 @@ impl Copier {
         match self.write(&self.config.redact.of(text)) {
             Ok(()) => self.has_failed = false,
             Err(error) => {
-                // A file that is full or gone may be there again.
+                // A full or missing file may work again later.
                 self.file = None;
                 if !std::mem::replace(&mut self.has_failed, true) {
                     let folder = self.config.folder.display();
@@ -218,7 +218,7 @@ impl Copier {
         if !self.is_in_place() {
             self.file = None;
         }
-        // How long the file is, is known once it is open.
+        // The file's length is known only once it is open.
         self.file()?;
         if self.bytes > 0 && self.bytes.saturating_add(more) > self.config.max_bytes {
             self.rotate()?;
@@ -241,7 +241,8 @@ impl Copier {
         Ok(self.file.insert(file))
     }
 
-    /// Tells whether the open file still has its name. What is written to one that somebody moved or removed is found by nobody.
+    /// Returns whether the open file is still at its path. A reader would not find what is written to a moved or
+    /// deleted file.
     fn is_in_place(&self) -> bool {
         let Some(file) = &self.file else {
             return false;
@@ -252,7 +253,7 @@ impl Copier {
         }
     }
 
-    /// Makes room for a new file. The oldest goes.
+    /// Shifts the files to make way for a new one. The oldest is deleted.
     fn rotate(&mut self) -> io::Result<()> {
         self.file = None;
         let older = |number: u32| match number {
@@ -284,10 +285,12 @@ impl Redact {
     }
 }
 
-/// Claims a folder for this process, as long as it lives, and warns if another has it: both would write to the same file and
-/// each rename it under the other. No more than that, since who lists sessions beside a server disturbs nothing.
+/// Claims a folder for this process's lifetime, and warns if another process has it: both would write to the same file,
+/// and each would rename it while the other uses it. It only warns, because a process that lists sessions beside a
+/// server does no harm.
 ///
-/// The lock is on the folder itself, so that it holds nothing but the copy. Where folders cannot be locked nobody is warned.
+/// The lock is on the folder itself, so the folder holds only the copy. If folders cannot be locked, there is no
+/// warning.
 fn claim(folder: &Path) -> Option<File> {
     let claimed = File::open(folder).ok()?;
     match claimed.try_lock() {
@@ -311,7 +314,7 @@ fn create(folder: &Path) -> io::Result<File> {
     own_file::append_to(&folder.join(FILE))
 }
 
-/// Ends a line that was cut off, by a full disk or as a process was killed: the next record would be a part of it.
+/// Ends a line that was cut off by a full disk or a killed process: otherwise the next record would become part of it.
 fn end_line(file: &mut File) -> io::Result<()> {
     if file.metadata()?.len() == 0 {
         return Ok(());
@@ -331,13 +334,13 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Elsewhere nothing tells two files apart that have had the same name.
+/// On other systems two files that had the same name at different times cannot be told apart.
 #[cfg(not(unix))]
 const fn is_same(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 
-/// Adds the records of a step, those that are kept beside as well.
+/// Adds the records of a step, payloads included.
 fn add(text: &mut Vec<u8>, step: &Step) {
     for line in lines(&step.body) {
         match line {

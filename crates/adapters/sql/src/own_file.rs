@@ -1,8 +1,8 @@
-//! Makes sure that what is kept goes into a file of one's own: no link that leads elsewhere, nothing that another user put
-//! there, and nothing that others can read.
+//! Makes sure that stored data goes into a file of the current user: not through a symbolic link, not into a file that
+//! another user put there, and not readable by others.
 //!
-//! Only the last part of a path is looked at. Whoever can write to a folder above can put another file in its place between
-//! the look and the use of it.
+//! Only the last component of a path is checked. A user who can write to a parent folder can replace the file between
+//! the check and its use.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsafeFile {
-    /// The last part of the path is a symbolic link, whose target another could change.
+    /// The last component of the path is a symbolic link, whose target another user could change.
     #[error("{} is a symbolic link: name the place itself", path.display())]
     Link {
         /// The file or folder.
@@ -23,15 +23,15 @@ pub enum UnsafeFile {
     Other {
         /// The file or folder.
         path: PathBuf,
-        /// What had to be there.
+        /// The kind that was required.
         expected: &'static str,
     },
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("{} belongs to another user (uid {owner}): what is kept there is theirs to change", path.display())]
     Foreign {
         /// The file or folder.
         path: PathBuf,
-        /// Whose it is.
+        /// The user id of its owner.
         owner: u32,
     },
     /// Others can write to it, and that cannot be changed.
@@ -42,7 +42,7 @@ pub enum UnsafeFile {
     },
 }
 
-/// What has to be there.
+/// The kind that a path must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     File,
@@ -58,17 +58,18 @@ impl Expected {
     }
 }
 
-/// Checks a file if it is there, without opening it: to close it again would let go of locks that this process has on it.
+/// Checks a file if it exists, without opening it: closing it again would release the locks that this process has on
+/// it.
 pub(crate) fn check_file(path: &Path) -> Result<(), UnsafeFile> {
     check_path(path, Expected::File)
 }
 
-/// Checks a folder if it is there.
+/// Checks a folder if it exists.
 pub(crate) fn check_folder(path: &Path) -> Result<(), UnsafeFile> {
     check_path(path, Expected::Folder)
 }
 
-/// Makes a folder, and those above it that are missing, for nobody else to read.
+/// Creates a folder and its missing parents, readable only by the owner.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -77,7 +78,7 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Opens a file to append to it and to look at its end, makes it if it is missing, and checks what was opened.
+/// Opens a file to append to it and to read its end, creates it if it is missing, and checks the opened file.
 pub(crate) fn append_to(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).read(true).create(true);
@@ -87,11 +88,11 @@ pub(crate) fn append_to(path: &Path) -> io::Result<File> {
 
         use rustix::fs::OFlags;
 
-        // A pipe without a reader would be waited for.
+        // Opening a pipe without a reader would block.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
-    // Says that it is a link, where that is why it cannot be opened.
+    // If it cannot be opened because it is a link, report that.
     check_file(path).map_err(io::Error::other)?;
     let file = options.open(path)?;
     check(path, &file.metadata()?, Expected::File).map_err(io::Error::other)?;
@@ -99,30 +100,30 @@ pub(crate) fn append_to(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Takes from others what they can do with one's own file, if anything: what was said is not theirs to read.
+/// Removes other users' access to one's own file: its content is private.
 pub(crate) fn tighten_file(path: &Path) {
     #[cfg(unix)]
     owned::tighten(path, FORBIDDEN_WITH_FILES);
 }
 
-/// Takes from others that they can put something into one's own folder.
+/// Removes other users' permission to create files in one's own folder.
 pub(crate) fn tighten_folder(path: &Path) {
     #[cfg(unix)]
     owned::tighten(path, WRITABLE_BY_OTHERS);
 }
 
-/// What of a mode lets others write.
+/// The mode bits that let others write.
 #[cfg(unix)]
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// What of a mode nobody else has any use for.
+/// The mode bits for group and others, who have no use for the file.
 #[cfg(unix)]
 const FORBIDDEN_WITH_FILES: u32 = 0o077;
 
 fn check_path(path: &Path, expected: Expected) -> Result<(), UnsafeFile> {
     match path.symlink_metadata() {
         Ok(found) => check(path, &found, expected),
-        // It is not there, or nobody here can tell: whoever uses it finds out.
+        // It does not exist, or its metadata cannot be read: using it will report why.
         Err(_) => Ok(()),
     }
 }
@@ -156,10 +157,10 @@ mod owned {
 
     use super::{UnsafeFile, WRITABLE_BY_OTHERS};
 
-    /// The user to whom the system belongs.
+    /// The superuser's id.
     const ROOT: u32 = 0;
 
-    /// Refuses what is another user's, and what is not ours to change and others can write to.
+    /// Refuses a file of another user other than the superuser, and a file of the superuser that others can write to.
     pub(super) fn check(path: &Path, found: &Metadata) -> Result<(), UnsafeFile> {
         let owner = found.uid();
         let us = rustix::process::geteuid().as_raw();

@@ -1,11 +1,12 @@
-//! Brings the schema of a database up to date. All that takes is one transaction: an interrupted one has not happened.
+//! Upgrades the schema of a database. Everything happens in one transaction, so an interrupted upgrade has no effect.
 //!
-//! The migrations are sqlx's, in `migrations/`; which of them a database has is noted by sqlx, and as one number where
-//! every version of this program looks for it: in the header of a file, or in the table `schema_version` of a server.
+//! The migrations are sqlx's, in `migrations/`. sqlx records which of them a database has. The version is also stored
+//! as a single number where every version of this program reads it: in the header of a file, or in the table
+//! `schema_version` of a server.
 //!
-//! On a server each migration says from which version on programs can go on with what it made: servers are upgraded one after the
-//! other, so that it adds what older ones need not know (tables, columns with a default, indexes), and what they still use is
-//! removed by a later release.
+//! On a server each migration states the lowest schema version whose programs can use its result. Servers are upgraded
+//! one after the other, so a migration only adds what older versions can ignore (tables, columns with a default,
+//! indexes). A later release removes what they still use.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,22 +26,22 @@ use crate::read::records;
 /// Marks a file as ours: the bytes `NxSt`. SQLite keeps the number in the file's header.
 const APPLICATION_ID: i64 = 0x4e78_5374;
 
-/// The schema of a server's database in which the tables stand: it may hold other things.
+/// The schema that holds the tables in a server's database, which may hold other data too.
 pub(crate) const SCHEMA: &str = "neuraxis";
 
-/// By which servers keep two programs from changing the schema at the same time.
+/// The advisory lock that keeps two programs from changing a server's schema at the same time.
 const ADVISORY_LOCK: i64 = APPLICATION_ID;
 
-/// The pause before a lock that another program holds is asked for again.
+/// The pause before asking again for a lock that another program holds.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The version that this program brings every database to.
+/// The version that this program upgrades every database to.
 const LATEST: i64 = 9;
 
-/// The version from which on runs are summed up as they are now.
+/// The first version in which run summaries have their current form.
 const SUMMED_UP: i64 = 7;
 
-/// The version from which on what sessions carry is summed up as it is now.
+/// The first version in which the state that sessions carry has its current form.
 const CARRIED: i64 = 5;
 
 macro_rules! migration {
@@ -62,7 +63,7 @@ macro_rules! migration {
     };
 }
 
-/// What each version adds to the one before: its number, its name, and the statements.
+/// The migrations, in order: number, name and statements.
 macro_rules! migrations {
     ($folder:literal) => {
         [
@@ -85,13 +86,13 @@ fn migrations(dialect: Dialect) -> [Migration; 9] {
         Dialect::Postgres => migrations!("postgres"),
     };
     migrations.map(|(number, name, sql)| {
-        // Without transactions of their own: all of them are one, which is begun here and holds the lock.
+        // Without separate transactions: all migrations share one, which is begun here and holds the lock.
         let kind = MigrationType::Simple;
         Migration::new(number, name.into(), kind, sql.into_sql_str(), true)
     })
 }
 
-/// Refuses a file whose header says that it is not ours, or newer than this program.
+/// Refuses a file whose header says that it belongs to another program or is newer than this program.
 pub(crate) fn recognize(place: &str, header: Header) -> Result<(), OpenError> {
     let place = place.to_owned();
     let found = header.version;
@@ -109,13 +110,12 @@ pub(crate) fn recognize(place: &str, header: Header) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Returns the version that counts: of a database that is newer, but made so that this program can use it, the one that this
-/// program knows.
+/// Returns the effective version: that of this program for a newer database that this program can still use.
 async fn usable(dialect: Dialect, link: &mut Link, found: i64) -> Result<i64, Error> {
     if found <= LATEST || dialect == Dialect::Sqlite {
         return Ok(found);
     }
-    // What the newest migration says holds for all before it.
+    // What the newest migration states holds for all earlier ones.
     let sql =
         "SELECT coalesce(reads_from, version) FROM schema_version ORDER BY version DESC LIMIT 1";
     let reads_from = number(link, sql).await?;
@@ -125,8 +125,8 @@ async fn usable(dialect: Dialect, link: &mut Link, found: i64) -> Result<i64, Er
     })
 }
 
-/// Tells whether a file, by its header and by what is read from it once it is open, needs nothing more. What cannot be read is left
-/// to [`migrate`], which says why.
+/// Returns whether a file's schema needs no change, by its header and by reading it once it is open. If it cannot be
+/// read, returns `false`: [`migrate`] reports why.
 pub(crate) async fn is_current(
     database: &Database,
     header: Header,
@@ -150,7 +150,7 @@ pub(crate) async fn is_current(
     }
 }
 
-/// Refuses a database with an older schema where it is not to be brought up to date. A new one has none.
+/// Refuses a database with an older schema if the caller does not want an upgrade. A new database has no schema.
 fn check_older(database: &Database, found: i64, older: OlderSchema) -> Result<(), OpenError> {
     if older == OlderSchema::Refused && (1..LATEST).contains(&found) {
         return Err(OpenError::Older {
@@ -162,7 +162,7 @@ fn check_older(database: &Database, found: i64, older: OlderSchema) -> Result<()
     Ok(())
 }
 
-/// Brings a database up to date, unless its schema is older and that is to be refused.
+/// Upgrades a database, unless its schema is older and the caller refuses that.
 pub(crate) async fn migrate(
     database: &Database,
     link: &mut Link,
@@ -171,7 +171,7 @@ pub(crate) async fn migrate(
     let not_opened = |error: Error| database.not_opened(error);
     let dialect = database.dialect;
     if dialect == Dialect::Sqlite && version(dialect, link).await.map_err(not_opened)? == LATEST {
-        // Whoever only reads needs neither the lock of whoever writes nor room on the disk.
+        // A program that only reads needs neither the write lock nor space on the disk.
         return recognize_open(database, link).await;
     }
     begin(dialect, link).await.map_err(not_opened)?;
@@ -192,15 +192,15 @@ pub(crate) async fn migrate(
 async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {
     link.run(dialect.begin(), &[]).await?;
     if dialect == Dialect::Postgres {
-        // The server's limits are those of requests: a long index would be given up at each start. Who waits for somebody's lock holds
-        // up all that come later, and so does not wait for long.
+        // The server's limits are meant for requests: building a long index would be canceled at each start. A
+        // statement that waits for a lock blocks all later ones, so it does not wait long.
         link.script(
             "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; \
              SET LOCAL lock_timeout = '5s'",
         )
         .await?;
         lock(link).await?;
-        // Whoever may only use what is there may not make it, not even if it is there.
+        // A user with access only to existing objects may not run `CREATE`, even if the object exists.
         for (is_new, make) in [
             (
                 "SELECT 1 WHERE to_regnamespace('neuraxis') IS NULL",
@@ -219,8 +219,8 @@ async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until no other program changes the schema, however long that takes. It is asked for again and again, so that a server
-/// that falls silent meanwhile is given up in time.
+/// Waits, without a limit, until no other program is changing the schema. It polls for the lock, so a server that stops
+/// answering is noticed in time.
 async fn lock(link: &mut Link) -> Result<(), Error> {
     let sql = "SELECT 1 WHERE pg_try_advisory_xact_lock($1)";
     let mut is_told = false;
@@ -248,7 +248,7 @@ async fn version(dialect: Dialect, link: &mut Link) -> Result<i64, Error> {
     number(link, sql).await
 }
 
-/// Refuses a database that is open and is not ours, or newer than this program.
+/// Refuses an open database that belongs to another program or is newer than this program.
 async fn recognize_open(database: &Database, link: &mut Link) -> Result<(), OpenError> {
     if database.dialect == Dialect::Postgres {
         check_schema(database, link).await?;
@@ -258,8 +258,8 @@ async fn recognize_open(database: &Database, link: &mut Link) -> Result<(), Open
     recognize(&database.place, header)
 }
 
-/// Refuses a database that does not take every letter, and a connection whose statements go to another schema than the one that it
-/// was set to.
+/// Refuses a database that cannot store every character, and a connection whose statements go to a schema other than
+/// the one it was set to.
 async fn check_schema(database: &Database, link: &mut Link) -> Result<(), OpenError> {
     let sql = "SELECT CAST(current_schema() AS TEXT), current_setting('server_encoding')";
     let row = link.row(sql, &[]).await;
@@ -269,7 +269,7 @@ async fn check_schema(database: &Database, link: &mut Link) -> Result<(), OpenEr
         })
     });
     let (found, encoding) = texts.map_err(|error| database.not_opened(error))?;
-    // One in SQL_ASCII keeps bytes as they come.
+    // SQL_ASCII stores bytes unchanged.
     if let Some(encoding) = encoding.filter(|it| !matches!(it.as_str(), "UTF8" | "SQL_ASCII")) {
         let place = database.place.clone();
         return Err(OpenError::Encoding { place, encoding });
@@ -293,7 +293,7 @@ async fn header(dialect: Dialect, link: &mut Link) -> Result<Header, Error> {
             version,
             was_used: number(link, "SELECT count(*) FROM sqlite_master").await? > 0,
         },
-        // The tables stand in a schema of our own name.
+        // The tables are in our own schema.
         Dialect::Postgres => Header {
             application: APPLICATION_ID,
             version,
@@ -312,7 +312,7 @@ async fn up_to_date(
     let dialect = database.dialect;
     let found = version(dialect, link).await.map_err(not_opened)?;
     if found > LATEST {
-        // A newer program made it so that this one can use it as it is.
+        // A newer program upgraded it in a way that this one can use.
         tracing::info!(
             database = database.place,
             found,
@@ -325,18 +325,18 @@ async fn up_to_date(
     }
     check_older(database, found, older)?;
     if found > 0 {
-        // Whoever began it is to know, before it takes its time: it is not taken back.
+        // Warn before it starts: an upgrade may take a while and cannot be undone.
         tracing::warn!(
             "{} has schema version {found} and is brought to {LATEST}: older programs may refuse it from then on",
             database.place
         );
     }
     link.wait_without_limit();
-    // Versions before sqlx's notes were noted as a number alone.
+    // Versions before sqlx's table recorded only a number.
     let migrated = link.migrate(&migrations(dialect), found).await;
     migrated.map_err(not_opened)?;
     if dialect == Dialect::Sqlite {
-        // A pragma takes no values.
+        // A pragma takes no parameters.
         let mark = AssertSqlSafe(format!("PRAGMA application_id = {APPLICATION_ID}"));
         link.run(mark, &[]).await.map_err(not_opened)?;
     }
@@ -352,9 +352,9 @@ async fn up_to_date(
     Ok(())
 }
 
-/// Notes of each run what its records say in a few words, and of each session what it carries: older versions than the one
-/// that was found kept that in other forms, and what they used not at all. Runs are read a page at a time, so that it takes no
-/// more memory for a million of them.
+/// Stores the summary of each run's records and, for versions before [`CARRIED`], what each session carries. Older
+/// versions stored these in other forms, and did not store usage. Runs are read one page at a time, so a million of
+/// them need no more memory.
 async fn sum_up(link: &mut Link, found: i64) -> Result<(), Failure> {
     let sql = "SELECT key, id, session, records, ended_at, summary FROM runs WHERE records > 0 AND key > $1 ORDER BY key LIMIT 200";
     let mut sessions = BTreeMap::<i64, Carried>::new();
@@ -380,7 +380,7 @@ async fn sum_up(link: &mut Link, found: i64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Notes of one run what its records say, and in `sessions` what its session carries from it.
+/// Stores the summary of one run's records, and adds to `sessions` what its session carries from it.
 async fn sum_up_run(
     link: &mut Link,
     row: &Row,
@@ -397,7 +397,7 @@ async fn sum_up_run(
             }
             LogSummary::of(&records)
         }
-        // Whoever goes on from it is told, not whoever opens the database.
+        // Resuming the run reports the damage; opening the database does not.
         Err(Failure::Refused(StoreError::Damaged(_))) if row.maybe_text(5)?.is_some() => {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! A step as it is stored: its records as JSON Lines, but for long ones, which are payloads of their own.
+//! A step as stored: its records as JSON Lines, except long ones, which are separate payloads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use neuraxis_core::log::Carried;
 use neuraxis_core::{ContentHash, InputId, Record, Seq};
 use neuraxis_ports::{ChainHead, Ending, RunLease, RunSize, RunStart, StoreError};
 
-/// The most bytes of a record that stands among the others. A longer one is a payload, named by its hash.
+/// The maximum size in bytes of a record stored inline. A longer one is a payload, named by its hash.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
 
-/// Begins a line that is the hash of a record. A record begins with a brace.
+/// Begins a line that holds the hash of a record. A record begins with a brace.
 const PAYLOAD: u8 = b'@';
 
 /// A step on its way to the database.
@@ -34,7 +34,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Encodes the records of a commit, which must follow each other.
+    /// Encodes the records of a commit, which must be consecutive.
     pub(crate) fn new(lease: &RunLease, records: &[Arc<Record>]) -> Result<Self, StoreError> {
         let stale = || StoreError::Stale(lease.run);
         let mut step = Self {
@@ -50,7 +50,7 @@ impl Step {
         };
         let mut next = records.first().map(|record| record.seq);
         for record in records {
-            // Nothing follows the end of a run.
+            // No record follows the end of a run.
             if record.run_id != lease.run || next != Some(record.seq) || step.ending == Ending::Ends
             {
                 return Err(stale());
@@ -61,7 +61,7 @@ impl Step {
         Ok(step)
     }
 
-    /// Encodes what a run begins with, whose lease is not given yet; `None` if that is nothing.
+    /// Encodes the first records of a run, which has no lease yet; `None` if there are none.
     pub(crate) fn first(start: &RunStart) -> Result<Option<Self>, StoreError> {
         let Some(first) = start.records.first() else {
             return Ok(None);
@@ -73,7 +73,7 @@ impl Step {
         Self::new(&none, &start.records).map(Some)
     }
 
-    /// Returns how long its run is with it, if it is so long without.
+    /// Returns the size of the run with this step, given its size without it.
     pub(crate) fn added_to(&self, size: RunSize) -> RunSize {
         let records = u64::try_from(self.records.len()).unwrap_or(u64::MAX);
         size.with(records, self.bytes)
@@ -100,12 +100,12 @@ impl Step {
         Ok(())
     }
 
-    /// Returns the first and the last number of its records.
+    /// Returns the sequence numbers of its first and last record.
     pub(crate) fn range(&self) -> Option<(u64, u64)> {
         Some((self.records.first()?.seq.0, self.records.last()?.seq.0))
     }
 
-    /// Returns where the chain stands after this step.
+    /// Returns the head of the chain after this step.
     pub(crate) fn chained(&self, head: ChainHead) -> ChainHead {
         self.hashes.iter().copied().fold(head, ChainHead::with_hash)
     }
@@ -119,7 +119,7 @@ pub(crate) fn write_line(text: &mut Vec<u8>, record: &Record) -> Result<(), Stor
         rule: "one that can be written as JSON",
     })?;
     let line = text.get_mut(start..).unwrap_or_default();
-    // JSON has line breaks between its words only, where a blank means the same.
+    // In JSON a line break can only be whitespace between tokens, so a space means the same.
     for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
         *byte = b' ';
     }
@@ -131,7 +131,7 @@ pub(crate) fn write_line(text: &mut Vec<u8>, record: &Record) -> Result<(), Stor
 pub(crate) enum Line<'a> {
     /// A record.
     Record(&'a [u8]),
-    /// The hash of one that is a payload.
+    /// The hash of a record stored as a payload.
     Payload(ContentHash),
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn lines(body: &[u8]) -> impl Iterator<Item = Option<Line<'_>>> {
         })
 }
 
-/// Reads a hash from its hexadecimal digits.
+/// Parses a hash from its hexadecimal digits.
 fn hash_of_text(text: &[u8]) -> Option<ContentHash> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

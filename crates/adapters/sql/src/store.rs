@@ -1,4 +1,4 @@
-//! The store: questions go past the writer, everything else through it.
+//! The store: reads bypass the writer; everything else goes through it.
 
 use std::sync::Arc;
 
@@ -31,28 +31,28 @@ use crate::writer::{Act, Beginning, Done, Settings, Writer, WriterKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contents {
-    /// How many sessions.
+    /// Number of sessions.
     pub sessions: u64,
-    /// How many runs, over all sessions.
+    /// Number of runs, over all sessions.
     pub runs: u64,
-    /// The connections of the server; `None` for a file, which needs none.
+    /// Connections of the server; `None` for a file, which needs none.
     pub connections: Option<Connections>,
 }
 
-/// The connections of a Postgres server, over all of its databases and programs; those of the role or of the database alone where
-/// a limit of its own leaves fewer.
+/// Connections of a Postgres server, over all of its databases and programs. If the role or the database has a limit of
+/// its own that leaves fewer, only the connections under that limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Connections {
-    /// How many there may be of users who are not the server's own.
+    /// The maximum number of connections of users other than the server's own.
     pub most: u64,
-    /// How many there are, this one included.
+    /// Number of open connections, including this one.
     pub in_use: u64,
 }
 
-/// Keeps sessions in a database.
+/// A session store in a database.
 ///
-/// A clone is another way to the same store. Several stores may share a database, in one process or in many: leases
+/// A clone is another handle to the same store. Several stores may share a database, in one process or in many: leases
 /// keep them out of each other's runs.
 #[derive(Debug, Clone)]
 pub struct SqlStore(Arc<Inner>);
@@ -62,28 +62,29 @@ struct Inner {
     database: Arc<Database>,
     histories: Arc<Histories>,
     bounds: RunBounds,
-    /// Taken when the store is closed.
+    /// `None` once the store is closed.
     writers: std::sync::RwLock<Option<Writers>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The ways to what writes.
+/// Handles to the tasks that write.
 #[derive(Debug, Clone)]
 struct Writers {
     commits: Writer,
-    /// On a server another one, so that no run waits for a long session to be removed. A file has one writer at a time anyway. Who
-    /// takes back a permission of that very session waits, and what is written after it.
+    /// On a server a separate writer, so no run waits while a long session is removed. A file has one writer at a time
+    /// anyway. Revoking a permission of that very session waits, and so do the writes queued behind it.
     removals: Writer,
 }
 
 impl SqlStore {
-    /// Opens a database, makes it if there is none, and brings its schema up to date. Needs a tokio runtime, in which
-    /// the task that writes runs from then on.
+    /// Opens a database, creates it if it does not exist, and upgrades its schema. Needs a tokio runtime, which from
+    /// then on runs the task that writes.
     ///
     /// # Errors
     ///
-    /// An [`OpenError`] if the URL names no database, if the database cannot be reached or is damaged, holds something
-    /// else, was written by a newer version, or lies no longer beside its `-wal`. Nothing is changed then.
+    /// Returns an [`OpenError`] if the URL names no database, or if the database cannot be reached, is damaged, holds
+    /// another program's data, was written by a newer version, or is no longer beside its `-wal`. Nothing is changed
+    /// then.
     pub async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Database::open(config).await?;
         if let Some(file) = config.file() {
@@ -92,13 +93,13 @@ impl SqlStore {
         Self::over(database, config)
     }
 
-    /// Opens a store in the Postgres database of a pool that the rest of a program uses, too. The tables stand in a schema of
-    /// their own, `neuraxis`.
+    /// Opens a store in the Postgres database of a pool that the rest of the program also uses. The tables are in a
+    /// separate schema, `neuraxis`.
     ///
-    /// Reading takes connections of the pool, and gives them back with the settings that they had; writing is done by one
-    /// connection of the store's own, and by a second one while it removes sessions, made as the pool makes them. Of the configuration the `url` and
-    /// [`max_connections`](SqlConfig::max_connections) are not looked at. Closing the store leaves the pool open.
-    ///
+    /// Reads take connections from the pool and return them with the settings they had. Writes use one connection of
+    /// the store's own, and a second one while sessions are removed; both are created the way the pool creates its own.
+    /// The configuration's `url` and [`max_connections`](SqlConfig::max_connections) are ignored. Closing the store
+    /// leaves the pool open.
     /// ```no_run
     /// use neuraxis_sql::{PgPool, SqlConfig, SqlStore};
     ///
@@ -110,7 +111,7 @@ impl SqlStore {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     #[cfg(feature = "postgres")]
     pub async fn open_in_pool(pool: &crate::PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Database::open_in_pool(pool, config).await?;
@@ -156,10 +157,10 @@ impl SqlStore {
         })))
     }
 
-    /// Finishes what is being written and closes all connections. From then on everything is refused as
-    /// [`StoreError::Unavailable`]. Not needed for safety: what was acknowledged is kept without it.
+    /// Finishes pending writes and closes all connections. From then on every operation fails with
+    /// [`StoreError::Unavailable`]. Not needed for safety: acknowledged data is kept without it.
     pub async fn close(&self) {
-        // The connection that writes is the last one: it brings the file into order.
+        // The connection that writes closes last: it checkpoints the file.
         self.0.database.close().await;
         let writers = self.0.writers.write().map(|mut writers| writers.take());
         drop(writers);
@@ -169,13 +170,13 @@ impl SqlStore {
         }
     }
 
-    /// Looks whether the database is whole: reads through a file of SQLite, as far as its own structure goes, and counts
-    /// what is in it. Whether the records are those that were kept is for [`SessionIndex::verify`] to say.
+    /// Checks that the database is intact and counts its contents. For SQLite this reads the whole file and checks its
+    /// structure. It does not check that the records are those that were stored: [`SessionIndex::verify`] does.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] naming the file and what is wrong; [`StoreError::Refused`] naming the tables that the user of the
-    /// database may not read and change; [`StoreError::Unavailable`].
+    /// [`StoreError::Damaged`] naming the file and what is wrong; [`StoreError::Refused`] naming the tables that the
+    /// user of the database may not read and change; [`StoreError::Unavailable`].
     pub async fn check(&self) -> Result<Contents, StoreError> {
         let database = &self.0.database;
         let found = read::verify::contents(&mut self.link("check").await?, database.dialect).await;
@@ -214,7 +215,7 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Returns a connection for a question, whose span ends with it.
+    /// Returns a connection for a read; dropping it ends the read's span.
     async fn link(&self, operation: &'static str) -> Result<Link, StoreError> {
         let span = span(operation);
         let link = self.0.database.reader().instrument(span.clone()).await;
@@ -227,8 +228,8 @@ impl SqlStore {
     }
 }
 
-/// Begins the span of an operation on the way of a request; none where nobody is in a span, or nobody exports them. What runs do
-/// themselves has spans that are made of their records, so that there is none outside of a span.
+/// Starts the span of an operation within a request. Returns no span if there is no current span or none is exported:
+/// the spans of runs are built from their records, so operations outside a span need none.
 fn span(operation: &'static str) -> Span {
     if Span::current().is_none() {
         return Span::none();
@@ -368,11 +369,11 @@ impl SessionIndex for SqlStore {
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         let mut pruned = 0;
         loop {
-            // A page at a time, so that others may write in between.
+            // One page at a time, so other writers get a turn.
             match self.act(Act::Prune(before.as_microsecond())).await? {
                 Done::Counted(count) if count > 0 => {
                     pruned += count;
-                    // Which ones went is not told.
+                    // The result does not say which sessions were removed.
                     self.0.histories.forget(|_| true);
                 }
                 _ => return Ok(pruned),

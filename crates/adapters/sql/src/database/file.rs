@@ -1,4 +1,4 @@
-//! The file of a database of SQLite: which one a URL names, whose it is, and that nobody else can read it.
+//! The file of a SQLite database: its path from the URL, its owner, and its privacy from other users.
 #![cfg_attr(
     not(feature = "sqlite"),
     expect(dead_code, reason = "a file is named, and none is made")
@@ -17,22 +17,22 @@ use crate::own_file;
 pub(crate) fn path(url: &str) -> Option<PathBuf> {
     let rest = url.strip_prefix("sqlite:")?;
     let path = rest.strip_prefix("//").unwrap_or(rest);
-    // A database in memory would be another one for each connection.
+    // An in-memory database would be a different one for each connection.
     let is_file = !path.is_empty() && !path.starts_with(':') && !path.contains(['?', '\0']);
     is_file.then(|| PathBuf::from(path))
 }
 
-/// Which file a path names.
+/// The identity of the file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileAtPlace {
-    /// None.
+    /// No file exists.
     Gone,
-    /// That with this number on this device.
+    /// The file with this number (inode) on this device.
     #[cfg_attr(not(unix), expect(dead_code, reason = "files have no numbers there"))]
     There { device: u64, number: u64 },
 }
 
-/// Looks which file a path names, without opening it. `None` where nobody here can tell.
+/// Looks up which file is at a path, without opening it. `None` if this cannot be determined.
 pub(super) fn at_place(path: &Path) -> Option<FileAtPlace> {
     match path.metadata() {
         #[cfg(unix)]
@@ -49,26 +49,26 @@ pub(super) fn at_place(path: &Path) -> Option<FileAtPlace> {
     }
 }
 
-/// How a file of SQLite begins (<https://www.sqlite.org/fileformat2.html#the_database_header>).
+/// The first bytes of a SQLite file (<https://www.sqlite.org/fileformat2.html#the_database_header>).
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// The bytes of the header.
+/// The length of the header in bytes.
 const BYTES: u64 = 100;
 
-/// What stands in a header.
+/// The parts of a header that the store needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Whose it is; 0 if nobody said so.
+    /// The application id; 0 if unset.
     pub(crate) application: i64,
-    /// Which version of a schema it has; 0 if nobody said so.
+    /// The version of the schema; 0 if unset.
     pub(crate) version: i64,
-    /// Whether anything was ever made in it.
+    /// Whether anything was ever created in the file.
     pub(crate) was_used: bool,
 }
 
-/// Reads the header of a file before anything opens it in earnest: SQLite would change some of it when it turns the file into
-/// one with a write-ahead log. What a log beside the file holds is not seen here; it is looked at again once it is open.
-/// `None` for a new one, and for what is no file of SQLite or cannot be read, which opening it tells better.
+/// Reads the header of a file before SQLite opens it, which would change the header to turn the file into one with a
+/// write-ahead log. This does not see what is in an existing log; the check is repeated once the file is open. `None`
+/// for a new file, and for a file that is not SQLite's or cannot be read: opening it reports that better.
 pub(super) fn header_of(path: &Path) -> Option<Header> {
     let mut bytes = Vec::new();
     let file = File::open(path).ok()?;
@@ -87,10 +87,10 @@ pub(super) fn header_of(path: &Path) -> Option<Header> {
     })
 }
 
-/// What SQLite adds to the name of a file for its write-ahead log.
+/// The suffix of the write-ahead log's file.
 const LOG: &str = "-wal";
 
-/// What SQLite adds to the name of a file for those that it keeps beside it.
+/// The suffixes of the files that SQLite keeps beside a database.
 const BESIDE: [&str; 3] = [LOG, "-shm", "-journal"];
 
 fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
@@ -103,12 +103,12 @@ fn with(path: &Path, ending: &str) -> PathBuf {
     file.into()
 }
 
-/// Refuses a file that is missing or empty beside its write-ahead log, as where it was moved without it: SQLite deletes the log of
-/// an empty file, and all that it holds.
+/// Refuses a file that is missing or empty while its write-ahead log has content, for example because it was moved
+/// without the log. SQLite would delete the log of an empty file, with everything in it.
 fn check_log(path: &Path) -> Result<(), OpenError> {
     let length = |path: &Path| path.metadata().map_or(0, |found| found.len());
     let log = with(path, LOG);
-    // The log first: whoever makes a new file meanwhile writes its header before there is a log.
+    // Check the log first: a process that is creating the file writes its header before the log exists.
     if length(&log) == 0 || length(path) > 0 {
         return Ok(());
     }
@@ -119,15 +119,15 @@ fn check_log(path: &Path) -> Result<(), OpenError> {
     ))))
 }
 
-/// Takes from others what they can do with the file and those beside it. Only once it is known to be ours to change: a
-/// file of another program is left alone.
+/// Removes other users' access to the file and those beside it. Call this only once the file is known to be ours:
+/// another program's file is left alone.
 pub(crate) fn tighten(path: &Path) {
     own_file::tighten_file(path);
     beside(path).for_each(|file| own_file::tighten_file(&file));
 }
 
-/// Makes the file if neither it nor its log is there, for nobody else to read, and makes sure that it is one's own. SQLite gives the
-/// same rights to the files beside it.
+/// Creates the file, readable only by its owner, if neither it nor its log exists, and checks that it is safe to use.
+/// SQLite gives the files beside it the same permissions.
 pub(super) fn create(path: &Path) -> Result<(), OpenError> {
     for file in beside(path) {
         own_file::check_file(&file)?;

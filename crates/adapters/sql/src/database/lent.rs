@@ -1,4 +1,4 @@
-//! Connections of a pool that the rest of a program uses, too: each is given back as it was.
+//! Connections of a pool that the rest of the program also uses: each is returned with its previous settings.
 
 use std::ops::DerefMut;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use sqlx::{Error, PgConnection, PgPool, Postgres, Row as _};
 
 use crate::schema::SCHEMA;
 
-/// Sets what statements of the store need, and returns what was set before.
+/// Applies the settings that the store's statements need, and returns the previous ones.
 const SET: &str = "SELECT current_setting('search_path'), current_setting('statement_timeout'), \
     set_config('search_path', $1, false), set_config('statement_timeout', $2, false)";
 
-/// Sets what was set before.
+/// Restores the previous settings.
 const SET_BACK: &str =
     "SELECT set_config('search_path', $1, false), set_config('statement_timeout', $2, false)";
 
-/// A connection that was lent. When it is dropped, it is given back with the settings that it had, or closed.
+/// A borrowed connection. Dropping it returns it to the pool with its previous settings, or closes it.
 #[derive(Debug)]
 pub(crate) struct Lent {
-    /// There until it is given back.
+    /// `None` once the connection is returned.
     wire: Option<PoolConnection<Postgres>>,
     search_path: String,
     statement_timeout: String,
@@ -47,14 +47,14 @@ impl Lent {
                 Ok(lent)
             }
             Err(error) => {
-                // It is not known what is set.
+                // It is unknown which settings are in effect.
                 lent.close();
                 Err(error)
             }
         }
     }
 
-    /// Closes the connection instead of giving it back.
+    /// Closes the connection instead of returning it.
     pub(crate) fn close(&mut self) {
         if let Some(wire) = self.wire.take() {
             drop(wire.detach());

@@ -11,7 +11,7 @@ use crate::error::OpenError;
 use crate::lease_clock::LeaseClock;
 use crate::schema::SCHEMA;
 
-/// What the query of an address may say besides `options[NAME]`, as libpq and sqlx call it.
+/// The parameters that the query of a URL may have, apart from `options[NAME]`, as libpq and sqlx name them.
 const PARAMETERS: [&str; 18] = [
     "application_name",
     "dbname",
@@ -33,11 +33,11 @@ const PARAMETERS: [&str; 18] = [
     "user",
 ];
 
-/// How the store's own connections are made.
+/// How the store's own connections are opened.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     pub(super) options: PgConnectOptions,
-    /// The statements by which each of them is set up. Options that a connection begins with are refused by poolers, or lost.
+    /// Statements that set up each connection. Poolers refuse or drop startup options.
     set_up: Arc<str>,
 }
 
@@ -45,7 +45,8 @@ pub(super) struct Server {
 ///
 /// # Errors
 ///
-/// [`OpenError::Url`] where the URL is none of a Postgres server, [`OpenError::Parameter`] where its query says what is not known.
+/// [`OpenError::Url`] if the URL is not that of a Postgres server; [`OpenError::Parameter`] if its query has an unknown
+/// parameter.
 pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let address = without_needless(&config.url);
     if let Some(name) = unknown_parameter(&address) {
@@ -66,9 +67,9 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     Ok(database(shown(&config.url), pools, config))
 }
 
-/// Leaves out of the query of an address what libpq knows, sqlx does not, and nobody misses: how long is waited is said elsewhere,
-/// nothing but a server that can be written is of use, and `channel_binding` proves of a server no more than its certificate does
-/// where that is checked.
+/// Removes parameters from the query of a URL that libpq knows, sqlx does not, and the store does not need: timeouts
+/// are configured elsewhere, only a writable server is of use, and `channel_binding` proves no more about a server than
+/// its certificate does where that is checked.
 fn without_needless(url: &str) -> String {
     let address = url.split('#').next().unwrap_or_default();
     let Some((place, query)) = address.split_once('?') else {
@@ -85,15 +86,15 @@ fn without_needless(url: &str) -> String {
     format!("{place}?{}", needed.join("&"))
 }
 
-/// Returns what the query of an address says that sqlx does not know. It would leave that out, `sslmodes=verify-full` as well, and
-/// write its value into the log.
+/// Returns the first parameter in the query of a URL that sqlx does not know. sqlx would ignore it, even
+/// `sslmodes=verify-full`, and write its value to the log.
 fn unknown_parameter(url: &str) -> Option<String> {
     let (_, query) = url.split('#').next()?.split_once('?')?;
     let mut pairs = query.split('&').filter(|pair| !pair.is_empty());
     let unknown = pairs.find(|pair| !is_known(pair.split('=').next().unwrap_or_default()))?;
     let (name, _) = unknown.split_once('=').unwrap_or_default();
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    // It may be a piece of a password with a sign that was not escaped.
+    // The name may be a piece of a password with an unescaped character.
     let is_shown = !query.contains('@') && !query.contains("password");
     let is_shown = is_shown && !name.is_empty() && name.bytes().all(is_name);
     let name = match is_shown {
@@ -114,8 +115,7 @@ fn is_known(name: &str) -> bool {
     is_option || PARAMETERS.contains(&name)
 }
 
-/// Takes the database that the connections of a pool lead to: those read, and one of the store's own, made in the same way,
-/// writes.
+/// Uses the database of a pool: the pool's connections read, and one of the store's own, opened the same way, writes.
 pub(super) fn in_pool(pool: &PgPool, config: &SqlConfig) -> Database {
     let options = PgConnectOptions::clone(&pool.connect_options());
     let (host, port) = (options.get_host(), options.get_port());
@@ -134,14 +134,14 @@ impl Server {
             Durability::Full => "on",
             Durability::Normal => "off",
         };
-        // The server gives up on its own what nobody waits for any more.
+        // The server itself cancels statements that no caller waits for any longer.
         let patience = config.patience.as_millis();
         let statements = format!(
             "SET search_path = {SCHEMA}; SET synchronous_commit = {durable}; SET statement_timeout = {patience}; \
              SET idle_in_transaction_session_timeout = {patience}"
         );
         Self {
-            // No number with a fraction is stored, and poolers refuse to hear how those are to be shown.
+            // No fractional numbers are stored, and poolers refuse the setting for how to format those.
             options: options
                 .application_name("neuraxis")
                 .extra_float_digits(None),
@@ -149,7 +149,7 @@ impl Server {
         }
     }
 
-    /// Makes a connection with the settings that the store needs.
+    /// Opens a connection with the settings that the store needs.
     pub(super) async fn connect(&self) -> Result<PgConnection, Error> {
         let mut wire = self.options.connect().await?;
         set_up(&mut wire, Arc::clone(&self.set_up)).await?;

@@ -1,4 +1,4 @@
-//! How a file of SQLite is connected to.
+//! How to connect to a SQLite file.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::config::{Durability, SqlConfig};
 use crate::error::{OpenError, is_locked};
 use crate::lease_clock::LeaseClock;
 
-/// How many prepared statements the connection that writes keeps: those for several rows come in twelve sizes, some of them also with
-/// what begins a transaction or ends it.
+/// The number of prepared statements that the writing connection caches. Statements for several rows come in twelve
+/// sizes, some of them also with the beginning or the end of a transaction.
 const STATEMENTS: usize = 200;
 
 /// The pause before a locked file is tried again.
@@ -26,7 +26,7 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         url: config.url.clone(),
     })?;
     create(&path)?;
-    // It can be set for a new file only, and setting it again would write, even to a full disk.
+    // This can be set only for a new file, and setting it again would write, even to a full disk.
     let is_new = header_of(&path).is_none_or(|header| !header.was_used);
     let synchronous = match config.durability {
         Durability::Full => SqliteSynchronous::Full,
@@ -40,7 +40,7 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         .clone()
         .journal_mode(SqliteJournalMode::Wal)
         .statement_cache_capacity(STATEMENTS)
-        // What is deleted is overwritten, not just forgotten.
+        // Deleted content is overwritten.
         .pragma("secure_delete", "ON");
     if is_new {
         writer = writer.auto_vacuum(SqliteAutoVacuum::Incremental);
@@ -51,7 +51,7 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let readers = SqlitePoolOptions::new()
         .max_connections(config.max_connections.max(1))
         .acquire_timeout(config.patience.max(Duration::from_secs(1)))
-        // A connection to a file is not lost, and to ask it costs as much as to read.
+        // A connection to a file does not get lost, and testing it costs as much as a read.
         .test_before_acquire(false)
         .connect_lazy_with(common.read_only(true));
     Ok(Database {
@@ -63,8 +63,8 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     })
 }
 
-/// Connects. While another process makes a new file one with a write-ahead log, SQLite says at once that it is locked, and
-/// not only after the patience: then it is tried again for as long.
+/// Connects. While another process switches a new file to a write-ahead log, SQLite reports it as locked immediately
+/// instead of waiting: retry for as long as the configured patience.
 pub(super) async fn connect(
     options: &SqliteConnectOptions,
     patience: Duration,

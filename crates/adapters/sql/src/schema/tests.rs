@@ -1,4 +1,4 @@
-//! A database of each version there ever was is brought up to date, and keeps what it holds.
+//! A database of each earlier version is upgraded and keeps its contents.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::config::SqlConfig;
 use crate::link::Value;
 use crate::store::SqlStore;
 
-/// Makes a database of a version, as the program of that time did: it noted the version as a number alone.
+/// Creates a database of a version, as the program of that time did: it stored the version only as a number.
 async fn made_at(version: i64, config: &SqlConfig) {
     let database = Database::connect(config).unwrap();
     let mut link = database.writer().await.unwrap();
@@ -46,7 +46,7 @@ async fn made_at(version: i64, config: &SqlConfig) {
     link.close().await;
 }
 
-/// Copies what the file holds that the first code with a schema wrote.
+/// Copies the contents of the file that the first code with a schema wrote.
 async fn copy_fixture(version: i64, dialect: Dialect, link: &mut Link) {
     let file = format!("tests/sql/schema-{version}.db");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
@@ -114,7 +114,7 @@ async fn brought_up_to_date(config: &SqlConfig, version: i64) {
     assert_eq!(number(&mut link, noted).await.unwrap(), LATEST);
 }
 
-/// The runs say what their records do, whatever an older version had made of them.
+/// The summaries of runs match their records, whatever an older version had stored.
 async fn check_runs(store: &SqlStore, session: &neuraxis_core::SessionId) {
     let runs = store.runs(session).await.unwrap();
     let [first, second] = [1, 2].map(CountingIds::nth_run);
@@ -187,7 +187,7 @@ async fn a_connection_that_lost_its_schema_is_refused_and_makes_nothing_elsewher
     assert_eq!(number(&mut link, tables).await.unwrap(), 0);
 }
 
-/// Somebody keeps a table for longer than a request may take, and two programs open the database meanwhile.
+/// Another session locks a table for longer than a request may take, and two programs open the database meanwhile.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_server_is_brought_up_to_date_however_long_that_takes() {
@@ -196,7 +196,7 @@ async fn a_server_is_brought_up_to_date_however_long_that_takes() {
     made_at(LATEST - 1, &config).await;
     let mut other = Database::connect(&config).unwrap().writer().await.unwrap();
     config.patience = Duration::from_millis(500);
-    // Each migration writes to it.
+    // Each migration writes to this table.
     for sql in ["BEGIN", "LOCK TABLE schema_version IN SHARE MODE"] {
         other.run(sql, &[]).await.unwrap();
     }
@@ -214,7 +214,7 @@ async fn a_server_is_brought_up_to_date_however_long_that_takes() {
     assert_eq!(version.unwrap(), LATEST);
 }
 
-/// As a transaction that somebody forgot: what waits for it would hold up all others.
+/// Like a forgotten transaction: anything that waits for it would block all others.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_table_that_somebody_reads_for_good_is_not_waited_for_to_bring_it_up_to_date() {
