@@ -1,7 +1,8 @@
-//! How the cost of a store on Postgres grows with what is in it: each question and change of the port as a program waits for it,
-//! the middle of several. `cargo xtask bench fleet --sessions` runs it; the table is kept in `docs/performance.md`.
+//! How the cost of a Postgres store grows with its contents: the median time of each query and change of the port, as a
+//! program waits for it. `cargo xtask bench fleet --sessions` runs it; the table is kept in `docs/performance.md`.
 //!
-//! Sessions have one run each, of 5,000 owners; one run in a hundred waits for an approval, which is 10,000 at a million.
+//! The sessions have one run each and belong to 5,000 owners. One run in a hundred waits for an approval, which is
+//! 10,000 of a million.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 use std::time::{Duration, Instant};
@@ -14,10 +15,10 @@ use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{CountingIds, Postgres, RunLog, START, reply};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-/// With how many sessions it is measured.
+/// The numbers of sessions to measure with.
 const SIZES: [i64; 3] = [1_000, 100_000, 1_000_000];
 
-/// How often each thing is done.
+/// How often each operation is measured.
 const TIMES: usize = 21;
 
 /// A session whose run has ended, and one whose run waits: the others are copies of them.
@@ -57,7 +58,7 @@ async fn measure() {
     }
 }
 
-/// Makes the two sessions that are copied.
+/// Creates the two sessions that are copied.
 async fn make_templates(store: &SqlStore) {
     for (name, number) in TEMPLATES.into_iter().zip(1..) {
         let session: SessionId = name.parse().unwrap();
@@ -92,7 +93,7 @@ fn pending(run: RunId) -> Pending {
     }
 }
 
-/// Adds copies, up to a number.
+/// Adds copies from one number to another.
 async fn fill(raw: &mut PgConnection, from: i64, to: i64) {
     let (first, base) = (from + 1, START.as_microsecond());
     let sessions = format!(
@@ -124,10 +125,10 @@ async fn fill(raw: &mut PgConnection, from: i64, to: i64) {
     }
 }
 
-/// Does each thing, and returns what it took.
+/// Performs each operation, and returns how long it took.
 async fn each(store: &SqlStore, size: i64) -> Vec<(&'static str, Duration)> {
     let id = |number: usize| -> SessionId {
-        // Those whose runs have ended.
+        // Sessions whose runs have ended.
         let place = number.wrapping_mul(7_919) % usize::try_from(size).unwrap() / 100 * 100 + 1;
         format!("f{place}").parse().unwrap()
     };

@@ -1,5 +1,5 @@
-//! What a database adds to a run, against the store in memory, in one go. `cargo xtask bench --store` runs it, with
-//! Postgres if the variables of `cargo xtask env` are set; the tables are kept in `docs/storage.md`.
+//! What a database adds to a run, compared with the store in memory, in one measurement. `cargo xtask bench --store`
+//! runs it, with Postgres if the variables of `cargo xtask env` are set; the tables are kept in `docs/storage.md`.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 use std::sync::Arc;
@@ -119,7 +119,7 @@ async fn throughput(name: &str, store: Arc<dyn SessionStore>, at_once: u64) {
     );
 }
 
-/// Keeps one run in a session of its own.
+/// Stores one run in a session of its own.
 async fn drive(store: &dyn SessionStore, number: u64) -> u32 {
     let session = Session::new(format!("s{number}").parse().unwrap(), START);
     store.create_session(&session).await.unwrap();
@@ -171,7 +171,7 @@ async fn opening<S: SessionStore>(name: &str, open: impl AsyncFn() -> Arc<S>) {
         }
     });
     let records = records.await;
-    // A store that is open keeps what it has read.
+    // An open store caches what it has read.
     let mut first = Vec::new();
     for _ in 0..9 {
         let store = open().await;

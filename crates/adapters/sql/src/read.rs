@@ -1,4 +1,4 @@
-//! Reading, past the writer: each question is one statement, or several over what no longer changes.
+//! Reads, which bypass the writer: each is one statement, or several over data that no longer changes.
 
 pub(crate) mod history;
 pub(crate) mod outputs;

@@ -1,8 +1,8 @@
-//! The task that writes: it drains what all runs wait for into one transaction after the other. On a server a second one removes
-//! sessions.
+//! The task that writes: it takes the jobs of all runs from a queue and writes each batch in one transaction. On a
+//! server a second task removes sessions.
 //!
-//! The queue is bounded: who writes faster than the disk waits. What comes of a job is told only after the commit of its
-//! transaction. Not for reading, which goes past it.
+//! The queue is bounded: callers that write faster than the disk wait. A job's outcome is reported only after its
+//! transaction has committed. Reads do not go through this task.
 
 mod act;
 mod beginnings;
@@ -38,33 +38,33 @@ use crate::log_copy::Copier;
 use crate::read::history::Histories;
 use crate::step::Step;
 
-/// How many jobs may wait.
+/// The maximum number of waiting jobs.
 const QUEUE: usize = 256;
 
-/// The most commits of one transaction.
+/// The maximum number of commits in one transaction.
 const BATCH: usize = 128;
 
-/// How often a transaction is tried that fails for a reason that passes by itself.
+/// The maximum number of attempts of a transaction that fails for a temporary reason.
 const ATTEMPTS: usize = 3;
 
-/// The pause before a new connection, or a session that somebody held, is tried.
+/// The pause before opening a new connection, or before retrying a session that was locked.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a session that somebody else holds is tried.
+/// How long to retry when another transaction has the session locked.
 const HELD: Duration = Duration::from_secs(5);
 
-/// The way to the writer.
+/// A handle to the writer.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer(mpsc::Sender<Job>);
 
-/// Something to write, and who waits for it.
+/// A job for the writer, with the channel to its caller.
 #[derive(Debug)]
 struct Job {
     work: Work,
     reply: oneshot::Sender<Result<Done, StoreError>>,
 }
 
-/// Something to write.
+/// The work of a job.
 #[derive(Debug)]
 enum Work {
     Commit(Box<Step>),
@@ -73,7 +73,7 @@ enum Work {
 }
 
 impl Writer {
-    /// Starts the task. It ends when nobody holds a way to it any more.
+    /// Starts the task. It ends once all handles to it are dropped.
     pub(crate) fn start(
         database: Arc<Database>,
         histories: Arc<Histories>,
@@ -85,12 +85,12 @@ impl Writer {
         (Self(sender), tokio::spawn(task.work(jobs)))
     }
 
-    /// Keeps a step.
+    /// Stores a step.
     pub(crate) async fn commit(&self, step: Step) -> Result<(), StoreError> {
         self.send(Work::Commit(Box::new(step))).await.map(drop)
     }
 
-    /// Begins a run. Where somebody else holds its session, it is tried again for a while.
+    /// Begins a run. If another transaction has its session locked, retries for a while.
     pub(crate) async fn begin(&self, beginning: Beginning) -> Result<RunLease, StoreError> {
         let beginning = Arc::new(beginning);
         let asked = Instant::now();
@@ -98,7 +98,7 @@ impl Writer {
             match self.send(Work::Begin(Arc::clone(&beginning))).await? {
                 Done::Leased(lease) => return Ok(lease),
                 Done::Held if asked.elapsed() < HELD => tokio::time::sleep(PAUSE).await,
-                // Not as unavailable, which the caller would repeat: it was tried for long enough.
+                // Not `Unavailable`, which the caller would retry: it has been retried for long enough.
                 Done::Held => {
                     let session = beginning.start.session.clone();
                     return Err(StoreError::SessionHeld(session));
@@ -108,7 +108,7 @@ impl Writer {
         }
     }
 
-    /// Does something else.
+    /// Performs any other operation.
     pub(crate) async fn act(&self, act: Act) -> Result<Done, StoreError> {
         self.send(Work::Act(act)).await
     }
@@ -122,7 +122,7 @@ impl Writer {
     }
 }
 
-/// What the writer is set up with.
+/// The writer's configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// The name of this store among those that share the database.
@@ -135,9 +135,10 @@ pub(crate) struct Settings {
 /// What a task writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriterKind {
-    /// What runs wait for, and whatever has no other task.
+    /// Steps, and all other work that has no task of its own.
     Commits,
-    /// Sessions are removed, which may take long: one job in a transaction, over a connection that is there only meanwhile.
+    /// Removals of sessions, which may take long: one job per transaction, over a connection that is open only while
+    /// there are jobs.
     Removals,
 }
 
@@ -153,19 +154,20 @@ struct Task {
     histories: Arc<Histories>,
     settings: Settings,
     link: Option<Link>,
-    /// The file of SQLite that is open.
+    /// The open SQLite file.
     file: Option<FileAtPlace>,
-    /// Numbers of leases that are set aside, the smallest first.
+    /// Reserved lease numbers, in ascending order.
     tokens: Vec<i64>,
-    /// What is known of the runs that this store drives: only the holder of a lease changes it.
+    /// Cached state of the runs that this store drives: only the holder of a lease changes it.
     runs: HashMap<RunId, RunState>,
-    /// Set when the disk failed: nothing more is promised.
+    /// Set when the disk failed: nothing is acknowledged any more.
     stopped: Option<StoreError>,
-    /// Whether there may be no room: nothing was tried yet, or found none, and no probe has found any since.
+    /// Whether the disk may be full: either nothing was tried yet, or a write found no space, and no probe has
+    /// succeeded since.
     may_lack_room: bool,
-    /// Whether what is written may have been committed already, by an attempt whose answer was lost.
+    /// Whether an earlier attempt, whose answer was lost, may already have committed this work.
     repeats: bool,
-    /// Whether the file may still have room of what was deleted, to be given back to the disk.
+    /// Whether the file may still hold pages freed by deletions that can be returned to the disk.
     has_free_pages: bool,
     /// Copies what was committed.
     copier: Option<Copier>,
@@ -203,8 +205,8 @@ impl Task {
         };
         let mut batch = Vec::with_capacity(most);
         while jobs.recv_many(&mut batch, most).await > 0 {
-            // Whoever no longer waits for one of these has not been told that it was done. Steps are kept all the same:
-            // later ones of the run may follow.
+            // A caller that no longer waits has not been told that its job was done, so the job is skipped. Steps are
+            // stored anyway: later ones of the run may follow.
             batch.retain(|job| matches!(job.work, Work::Commit(_)) || !job.reply.is_closed());
             let (works, replies): (Vec<_>, Vec<_>) =
                 batch.drain(..).map(|job| (job.work, job.reply)).unzip();
@@ -212,13 +214,13 @@ impl Task {
             let mut unheard = Vec::new();
             for (reply, outcome) in replies.into_iter().zip(outcomes) {
                 if let Err(Ok(Done::Leased(lease))) = reply.send(outcome) {
-                    // Nothing is on record of it, or it is for others to go on with.
+                    // Removes the run if it has no records; otherwise the release lets another process resume it.
                     unheard.push(Work::Act(Act::Abandon(lease.clone())));
                     unheard.push(Work::Act(Act::Release(lease)));
                 }
             }
             if !unheard.is_empty() {
-                // Nobody has these leases: their sessions must not stay reserved.
+                // These leases have no holder: their sessions must not stay reserved.
                 self.write(&unheard).await;
             }
             while self.has_free_pages && jobs.is_empty() && !jobs.is_closed() {
@@ -237,7 +239,7 @@ impl Task {
         }
     }
 
-    /// Writes jobs, all in one transaction if they can be.
+    /// Writes jobs, all in one transaction if possible.
     async fn write(&mut self, works: &[Work]) -> Outcomes {
         if let Some(stopped) = &self.stopped {
             return works.iter().map(|_| Err(stopped.clone())).collect();
@@ -249,7 +251,7 @@ impl Task {
         };
         self.may_lack_room |= error::is_full(&error);
         match error::kind(&error) {
-            // It may be the fault of one of them.
+            // One of them may be the cause.
             Kind::Lasting | Kind::Refused if works.len() > 1 => {
                 let mut outcomes = Vec::with_capacity(works.len());
                 for work in works {
@@ -272,8 +274,8 @@ impl Task {
         }
     }
 
-    /// Writes jobs in one transaction, with a new connection and once more if that may help: what was committed in spite
-    /// of a lost answer is recognized.
+    /// Writes jobs in one transaction, retrying with a new connection if that may help. Work that was committed
+    /// although its answer was lost is recognized.
     async fn write_at_once(&mut self, works: &[Work]) -> Result<Outcomes, Error> {
         let mut attempt = 1;
         loop {
@@ -281,7 +283,7 @@ impl Task {
                 Ok(outcomes) => return Ok(outcomes),
                 Err(error) => error,
             };
-            // What was thought of these runs may not have come true.
+            // The cached state of these runs may be wrong.
             for work in works {
                 self.runs.remove(&work.run());
             }
@@ -303,8 +305,8 @@ impl Task {
         let link = match self.link.take() {
             Some(link) => link,
             None => {
-                // It may lead to a server that took another one's place and lost what that had acknowledged: there the same keys
-                // and numbers are given again, to others.
+                // The new connection may lead to a server that replaced another one and lost what that had
+                // acknowledged. There the same keys and numbers are assigned again, to others.
                 self.runs.clear();
                 self.tokens.clear();
                 let link = self.database.writer().await?;
@@ -343,7 +345,7 @@ impl Task {
         }
     }
 
-    /// Copies the steps that were committed. One that was committed twice, because an answer was lost, is copied twice.
+    /// Copies the committed steps. A step that was committed twice, because an answer was lost, is copied twice.
     fn copy(&mut self, works: &[Work], outcomes: &[Result<Done, StoreError>]) {
         if let Some(copier) = &mut self.copier {
             let done = works.iter().zip(outcomes);
@@ -352,17 +354,18 @@ impl Task {
         }
     }
 
-    /// Applies jobs that wait at the same time, so that any order of them will do but that of each run's steps: those that go
-    /// into one statement go together.
+    /// Applies jobs that wait at the same time. Their order does not matter, except that of each run's steps, so jobs
+    /// that fit into one statement go together.
     async fn apply<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
         works: &'a [Work],
     ) -> Result<Outcomes, Error> {
         let mut outcomes: Outcomes = works.iter().map(|_| Ok(Done::Nothing)).collect();
-        // What is under way goes on where it began; nothing else is done where nobody would find it.
+        // Work on existing runs continues where it began. Anything else is refused if it would not be found there
+        // later.
         let placed = match works.iter().any(Work::has_to_be_found) {
-            // Not as unavailable, which would be tried again for a while.
+            // Not `Unavailable`, which would be retried for a while.
             true => self.check_place().map_err(StoreError::Refused),
             false => Ok(()),
         };
@@ -402,7 +405,7 @@ impl Task {
         let begun = self.begin_in_sessions(transaction, &beginnings).await?;
         put(&mut outcomes, places, begun);
         for (place, act) in others {
-            // What was inserted so far may be what it removes.
+            // It may remove rows that were inserted earlier in this transaction.
             transaction.flush().await?;
             let done = outcome(self.act(&mut transaction.link, act).await)?;
             put(&mut outcomes, vec![place], vec![done]);
@@ -411,7 +414,7 @@ impl Task {
     }
 }
 
-/// Puts what came of jobs where they stood.
+/// Puts the outcomes of jobs at the jobs' places.
 fn put(all: &mut Outcomes, places: Vec<usize>, outcomes: Outcomes) {
     for (place, outcome) in places.into_iter().zip(outcomes) {
         if let Some(it) = all.get_mut(place) {
@@ -420,7 +423,7 @@ fn put(all: &mut Outcomes, places: Vec<usize>, outcomes: Outcomes) {
     }
 }
 
-/// What the rules of the store refuse is an outcome; what the database refuses ends the transaction.
+/// Turns a refusal by the store's rules into an outcome; an error of the database ends the transaction.
 fn outcome(result: Result<Done, Failure>) -> Result<Result<Done, StoreError>, Error> {
     match result {
         Ok(done) => Ok(Ok(done)),
@@ -429,7 +432,7 @@ fn outcome(result: Result<Done, Failure>) -> Result<Result<Done, StoreError>, Er
     }
 }
 
-/// Tells whether a server gave up a transaction because of another one.
+/// Returns whether a server aborted a transaction because of a concurrent one.
 fn is_conflict(error: &Error) -> bool {
     let code = error.as_database_error().and_then(DatabaseError::code);
     // serialization failure, deadlock detected
@@ -445,8 +448,8 @@ impl Work {
         }
     }
 
-    /// Tells whether it is of no use to whoever asked for it unless the next to open the store finds it: it makes or removes
-    /// sessions, begins a run or takes one up, tells a run something, or takes a permission back.
+    /// Returns whether the work is useless to its caller unless the next process to open the store finds it: creating
+    /// or removing sessions, beginning or resuming a run, posting to a run, or revoking a permission.
     const fn has_to_be_found(&self) -> bool {
         matches!(
             self,

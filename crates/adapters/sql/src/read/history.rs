@@ -1,4 +1,4 @@
-//! The messages of sessions. What ended runs left does not change, so that it is kept for the next run of the session.
+//! The messages of sessions. The messages of ended runs do not change, so they are cached for the session's next run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,17 +10,17 @@ use super::{records, sessions};
 use crate::error::Failure;
 use crate::link::{Link, Row, values};
 
-/// The most bytes of records and seeds whose messages are kept in memory, over all sessions.
+/// The maximum number of bytes of records and seeds whose messages are cached, over all sessions.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What a history takes beside its messages.
+/// The bytes that a history takes in addition to its messages.
 const FRAME: u64 = 1_024;
 
 /// Finds a session and its last run.
 pub(super) const STANDING: &str = "SELECT sessions.key, carried, runs.key, runs.id, ended_at, chain FROM sessions LEFT JOIN runs ON runs.key = \
      (SELECT key FROM runs WHERE session = sessions.key ORDER BY key DESC LIMIT 1) WHERE sessions.id = $1";
 
-/// Histories that were asked for lately.
+/// Recently used histories.
 #[derive(Debug, Default)]
 pub(crate) struct Histories(Mutex<Cache>);
 
@@ -34,7 +34,7 @@ struct Cache {
 impl Default for Cache {
     fn default() -> Self {
         Self {
-            // Bounded by bytes: a conversation may be a hundred times as long as another.
+            // Limited by bytes: one conversation may be a hundred times as long as another.
             histories: LruCache::unbounded(),
             bytes: 0,
         }
@@ -47,10 +47,10 @@ struct CachedHistory {
     history: Transcript,
     /// The key of the last run in it.
     upto: i64,
-    /// Where the chain of the session stands after that run; `None` before the first one. A server that lost what it had
-    /// acknowledged, such as a standby that took another one's place, gives the same keys to other sessions and runs.
+    /// The hash of the session's chain after that run; `None` before the first one. A server that lost what it had
+    /// acknowledged, such as a standby that was promoted, assigns the same keys to other sessions and runs.
     chain: Option<ContentHash>,
-    /// About how many bytes it takes.
+    /// Its approximate size in bytes.
     bytes: u64,
 }
 
@@ -61,19 +61,19 @@ pub(crate) struct EndedRun {
     pub(crate) session: i64,
     /// The key of the run before it.
     pub(crate) after: i64,
-    /// Where the chain of the session stood before it.
+    /// The hash of the session's chain before it.
     pub(crate) from: ContentHash,
     pub(crate) key: i64,
-    /// Where the chain stands after it.
+    /// The hash of the chain after it.
     pub(crate) chain: ContentHash,
     pub(crate) bytes: u64,
-    /// From the first to the last: it was at work in no other process.
+    /// All of them, first to last: no other process drove the run.
     pub(crate) records: Vec<Arc<Record>>,
 }
 
 impl Histories {
-    /// Adds what a run left, where the history before it is at hand: a session that goes on in one process is read no
-    /// more than once.
+    /// Adds an ended run if the history before it is cached, so a session that stays in one process is read at most
+    /// once.
     pub(crate) fn add(&self, run: &EndedRun) {
         let known = self.find(run.session);
         let known = known.filter(|known| known.ends_with(run.after, run.from));
@@ -87,7 +87,7 @@ impl Histories {
         self.keep(run.session, known);
     }
 
-    /// Forgets sessions that are no longer there.
+    /// Removes sessions that no longer exist.
     pub(crate) fn forget(&self, is_gone: impl Fn(&SessionId) -> bool) {
         let mut cache = self.cache();
         let known = cache.histories.iter();
@@ -98,8 +98,8 @@ impl Histories {
         }
     }
 
-    /// Returns the history of a session up to its last run, given by its key and where the chain stands after it, if that is at
-    /// hand. What goes on otherwise from there is forgotten.
+    /// Returns the cached history of a session up to its last run, given by its key and the hash of the chain after it.
+    /// Removes a history that continues differently from there.
     fn upto_last(&self, session: i64, run: i64, chain: ContentHash) -> Option<Transcript> {
         let known = self.find(session).filter(|known| known.upto >= run)?;
         if known.ends_with(run, chain) {
@@ -118,7 +118,7 @@ impl Histories {
     }
 
     fn keep(&self, session: i64, known: CachedHistory) {
-        // One that has no room by itself would take everybody's.
+        // A history that does not fit alone would evict all others.
         if known.bytes > MAX_BYTES {
             return;
         }
@@ -138,7 +138,7 @@ impl Histories {
         }
     }
 
-    /// Locks what is kept, for no longer than a few lookups; never across an `await`.
+    /// Locks the cache, for no longer than a few lookups and never across an `await`.
     fn cache(&self) -> MutexGuard<'_, Cache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,13 +152,13 @@ impl Cache {
 }
 
 impl CachedHistory {
-    /// Tells whether this run is the last one in it, after all those that came before it in the session.
+    /// Returns whether this run is the last one in it, preceded by the same runs of the session.
     fn ends_with(&self, run: i64, chain: ContentHash) -> bool {
         self.upto == run && self.chain == Some(chain)
     }
 }
 
-/// Returns the messages of a session as its ended runs left them.
+/// Returns the messages of a session's ended runs.
 pub(crate) async fn of_session(
     link: &mut Link,
     histories: &Histories,
@@ -168,8 +168,8 @@ pub(crate) async fn of_session(
     upto(link, histories, (key, id), i64::MAX).await
 }
 
-/// Returns what the next run of a session goes on from. Its last run is read first: whatever comes after it is found out when
-/// the next one begins.
+/// Returns the state that the next run of a session starts from. The session's last run is read first: if another run
+/// follows it, that is noticed when the next run begins.
 pub(crate) async fn standing(
     link: &mut Link,
     histories: &Histories,
@@ -195,7 +195,7 @@ pub(crate) async fn standing(
     Ok(Standing::new(last_run, history, carried))
 }
 
-/// Returns the messages of a session as a run of it found them.
+/// Returns the messages of a session before one of its runs.
 pub(crate) async fn before(
     link: &mut Link,
     histories: &Histories,
@@ -209,7 +209,7 @@ pub(crate) async fn before(
     upto(link, histories, (row.int(1)?, &id), row.int(0)? - 1).await
 }
 
-/// Reads what is not known yet of the runs up to one.
+/// Reads the runs up to one that are not cached yet.
 async fn upto(
     link: &mut Link,
     histories: &Histories,
@@ -224,7 +224,7 @@ async fn upto(
         {
             return continued(link, histories, (key, known), later).await;
         }
-        // It is of runs that the database no longer has.
+        // It contains runs that the database no longer has.
         histories.remove(key);
     }
     let (history, bytes) = sessions::seed(link, id).await?;
@@ -239,7 +239,7 @@ async fn upto(
     continued(link, histories, (key, known), &runs).await
 }
 
-/// Finds the ended runs of a session from one key up to another.
+/// Finds the ended runs of a session from one key to another, inclusive.
 async fn ended_runs(
     link: &mut Link,
     session: i64,
@@ -251,7 +251,7 @@ async fn ended_runs(
     Ok(link.rows(sql, values![session, first, last]).await?)
 }
 
-/// Adds what runs left to a history, and keeps it.
+/// Adds the messages of runs to a history, and caches it.
 async fn continued(
     link: &mut Link,
     histories: &Histories,
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(histories.cache().bytes, 30);
     }
 
-    /// A server lost the runs after the fifth, and gave the key of the sixth to another one.
+    /// A server lost the runs after the fifth, and assigned the key of the sixth to another one.
     #[test]
     fn what_goes_beyond_the_last_run_or_ends_otherwise_is_forgotten() {
         let histories = Histories::default();
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(histories.cache().bytes, 0);
     }
 
-    /// A fork or an import may begin with all of a conversation.
+    /// A fork or an import may begin with a whole conversation.
     #[tokio::test]
     async fn what_a_session_begins_with_takes_room_as_well() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The long outputs of calls that are kept beside a run.
+//! The stored long outputs of a run's calls.
 
 use neuraxis_core::{RunId, ToolCallId};
 use neuraxis_ports::{OutputChunk, OutputHead, OutputPage, OutputPlace, StoreError};
@@ -7,10 +7,11 @@ use super::records;
 use crate::error::Failure;
 use crate::link::{Link, Row, values};
 
-/// How many bytes every piece of an output has, but for the last: fewer than the most, since no character is cut.
+/// A lower bound on the bytes of every chunk except the last. It is below the maximum because a chunk never splits a
+/// character.
 const CHUNK_BYTES: usize = 32 * 1024;
 
-/// Returns what is known of the outputs of a run.
+/// Returns the metadata of a run's outputs.
 pub(crate) async fn of_run(link: &mut Link, run: RunId) -> Result<Vec<OutputHead>, Failure> {
     let key = records::key(link, run).await?;
     let sql =

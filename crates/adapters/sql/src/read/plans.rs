@@ -1,4 +1,4 @@
-//! By which indexes a database finds what is asked with each turn, however much else it holds.
+//! Which indexes a database uses for the queries of each turn, however much else it holds.
 
 use neuraxis_testkit::Postgres;
 use sqlx::AssertSqlSafe;
@@ -9,7 +9,8 @@ use crate::config::SqlConfig;
 use crate::database::{Database, Dialect};
 use crate::link::{Link, Value, values};
 
-/// Many sessions with many runs, of which the last ones are at work. The oldest quarter is of one session, and the first run is long.
+/// Many sessions with many runs, the last of which are at work. The oldest quarter belongs to one session, and the
+/// first run is long.
 const MANY: &str = "\
     INSERT INTO sessions (id, owner, created_at) \
     SELECT 's' || n, CASE WHEN n % 2 = 0 THEN 'ann' END, n FROM generate_series(1, 20000) n; \
@@ -40,7 +41,7 @@ async fn on_server() -> (Postgres, Link) {
     (server, link)
 }
 
-/// Returns how the database would run a statement.
+/// Returns the database's plan for a statement.
 async fn plan(dialect: Dialect, link: &mut Link, sql: &str, values: &[Value<'_>]) -> String {
     let (explain, column) = match dialect {
         Dialect::Sqlite => ("EXPLAIN QUERY PLAN", 3),
@@ -85,7 +86,7 @@ async fn what_a_day_used_is_found_by_when_runs_ended_on_a_server() {
     finds_the_runs_of_a_day(Dialect::Postgres, &mut link).await;
 }
 
-/// With each page all runs of the owner would be read, and sorted.
+/// Otherwise each page would read and sort all runs of the owner.
 #[tokio::test]
 async fn a_page_of_an_owners_runs_is_found_by_when_they_began() {
     let (_folder, mut link) = in_file().await;
@@ -95,7 +96,7 @@ async fn a_page_of_an_owners_runs_is_found_by_when_they_began() {
     assert!(!plan.contains("ORDER BY"), "{plan}");
 }
 
-/// A server asks for them every half minute.
+/// A server runs this query every half minute.
 #[tokio::test]
 async fn runs_that_have_not_ended_are_found_without_those_that_have() {
     let (_folder, mut link) = in_file().await;
@@ -123,7 +124,7 @@ async fn what_a_long_run_has_added_is_found_without_what_was_there_on_a_server()
     finds_the_steps_after_a_record(Dialect::Postgres, &mut link).await;
 }
 
-/// By the session alone all of its runs would be read, and by the key all that came after its last one.
+/// An index on the session alone would read all of its runs; one on the key, all runs after its last one.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn the_last_run_of_a_session_is_found_by_itself_on_a_server() {

@@ -1,4 +1,4 @@
-//! The records of a run, and what waits in its inbox.
+//! The records of a run, and the entries waiting in its inbox.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::error::Failure;
 use crate::link::{Link, values};
 use crate::step::{Line, lines};
 
-/// How many bytes are read in between other work. More are read on a thread that may be busy for a while.
+/// The maximum number of bytes to decode between other work. More are decoded on a thread that may block.
 const QUICK_BYTES: usize = 64 * 1024;
 
 /// A stored step.
@@ -21,7 +21,7 @@ pub(crate) struct Stored {
     pub(crate) body: Vec<u8>,
 }
 
-/// Records that are kept apart because they are long, by their hash.
+/// Long records stored separately, by their hash.
 pub(crate) type Payloads = HashMap<ContentHash, Vec<u8>>;
 
 /// Returns the key of a run.
@@ -35,13 +35,14 @@ pub(crate) async fn key(link: &mut Link, run: RunId) -> Result<i64, Failure> {
 const STEPS: &str = "SELECT first_seq, last_seq, chain, body FROM steps \
      WHERE run = $1 AND last_seq > $2 ORDER BY first_seq";
 
-/// Finds them where some come before, without looking at those: whoever listens to a long run asks again and again for what it has
-/// added.
+/// Finds them when earlier steps exist, without looking at those: a client that follows a long run repeatedly asks for
+/// new records.
 pub(super) const STEPS_AFTER: &str = "SELECT first_seq, last_seq, chain, body FROM steps \
      WHERE run = $1 AND last_seq > $2 AND first_seq >= \
      (SELECT coalesce(max(first_seq), 0) FROM steps WHERE run = $1 AND first_seq <= $2) ORDER BY first_seq";
 
-/// Returns the steps of a run that hold records after the given one; from the beginning on all that is there, whoever put it there.
+/// Returns the steps of a run that hold records after the given one; for 0, all stored steps, including any that
+/// another program inserted.
 pub(crate) async fn steps(link: &mut Link, key: i64, after: u64) -> Result<Vec<Stored>, Failure> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = match after {
@@ -60,7 +61,7 @@ pub(crate) async fn steps(link: &mut Link, key: i64, after: u64) -> Result<Vec<S
     steps.collect()
 }
 
-/// Returns what of the steps of a run is kept apart.
+/// Returns the separately stored payloads of a run's steps.
 pub(crate) async fn payloads(
     link: &mut Link,
     key: i64,
@@ -103,7 +104,7 @@ pub(crate) async fn of_run(
     Ok(decoded.map_err(aborted)??)
 }
 
-/// Returns how many bytes of JSON are to be read.
+/// Returns the number of bytes of JSON to decode.
 fn bytes(steps: &[Stored], payloads: &Payloads) -> usize {
     let steps = steps.iter().map(|step| step.body.len());
     steps.chain(payloads.values().map(Vec::len)).sum()
@@ -139,7 +140,7 @@ fn unreadable(run: RunId, seq: u64) -> StoreError {
     StoreError::Damaged(format!("record {seq} of run {run} cannot be read"))
 }
 
-/// Returns what waits in the inbox of a run, the oldest first.
+/// Returns the entries in the inbox of a run, the oldest first.
 pub(crate) async fn inbox(link: &mut Link, lease: &RunLease) -> Result<Vec<InboxEntry>, Failure> {
     let sql = "SELECT runs.key FROM runs JOIN sessions ON sessions.key = runs.session \
                WHERE runs.id = $1 AND runs.token = $2 AND sessions.id = $3";
@@ -166,7 +167,7 @@ pub(crate) async fn inbox(link: &mut Link, lease: &RunLease) -> Result<Vec<Inbox
 mod tests {
     use super::*;
 
-    /// A long record stands apart, and its step holds a hash in its place.
+    /// A long record is stored separately; its step holds a hash instead.
     #[test]
     fn what_is_kept_apart_takes_as_long_to_read_as_what_is_not() {
         let step = Stored {

@@ -1,4 +1,4 @@
-//! Runs in a few words.
+//! Summaries of runs.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::error::Failure;
 use crate::lease_clock::{Look, StoredLease};
 use crate::link::{Link, Row, Value, values};
 
-/// Reads runs in a few words, with their leases and what the database's clock says.
+/// Selects summaries of runs, with their leases and the database's time.
 fn select(dialect: Dialect) -> String {
     let now = dialect.now();
     format!(
@@ -26,8 +26,8 @@ fn select(dialect: Dialect) -> String {
     )
 }
 
-/// Runs such a statement, and tells each run without a lease that is nobody's any more: nothing clears it when its holder
-/// dies.
+/// Runs such a statement, and returns runs whose lease is no longer held without it: nothing clears a lease when its
+/// holder dies.
 async fn summaries(
     link: &mut Link,
     database: &Database,
@@ -53,7 +53,7 @@ async fn summaries(
     summaries.collect()
 }
 
-/// Reads a lease: when it ends, and in the next column how long it lasts.
+/// Reads a lease: its end in `column`, and its length in the next one.
 pub(crate) fn stored_lease(row: &Row, column: usize) -> Result<Option<StoredLease>, Error> {
     let length = row.maybe_int(column + 1)?;
     let until = row.maybe_int(column)?;
@@ -121,7 +121,7 @@ pub(crate) async fn unfinished(
     Ok(left(summaries(link, database, sql, &[]).await?))
 }
 
-/// Returns those of them that are in sessions of an owner, or in those that have none.
+/// Returns the unfinished runs in sessions of an owner, or in sessions without one.
 pub(crate) async fn unfinished_of(
     link: &mut Link,
     database: &Database,
@@ -132,22 +132,24 @@ pub(crate) async fn unfinished_of(
     Ok(left(summaries(link, database, sql, &values).await?))
 }
 
-/// Returns the runs that nobody drives, the oldest first.
+/// Returns the runs that no process drives, the oldest first.
 fn left(mut unended: Vec<RunSummary>) -> Vec<RunSummary> {
     unended.retain(|run| run.leased_until.is_none());
     unended.sort_by_key(|run| run.run_id);
     unended
 }
 
-/// Returns the statement that finds the runs that have not ended, in no order: in that of their keys SQLite would read all runs.
+/// Returns the statement that finds the runs that have not ended, unordered: to order them by key, SQLite would read
+/// all runs.
 pub(super) fn select_unended(dialect: Dialect) -> String {
     format!("{} WHERE ended_at IS NULL", select(dialect))
 }
 
-/// Returns the statement that finds those of them that are of an owner, its only value, or of nobody.
+/// Returns the statement that finds the runs that have not ended of an owner, its only value, or of sessions without an
+/// owner.
 pub(super) fn select_unended_of(dialect: Dialect, owner: Option<&str>) -> String {
     let theirs = match dialect {
-        // By its index SQLite would read all sessions of the owner, most of which have no such run.
+        // With the owner's index SQLite would read all sessions of the owner, most of which have no such run.
         Dialect::Sqlite => "+sessions.owner",
         Dialect::Postgres => "sessions.owner",
     };
@@ -155,8 +157,8 @@ pub(super) fn select_unended_of(dialect: Dialect, owner: Option<&str>) -> String
     format!("{} AND {theirs} {whose}", select_unended(dialect))
 }
 
-/// Returns those of them that can go on at once. Runs that wait, which may be many, are not read: the index `runs_due` leaves them
-/// out, and `inbox_untaken` finds those of them that something was posted to.
+/// Returns the unfinished runs that can resume immediately. Waiting runs, which may be many, are not read: the index
+/// `runs_due` omits them, and `inbox_untaken` finds those with inbox entries.
 pub(crate) async fn due(link: &mut Link, database: &Database) -> Result<Vec<RunSummary>, Failure> {
     let dialect = database.dialect;
     let (select, waits_not) = (select(dialect), dialect.waits_not());
@@ -172,7 +174,7 @@ pub(crate) async fn due(link: &mut Link, database: &Database) -> Result<Vec<RunS
     Ok(runs)
 }
 
-/// Returns runs that have not ended and have not taken what was posted to them.
+/// Returns runs that have not ended and have untaken inbox entries.
 pub(crate) async fn mailed(link: &mut Link) -> Result<Vec<RunId>, Failure> {
     let sql = format!(
         "SELECT id FROM runs WHERE key IN (SELECT run FROM inbox WHERE body IS NOT NULL) \

@@ -12,11 +12,11 @@ use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 
-/// Tells of a session that nothing has happened in it since `$1`, a time in microseconds.
+/// The condition that nothing has happened in a session since `$1`, a time in microseconds.
 pub(crate) const IDLE: &str = "created_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
      WHERE runs.session = sessions.key AND (runs.ended_at IS NULL OR runs.ended_at >= $1))";
 
-/// Reads a session from its id, owner, time and seed, the first of which is the column given.
+/// Reads a session from its id, owner, time and seed, in columns starting at `column`.
 pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     let id = row.session_id(column)?;
     let damaged = |_| StoreError::Damaged("the time of a session cannot be read".to_owned());
@@ -27,7 +27,7 @@ pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     Ok(session)
 }
 
-/// Reads what the history of a session begins with, and how many bytes of JSON that is.
+/// Reads the messages that a session's history begins with, and their size in bytes of JSON.
 fn seed_of(row: &Row, column: usize) -> Result<(Transcript, u64), Failure> {
     let Some(seed) = row.maybe_bytes(column)? else {
         return Ok((Transcript::default(), 0));
@@ -49,7 +49,7 @@ pub(crate) async fn row(
     Ok(row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?)
 }
 
-/// Returns what the history of a session begins with, and how many bytes of JSON that is.
+/// Returns the messages that a session's history begins with, and their size in bytes of JSON.
 pub(crate) async fn seed(link: &mut Link, id: &SessionId) -> Result<(Transcript, u64), Failure> {
     let sql = "SELECT seed FROM sessions WHERE id = $1";
     seed_of(&row(link, sql, id).await?, 0)
@@ -80,7 +80,7 @@ pub(crate) async fn key(link: &mut Link, id: &SessionId) -> Result<i64, Failure>
     Ok(row(link, sql, id).await?.int(0)?)
 }
 
-/// Returns what a session carries, by its key, as it is kept: permissions that were taken back included.
+/// Returns what a session carries, by its key, as stored: revoked permissions included.
 pub(crate) async fn kept(link: &mut Link, key: i64) -> Result<Carried, Failure> {
     let sql = "SELECT carried FROM sessions WHERE key = $1";
     let row = link.row(sql, values![key]).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn kept(link: &mut Link, key: i64) -> Result<Carried, Failure> 
     Ok(carried.unwrap_or_default())
 }
 
-/// Reads what a session carries, if it carries anything.
+/// Reads what a session carries, if anything.
 pub(crate) fn carried_of(row: &Row, column: usize) -> Result<Option<Carried>, Failure> {
     row.maybe_json(column, "what a session carries")
 }
@@ -101,7 +101,7 @@ pub(crate) async fn carried(link: &mut Link, id: &SessionId) -> Result<Carried, 
     without_revoked(link, row.int(0)?, carried).await
 }
 
-/// Takes out of what a session carries the permissions that were taken back.
+/// Removes revoked permissions from what a session carries.
 pub(crate) async fn without_revoked(
     link: &mut Link,
     key: i64,
@@ -126,7 +126,7 @@ pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<
         values.push(Value::from(owner.as_str()));
         conditions.push("owner = $1".to_owned());
     }
-    // No letter of an id comes after this one.
+    // No character of an id sorts after this one.
     let after_prefix = format!("{}~", filter.prefix);
     if !filter.prefix.is_empty() {
         let (from, to) = (values.len() + 1, values.len() + 2);
@@ -144,7 +144,7 @@ pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<
         true => String::new(),
         false => format!("WHERE {}", conditions.join(" AND ")),
     };
-    // Without what their histories begin with.
+    // Without the messages that their histories begin with.
     let sql = format!(
         "SELECT id, owner, created_at, NULL FROM sessions {conditions} \
          ORDER BY created_at DESC, id DESC LIMIT {limit}"
@@ -153,7 +153,7 @@ pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<
     rows.iter().map(|row| session_of(row, 0)).collect()
 }
 
-/// Returns the time by the clock of a server. A file has that of the machine.
+/// Returns the time by a server's clock; `None` for a file, which uses the machine's.
 pub(crate) async fn shared_time(
     link: &mut Link,
     dialect: Dialect,

@@ -1,6 +1,6 @@
-//! What many runs add up to, from their summaries: a page at a time, found by when they began.
+//! Totals of many runs, from their summaries: one page at a time, found by their start.
 //!
-//! Not for what they used by the time of their records, which `usage` tells.
+//! Not for usage by the time of the records, which `usage` returns.
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::{LogSummary, Stats};
@@ -13,7 +13,7 @@ use crate::link::{Link, Value};
 /// How many summaries are in memory at a time.
 const PAGE: usize = 500;
 
-/// Adds up the runs that a filter counts.
+/// Adds up the runs that match a filter.
 pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, Failure> {
     let whose = match filter.owner {
         Some(_) => "AND sessions.owner = $3",
@@ -24,7 +24,7 @@ pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, F
     let since = filter.since.map(Timestamp::as_microsecond);
     let mut after = (since.unwrap_or(i64::MIN), i64::MIN);
     loop {
-        // The place of the last run that was counted.
+        // The position of the last counted run.
         let mut values = vec![Value::from(after.0), Value::from(after.1)];
         values.extend(filter.owner.as_deref().map(Value::from));
         let rows = link.rows(AssertSqlSafe(sql.clone()), &values).await?;
@@ -39,10 +39,10 @@ pub(crate) async fn of(link: &mut Link, filter: &StatsFilter) -> Result<Stats, F
     }
 }
 
-/// Returns the statement that finds the next page of runs. SQLite takes a `CROSS JOIN` in the order given: it would begin with the
-/// sessions of an owner, and read all of their runs for each page.
+/// Returns the statement that finds the next page of runs. SQLite keeps the given order of a `CROSS JOIN`. Otherwise it
+/// would begin with the sessions of an owner, and read all of their runs for each page.
 pub(super) fn select(whose: &str) -> String {
-    // The runs of one time are told apart by their keys.
+    // Runs with the same start are ordered by key.
     format!(
         "SELECT runs.started_at, runs.key, runs.summary FROM runs CROSS JOIN sessions \
          WHERE sessions.key = runs.session \

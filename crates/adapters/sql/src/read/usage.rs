@@ -36,7 +36,7 @@ pub(crate) async fn since(
     let rows = link.rows(AssertSqlSafe(select(whose)), &values).await?;
     let mut used = SessionMetrics::default();
     for row in rows {
-        // Nothing of it is recorded yet.
+        // It has no records yet.
         let Some(started) = row.maybe_int(2)? else {
             continue;
         };
@@ -44,7 +44,7 @@ pub(crate) async fn since(
         let last_at = summary.as_ref().and_then(|summary| summary.last_at);
         match last_at {
             _ if started >= since_micros => used += summary.unwrap_or_default().metrics(),
-            // It has waited ever since, perhaps one of many.
+            // It has been waiting since before `since`, perhaps one of many.
             Some(last_at) if last_at < since => {}
             _ => used += &of_records(link, &row, since).await?,
         }
@@ -52,8 +52,9 @@ pub(crate) async fn since(
     Ok(used)
 }
 
-/// Returns the statement that finds the runs which have not ended, or did since `$1`: what ended before has no record since. Each half has
-/// an index of its own, however many runs there are; SQLite begins with them, since it takes a `CROSS JOIN` in the order given.
+/// Returns the statement that finds the runs that have not ended, or ended since `$1`: runs that ended earlier have no
+/// later records. Each half uses its own index, however many runs there are. SQLite begins with them because it keeps
+/// the given order of a `CROSS JOIN`.
 pub(super) fn select(whose: &str) -> String {
     let half = |which: &str| {
         format!(
@@ -65,7 +66,7 @@ pub(super) fn select(whose: &str) -> String {
     format!("{ended} UNION ALL {at_work}")
 }
 
-/// Returns what a run used since a time, as its records tell it: its summary does not say when it used what.
+/// Returns what a run used since a time, from its records: its summary does not say when it used what.
 async fn of_records(
     link: &mut Link,
     row: &Row,

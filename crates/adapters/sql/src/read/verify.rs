@@ -1,4 +1,4 @@
-//! Checks that what is stored is what was kept: the file as a whole, and the records of a session with what it carries.
+//! Checks that stored data is unchanged: the file as a whole, and the records of a session with what it carries.
 
 use neuraxis_core::log::Carried;
 use neuraxis_core::{ContentHash, RunId, SessionId, Taint};
@@ -12,11 +12,11 @@ use crate::link::{Link, Row, values};
 use crate::step::{Line, lines};
 use crate::store::{Connections, Contents};
 
-/// How many faults of a file are told.
+/// Checks a file, and reports at most three faults.
 const MOST_FAULTS: &str = "PRAGMA quick_check(3)";
 
-/// Reads through the whole file, as far as its own structure goes, and counts what is in it. A server's tables, of which the disk is
-/// for others to look after, would take longer than an answer may.
+/// Reads a whole file, checks its structure, and counts its contents. A server's tables are not read: that would take
+/// longer than a request may, and their storage is for the server's operator to check.
 pub(crate) async fn contents(link: &mut Link, dialect: Dialect) -> Result<Contents, Failure> {
     if dialect == Dialect::Sqlite {
         let faults = link.rows(MOST_FAULTS, &[]).await?;
@@ -25,7 +25,7 @@ pub(crate) async fn contents(link: &mut Link, dialect: Dialect) -> Result<Conten
         if faults != ["ok"] {
             return Err(StoreError::Damaged(faults.join("; ").replace('\n', " ")).into());
         }
-        // Each row is looked at, wherever an index points: none holds this column.
+        // Reads every row, whatever the indexes point to: no index holds this column.
         count(link, "SELECT coalesce(sum(length(body)), 0) FROM steps").await?;
     }
     if dialect == Dialect::Postgres {
@@ -44,8 +44,8 @@ pub(crate) async fn contents(link: &mut Link, dialect: Dialect) -> Result<Conten
     })
 }
 
-/// Finds what the user of the database may not read and change, such as tables that a later version brought. What numbers rows by
-/// itself needs no right, and the versions of the schema are only read.
+/// Finds the tables and sequences that the user of the database may not read and change, such as tables that a later
+/// version added. Identity sequences need no privilege, and the tables of schema versions are only read.
 async fn check_rights(link: &mut Link) -> Result<(), Failure> {
     let sql = "SELECT string_agg(CAST(c.relname AS TEXT), ', ' ORDER BY c.relname) FROM pg_class c \
                WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) \
@@ -67,10 +67,11 @@ async fn check_rights(link: &mut Link) -> Result<(), Failure> {
     }
 }
 
-/// Counts the connections where the fewest are left: at the server, or where the role or the database has a limit of its own, there.
-/// Those that superusers take are not limited so.
+/// Counts the connections under the limit that leaves the fewest: the server's, or one of the role's or the database's
+/// own. Superusers are not subject to the latter two.
 async fn connections(link: &mut Link) -> Result<Connections, Failure> {
-    // What those of other roles are is told to few: they have a user and a database, which processes of the server's own lack.
+    // Few roles may see the type of another role's connection. Client connections have a user and a database, which the
+    // server's own processes lack.
     let sql = "WITH used AS (SELECT usesysid, datid FROM pg_stat_activity \
                WHERE usesysid IS NOT NULL AND datid IS NOT NULL \
                AND coalesce(backend_type, 'client backend') = 'client backend'), \
@@ -99,8 +100,8 @@ async fn count(link: &mut Link, sql: &'static str) -> Result<u64, Failure> {
     Ok(row.int(0)?.cast_unsigned())
 }
 
-/// Follows the hash chain of a session through all of its records, and returns where it ends. What the session carries
-/// from one run to the next is compared with what they say, and a head that was noted elsewhere is looked for.
+/// Verifies the hash chain of a session through all of its records, and returns its head. Compares what the session
+/// carries from one run to the next with its records, and looks for a head that was noted elsewhere.
 pub(crate) async fn session(
     link: &mut Link,
     id: &SessionId,
@@ -116,7 +117,7 @@ pub(crate) async fn session(
         for row in link.rows(sql, values![key]).await? {
             head = run(link, &row, head, &mut recorded, &mut expected).await?;
         }
-        // A run at work may have changed it meanwhile, which few steps do.
+        // A run at work may have changed it meanwhile; few steps do.
         if sessions::kept(link, key).await? == kept {
             check(&kept, &recorded)?;
             return Ok(expected.met(head)?);
@@ -135,7 +136,7 @@ async fn run(
     let upto = row.int(2)?.cast_unsigned();
     let end = ChainHead::new(row.int(3)?.cast_unsigned(), row.hash(4)?);
     let mut steps = records::steps(link, key, 0).await?;
-    // A run at work may have been given more since its row was read.
+    // A run at work may have received more steps since its row was read.
     steps.retain(|step| step.first <= upto);
     let payloads = records::payloads(link, key, &steps).await?;
     let mut head = start;
@@ -201,7 +202,7 @@ fn step_head(
     Ok(head)
 }
 
-/// Compares what a session is kept to carry with what its records say.
+/// Compares what a session carries, as stored, with what its records say.
 fn check(kept: &Carried, recorded: &Carried) -> Result<(), Failure> {
     let (grants, given) = (kept.remembered.grants(), recorded.remembered.grants());
     if let Some(grant) = grants.iter().find(|grant| !given.contains(grant)) {
@@ -234,7 +235,7 @@ fn check(kept: &Carried, recorded: &Carried) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a tool of the one that the other does not name.
+/// Returns a tool named in `one` but not in `other`.
 fn tool_beyond(one: &Taint, other: &Taint) -> Option<String> {
     let names = |tool: &_| other.sources().iter().any(|known| known.tool == *tool);
     let mut beyond = one.sources().iter().filter(|source| !names(&source.tool));

@@ -1,4 +1,4 @@
-//! What is written beside steps: sessions, leases, inboxes.
+//! Writes other than steps: sessions, leases, inboxes.
 
 use neuraxis_core::{ContentHash, InputId, RunId, SessionId};
 use neuraxis_ports::{ChainHead, LongOutput, RunLease, RunStart, Session, StoreError};
@@ -10,22 +10,23 @@ use crate::error::Failure;
 use crate::link::{Link, values};
 use crate::step::Step;
 
-/// How many hashes a probe writes where there may be no room: as many bytes as a turn takes, 64 KiB.
+/// The number of hashes that a probe writes if the disk may be full: 64 KiB, as many bytes as a turn takes.
 const HASHES: u64 = 2_048;
 
-/// What each step does with tables, without a row: it waits for who has one of them locked, and needs the same rights.
+/// What each step does with tables, without touching a row: it waits for table locks and needs privileges as a step
+/// does.
 const AS_A_STEP: [&str; 2] = [
     "UPDATE runs SET records = records WHERE 1 = 0",
     "INSERT INTO steps (run) SELECT run FROM inbox WHERE 1 = 0",
 ];
 
-/// Something to do.
+/// An operation.
 #[derive(Debug)]
 pub(crate) enum Act {
     Create(Session),
-    /// If its chain ends so, where that is given.
+    /// If a head is given, deletes only if it is the session's.
     Delete(SessionId, Option<ChainHead>),
-    /// Before this time, in microseconds.
+    /// Removes sessions idle since before this time, in microseconds.
     Prune(i64),
     Renew(RunLease),
     Release(RunLease),
@@ -41,8 +42,8 @@ pub(crate) enum Act {
     Settle(RunLease, Vec<InputId>),
     KeepOutput(RunLease, LongOutput),
     Revoke(SessionId, u32),
-    /// Writes the number of a lease that nobody gets, and uses the tables that a step does; the first time, and after there was no
-    /// room, writes as much as a turn does.
+    /// Reserves the number of a lease that is never granted, and uses the tables that a step does. The first time, and
+    /// after the disk was full, it writes as much as a turn does.
     Probe,
 }
 
@@ -50,16 +51,16 @@ pub(crate) enum Act {
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pub(crate) start: RunStart,
-    /// What it begins with, encoded.
+    /// Its first records, encoded.
     pub(crate) first: Option<Step>,
 }
 
-/// What came of it.
+/// The result of an operation.
 #[derive(Debug)]
 pub(crate) enum Done {
     Nothing,
     Leased(RunLease),
-    /// Nothing: somebody else holds the session, who may be about to remove it.
+    /// Nothing was done: another transaction has the session locked, and may be about to remove it.
     Held,
     Counted(u64),
 }
@@ -126,11 +127,11 @@ impl Task {
             }
             Act::Probe => {
                 self.next_tokens(link, 1).await?;
-                // A number is had where no step is taken.
+                // A number can be reserved even where no step can be stored.
                 for sql in AS_A_STEP {
                     link.run(sql, &[]).await?;
                 }
-                // A number goes into a page that is there, for which there is room where there is none for a turn.
+                // A number fits into an existing page, so it can be written when there is no space for a turn.
                 if self.may_lack_room {
                     write_much(link).await?;
                 }
@@ -140,8 +141,8 @@ impl Task {
         Ok(Done::Nothing)
     }
 
-    /// Refuses a file of SQLite that no longer stands where it was opened, and says so: whoever opens the store finds nothing of
-    /// what is written.
+    /// Refuses a SQLite file that is no longer at the path where it was opened, and reports why: a process that opens
+    /// the store would not find what is written.
     pub(super) fn check_place(&self) -> Result<(), String> {
         let place = &self.database.place;
         let helps = match (self.file, self.database.file_at_place()) {
@@ -162,9 +163,9 @@ impl Task {
     }
 }
 
-/// Writes as much as a turn does, and removes it in the same transaction, so that nobody ever sees it.
+/// Writes as much as a turn does and removes it in the same transaction, so it never becomes visible.
 async fn write_much(link: &mut Link) -> Result<(), Error> {
-    // Nothing that takes less room than it has bytes.
+    // Hashes cannot be compressed to fewer bytes.
     let hashes = (0..HASHES).map(|number| ContentHash::of(&number.to_be_bytes()));
     let bytes: Vec<u8> = hashes.flat_map(|hash| *hash.as_bytes()).collect();
     // No session has an empty id.

@@ -1,4 +1,4 @@
-//! Rows of runs that begin, and of the sessions that are made with them: many in a statement.
+//! Inserts the rows of new runs, and of the sessions created with them: many per statement.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,17 +17,17 @@ use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Value};
 
-/// A run that begins in a session that is there by now.
+/// A run that begins in a session that exists by now.
 pub(super) struct NewRun<'a> {
     pub(super) beginning: &'a Beginning,
     pub(super) session_key: i64,
-    /// Where the chain of the session stands.
+    /// The head of the session's chain.
     pub(super) head: ChainHead,
-    /// The key of the session's last run, where it was read.
+    /// The key of the session's last run, if it was read.
     pub(super) after: Option<i64>,
 }
 
-/// A run that has begun, but for its key.
+/// A run that has begun, except for its key.
 struct Begun<'a> {
     lease: RunLease,
     state: RunState,
@@ -35,7 +35,7 @@ struct Begun<'a> {
 }
 
 impl Task {
-    /// Makes sessions and begins a run in each.
+    /// Creates sessions and begins a run in each.
     pub(super) async fn begin_in_new_sessions<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
@@ -52,8 +52,8 @@ impl Task {
         Ok(outcomes)
     }
 
-    /// Says what came of beginnings: of one that went not with the others its session is looked at. Perhaps it is refused, perhaps
-    /// this is a call that is repeated.
+    /// Returns the outcomes of beginnings. For one that could not begin with the others, checks its session alone: it
+    /// may be refused, or this may be a repeated call.
     pub(super) async fn begun_or_refused<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
@@ -71,7 +71,7 @@ impl Task {
         Ok(outcomes)
     }
 
-    /// Begins those runs whose sessions were just made.
+    /// Begins the runs whose sessions were just created.
     async fn begin_in_made<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
@@ -91,14 +91,15 @@ impl Task {
         });
         let new: Vec<_> = new.collect();
         let leases = self.begin_all(transaction, &new, 0).await?;
-        // Where another run has the id, the session is not made either: the transaction fails.
+        // If another run has the id, the session must not be created either: fail the transaction.
         match leases.len() == new.len() {
             true => Ok(leases),
             false => Err(Error::RowNotFound),
         }
     }
 
-    /// Adds runs and leases them, but for those whose ids are taken. No lease in one of their sessions had a greater number than this.
+    /// Inserts runs and leases them, except those whose ids are taken. `last_token` is the greatest lease number given
+    /// so far in any of their sessions.
     pub(super) async fn begin_all<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
@@ -116,7 +117,7 @@ impl Task {
         Ok(leases)
     }
 
-    /// Adds runs, as many as go into a statement, with what they begin with; not those whose ids are taken.
+    /// Inserts runs with their first records, as many as fit into one statement, except those whose ids are taken.
     pub(super) async fn insert_runs<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
@@ -159,7 +160,7 @@ impl Task {
         Ok(leases)
     }
 
-    /// Describes a run as it stands once it has begun.
+    /// Returns the state of a run once it has begun.
     fn begun<'a>(&self, new: &NewRun<'a>, token: i64) -> Result<Begun<'a>, StoreError> {
         let lease = self.lease(&new.beginning.start, token);
         let mut state = RunState::new(0, &lease, new.head);
@@ -182,7 +183,7 @@ impl Task {
     }
 }
 
-/// Makes sessions, as many as go into a statement, and returns the keys of those whose ids were not taken.
+/// Creates sessions, as many as fit into one statement, and returns the keys of those whose ids were not taken.
 pub(super) async fn make(
     link: &mut Link,
     sessions: &[&Session],
@@ -209,7 +210,7 @@ pub(super) async fn make(
         .collect()
 }
 
-/// Returns what a session's history begins with, as JSON, if it begins with anything.
+/// Returns the messages that a session's history begins with, as JSON, if there are any.
 fn seed_of(session: &Session) -> Result<Option<JsonText>, StoreError> {
     if session.seed.is_empty() {
         return Ok(None);
@@ -221,10 +222,10 @@ fn seed_of(session: &Session) -> Result<Option<JsonText>, StoreError> {
     })
 }
 
-/// The columns of a run that begins, as named in [`inserting_runs`].
+/// The number of columns of a new run, as named in [`inserting_runs`].
 const COLUMNS: usize = 13;
 
-/// In the order of the columns of [`inserting_runs`].
+/// Returns the values in the order of the columns of [`inserting_runs`].
 fn row_of<'a>(new: &'a NewRun<'_>, begun: &'a Begun<'_>) -> [Value<'a>; COLUMNS] {
     let start = &new.beginning.start;
     let request = start.request.as_ref();
@@ -256,7 +257,8 @@ fn row_of<'a>(new: &'a NewRun<'_>, begun: &'a Begun<'_>) -> [Value<'a>; COLUMNS]
     ]
 }
 
-/// The statement that adds so many runs. What is the same for all of them comes first: the holder, and the length of its leases.
+/// Returns the statement that inserts `count` runs. The values shared by all of them come first: the holder, and the
+/// length of its leases.
 fn inserting_runs(dialect: Dialect, count: usize) -> String {
     let now = dialect.now();
     let mut sql = String::from(
@@ -270,7 +272,7 @@ fn inserting_runs(dialect: Dialect, count: usize) -> String {
             // Writing to a string cannot fail.
             let _ = write!(sql, "${column}, ");
         }
-        // One that ends as it begins is held by nobody.
+        // A run that ends as it begins has no holder.
         let _ = write!(
             sql,
             "$1, CASE WHEN ${last} IS NULL THEN {now} + $2 END, $2)"

@@ -1,4 +1,4 @@
-//! Steps are kept, those of many runs at once.
+//! Stores steps, those of many runs together.
 
 use std::collections::HashMap;
 
@@ -17,22 +17,22 @@ use crate::error::Failure;
 use crate::link::{Link, Value, values};
 use crate::step::Step;
 
-/// What a step changes of its run's row.
+/// What a step changes in its run's row.
 pub(super) struct Change {
     pub(super) key: i64,
     token: i64,
-    /// The number of records before.
+    /// The number of records before the step.
     pub(super) before: i64,
     pub(super) after: i64,
     bytes: i64,
     pub(super) head: ChainHead,
     started_at: Option<i64>,
     ended_at: Option<i64>,
-    /// What the run's records say in a few words, as JSON.
+    /// The summary of the run's records, as JSON.
     summary: JsonText,
 }
 
-/// A step that is the next one of its run, as far as is known.
+/// A step that is the next one of its run, as far as this store knows.
 pub(super) struct Next<'a> {
     /// Its place among the jobs.
     place: usize,
@@ -41,7 +41,7 @@ pub(super) struct Next<'a> {
 }
 
 impl<'a> Next<'a> {
-    /// Describes a step that the state of its run has taken, and how many records there were before.
+    /// Describes a step already applied to the state of its run; `before` is the number of records before it.
     pub(super) fn taken(
         place: usize,
         step: &'a Step,
@@ -57,7 +57,7 @@ impl<'a> Next<'a> {
 }
 
 impl Task {
-    /// Keeps steps, each of another run.
+    /// Stores steps, each of a different run.
     pub(super) async fn commit<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
@@ -94,7 +94,7 @@ impl Task {
         Ok(outcomes)
     }
 
-    /// Decides what a step changes: nothing if it was kept already.
+    /// Decides what a step changes: nothing if it is already stored.
     async fn plan<'a>(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -126,7 +126,7 @@ impl Task {
         Ok(Some(Next::taken(place, step, state, before.records)?))
     }
 
-    /// Keeps what stands beside the row of a run: a step, payloads, and what a session carries.
+    /// Stores what is not in the row of a run: a step, its payloads, and what a session carries.
     pub(super) async fn insert_step<'a>(
         &self,
         transaction: &mut Transaction<'a>,
@@ -142,7 +142,7 @@ impl Task {
         Ok(())
     }
 
-    /// Keeps a handful of steps; returns those whose run somebody else has by now.
+    /// Stores a chunk of steps; returns those whose run another process has taken over.
     async fn keep<'n, 'a>(
         &self,
         transaction: &mut Transaction<'a>,
@@ -161,13 +161,13 @@ impl Task {
         }
         let is_kept = |next: &&Next<'_>| changed.contains_key(&next.change.key);
         let (kept, refused): (Vec<_>, Vec<_>) = steps.iter().partition(is_kept);
-        // A server looked for what was posted before it waited for the row of a run, and may have missed some.
+        // A server checks the inbox before it waits for the row of a run, so it may have missed new entries.
         let may_have_missed = self.database.dialect == Dialect::Postgres;
         let mut ended = Vec::new();
         for next in kept {
             self.insert_step(transaction, next).await?;
             let key = next.change.key;
-            // Most records that might be the taking of an entry are not.
+            // Most records that could take an inbox entry do not.
             let has_some = changed.get(&key) == Some(&true);
             match next.step.ending {
                 Ending::Ends if has_some || may_have_missed => ended.push(key),
@@ -211,7 +211,7 @@ impl Change {
         })
     }
 
-    /// What a run begins with, in the order of the columns of `inserting_runs`.
+    /// The state after the first records of a run, in the order of the columns of `inserting_runs`.
     pub(super) fn first_values(&self) -> [Value<'_>; 5] {
         [
             Value::from(self.after),
@@ -222,7 +222,7 @@ impl Change {
         ]
     }
 
-    /// In the order of the columns of [`update_runs`].
+    /// Adds the values in the order of the columns of [`update_runs`].
     fn add_values<'a>(&'a self, values: &mut Vec<Value<'a>>) {
         values.extend([
             Value::from(self.key),
@@ -239,8 +239,8 @@ impl Change {
     }
 }
 
-/// What is kept beside steps and cannot be read ends their transaction, as a failure of the database does: by itself each
-/// step is then found to be the one, or not.
+/// Turns unreadable data beside the steps into an error of the database, which ends the transaction. Each step is then
+/// tried alone, which shows whether it is the cause.
 pub(super) fn lasting(failure: Failure) -> Error {
     match failure {
         Failure::Database(error) => error,

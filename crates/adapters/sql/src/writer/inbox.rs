@@ -1,4 +1,4 @@
-//! What comes unasked for is kept until its run takes it.
+//! Stores inbox entries until their run takes them.
 
 use neuraxis_core::{ContentHash, InputId, RunId};
 use neuraxis_ports::{MAX_INBOX_ENTRIES, RunLease, StoreError};
@@ -26,7 +26,8 @@ impl Task {
         let (row, has_ended) = match link.row(AssertSqlSafe(sql), values![run_id]).await? {
             Some(row) => (row, false),
             None => {
-                // Nothing changes it any more, and who may be about to remove it is not waited for.
+                // An ended run does not change any more, so this does not wait for a transaction that may be about to
+                // remove it.
                 let sql = "SELECT key FROM runs WHERE id = $1";
                 let row = link.row(sql, values![run_id]).await?;
                 (row.ok_or(StoreError::NoSuchRun(run))?, true)
@@ -68,7 +69,7 @@ impl Task {
         Ok(())
     }
 
-    /// Takes entries out of the inbox; what is left of them tells that they were there.
+    /// Takes entries out of the inbox; their ids and hashes stay as evidence that they were there.
     pub(super) async fn take(
         &self,
         link: &mut Link,
@@ -82,7 +83,7 @@ impl Task {
         Ok(())
     }
 
-    /// Takes everything out of the inboxes of runs that have ended: nobody else will.
+    /// Takes everything out of the inboxes of runs that have ended: nothing else will.
     pub(super) async fn take_all(&self, link: &mut Link, ended: &[i64]) -> Result<(), Error> {
         if ended.is_empty() {
             return Ok(());

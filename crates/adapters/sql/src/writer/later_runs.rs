@@ -1,4 +1,4 @@
-//! Runs begin in sessions that are there: many in a statement, each in another session.
+//! Begins runs in existing sessions: many per statement, each in a different session.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,12 +22,12 @@ struct Free {
     key: i64,
     head: ChainHead,
     last_run: Option<(i64, RunId)>,
-    /// The number of the last lease in it.
+    /// The number of its last lease.
     last_token: i64,
 }
 
 impl Task {
-    /// Begins runs in sessions that are there.
+    /// Begins runs in existing sessions.
     pub(super) async fn begin_in_sessions<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
@@ -41,7 +41,7 @@ impl Task {
         Ok(outcomes)
     }
 
-    /// Begins those runs whose sessions are there and free.
+    /// Begins the runs whose sessions exist and are free.
     async fn begin_in_free<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
@@ -50,7 +50,7 @@ impl Task {
         let mut free = match self.free(&mut transaction.link, beginnings).await {
             Ok(free) => free,
             Err(Failure::Database(error)) => return Err(error),
-            // One that cannot be read is told to whom it concerns.
+            // A session that cannot be read is reported to its own caller later.
             Err(Failure::Refused(_)) => HashMap::new(),
         };
         let last_tokens = free.values().map(|free| free.last_token);
@@ -58,7 +58,7 @@ impl Task {
         let mut new = Vec::with_capacity(free.len());
         for beginning in beginnings {
             let start = &beginning.start;
-            // Of two in one session the first begins.
+            // Of two beginnings in one session, the first wins.
             let Some(free) = free.remove(&start.session) else {
                 continue;
             };
@@ -73,14 +73,14 @@ impl Task {
                     after,
                 }),
                 Err(Failure::Database(error)) => return Err(error),
-                // It is refused, unless it is a call that is repeated.
+                // It is refused later, unless it is a repeated call.
                 Ok(()) | Err(Failure::Refused(_)) => {}
             }
         }
         self.begin_all(transaction, &new, last_token).await
     }
 
-    /// Finds the sessions of runs that are to begin, where none is at work and that nobody else holds.
+    /// Finds the sessions of runs about to begin that have no run at work and that no other transaction has locked.
     async fn free(
         &self,
         link: &mut Link,
@@ -93,7 +93,7 @@ impl Task {
             Dialect::Sqlite => None,
             Dialect::Postgres => Some(lock(link, &ids, &values).await?),
         };
-        // Only of a session without a run is its seed needed, which may be long.
+        // The seed, which may be long, is needed only for a session without a run.
         let sql = format!(
             "SELECT sessions.key, sessions.id, owner, created_at, CASE WHEN runs.key IS NULL THEN seed END, \
              ended_at, chain_records, chain, token, runs.id, runs.key \
@@ -111,8 +111,8 @@ impl Task {
     }
 }
 
-/// Locks sessions, given by placeholders and their ids, but for those that somebody else holds, and returns the ids of the locked
-/// ones. What is read by the same statement may be older than the lock.
+/// Locks sessions, given by placeholders and their ids, skipping those that another transaction has locked, and returns
+/// the ids of the locked ones. Other columns read by the same statement may be older than the lock.
 async fn lock(link: &mut Link, ids: &str, values: &[Value<'_>]) -> Result<HashSet<String>, Error> {
     let sql = format!("SELECT id FROM sessions WHERE id IN ({ids}) FOR UPDATE SKIP LOCKED");
     let rows = link.rows(AssertSqlSafe(sql), values).await?;

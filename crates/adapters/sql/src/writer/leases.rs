@@ -1,4 +1,4 @@
-//! Runs begin, and their leases are renewed and given back.
+//! Begins runs; renews and releases their leases.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::link::{Link, values};
 use crate::read::runs::stored_lease;
 use crate::read::sessions::{key, session_of};
 
-/// What stands in the row of a run that is to begin again.
+/// The stored row of a run that is about to begin again.
 struct Stored {
     key: i64,
     session: i64,
@@ -28,7 +28,8 @@ struct Stored {
 }
 
 impl Task {
-    /// Begins a run in a session that is there. One that somebody else holds is not waited for: all other runs would wait, too.
+    /// Begins a run in an existing session. It does not wait for one that another transaction has locked: all other
+    /// runs would wait, too.
     pub(super) async fn begin_in<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
@@ -43,7 +44,7 @@ impl Task {
         );
         let id = session.as_str();
         let Some(row) = link.row(AssertSqlSafe(sql), values![id]).await? else {
-            // Or it is not there.
+            // Or it does not exist.
             return key(link, session).await.map(|_| Done::Held);
         };
         let session_key = row.int(0)?;
@@ -79,13 +80,13 @@ impl Task {
         };
         let token = self.next_token(link).await?;
         let begun = self.insert_runs(transaction, &[new], &[token]).await?;
-        // It has ended, or belongs to another session.
+        // If none was inserted, the run has ended or belongs to another session.
         let begun = begun.into_iter().next().map(Done::Leased);
         begun.ok_or_else(|| StoreError::Stale(run).into())
     }
 
-    /// Goes on with a run, if it has not ended and nobody else drives it. Of one that has ended with what it began with, the
-    /// caller may not have heard.
+    /// Resumes a run that has not ended and that no other process drives. If the run ended with its first records,
+    /// returns its lease: the caller may not have received the answer.
     async fn begin_again(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -160,7 +161,7 @@ impl Task {
         let imported = i64::from(start.imported);
         let values = values![token, holder, self.settings.lease_millis(), imported, key];
         link.run(AssertSqlSafe(sql), values).await?;
-        // Somebody else may have gone on with it: what it has come to is read when it is needed.
+        // Another process may have driven it meanwhile: its state is read when it is needed.
         self.runs.remove(&start.run);
         Ok(self.lease(start, token))
     }
@@ -178,13 +179,13 @@ impl Task {
     pub(super) async fn renew(&mut self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
         let renewed = self.prolong(link, lease).await;
         if matches!(renewed, Err(Failure::Refused(StoreError::Stale(_)))) {
-            // Nothing more comes of it here, and its records need not stay.
+            // This process does no more with it, so its records need not stay.
             self.runs.remove(&lease.run);
         }
         renewed.map(drop)
     }
 
-    /// Makes a lease last from now on, and returns the key of its run.
+    /// Extends a lease from now on, and returns the key of its run.
     pub(super) async fn prolong(&self, link: &mut Link, lease: &RunLease) -> Result<i64, Failure> {
         let key = self.leased(link, lease).await?;
         let sql = format!(
@@ -217,7 +218,7 @@ impl Task {
         lease: &RunLease,
     ) -> Result<(), Failure> {
         let key = self.leased(link, lease).await?;
-        // One that was released stays so, and has not ended.
+        // A released lease stays released. The run has not ended.
         let sql = format!(
             "UPDATE runs SET leased_until = {} WHERE key = $1 AND leased_until IS NOT NULL",
             self.database.dialect.now()
@@ -250,16 +251,16 @@ impl Task {
     }
 }
 
-/// Where a session stands after its last run.
+/// A session's state after its last run.
 pub(super) struct LastRun {
     run: RunId,
     /// The run that has not ended, if there is one.
     at_work: Option<RunId>,
-    /// Where the chain stands, if there is none.
+    /// The head of the chain, if there is none.
     pub(super) head: ChainHead,
 }
 
-/// Looks at the last run of a session: one that has not ended has none after it.
+/// Reads the last run of a session: only the last one can be at work.
 pub(super) async fn last_run(
     link: &mut Link,
     session_key: i64,
@@ -284,7 +285,7 @@ fn busy(session: &SessionId, run: RunId) -> StoreError {
     }
 }
 
-/// Makes sure that no other run of a session was begun under the key of a request.
+/// Checks that no other run of a session was begun under the request's idempotency key.
 pub(super) async fn check_key(
     link: &mut Link,
     session_key: i64,

@@ -1,4 +1,4 @@
-//! Long outputs of calls are kept, in pieces, so that a page of one is read without the rest.
+//! Stores the long outputs of calls in chunks, so a page can be read without the rest.
 
 use neuraxis_ports::{LongOutput, RunLease, StoreError, output_chunks};
 
@@ -13,7 +13,7 @@ impl Task {
         lease: &RunLease,
         output: &LongOutput,
     ) -> Result<(), Failure> {
-        // Neither a run that has ended nor one that was given back takes any.
+        // A run that has ended or was released accepts no output.
         let key = self.prolong(link, lease).await?;
         let head = output.head();
         let call = head.call.as_str();

@@ -1,4 +1,4 @@
-//! What the writer knows of a run that this store drives, so that a step costs no reading.
+//! The writer's cached state of a run that this store drives, so a step needs no reads.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ pub(super) struct RunState {
     pub(super) head: ChainHead,
     pub(super) size: RunSize,
     pub(super) session: SessionId,
-    /// Whether its records come from elsewhere.
+    /// Whether its records come from another store.
     pub(super) imported: bool,
-    /// What its records say in a few words.
+    /// The summary of its records.
     pub(super) summary: LogSummary,
-    /// Its records, where those are all here and another run came before it.
+    /// Its records, if all of them are here and another run of the session precedes it.
     kept: Option<KeptRecords>,
 }
 
@@ -34,13 +34,13 @@ struct KeptRecords {
     session: i64,
     /// The key of the run before it.
     after: i64,
-    /// Where the chain of the session stood before it.
+    /// The head of the session's chain before it.
     from: ContentHash,
     records: Vec<Arc<Record>>,
 }
 
 impl RunState {
-    /// A run without records.
+    /// Creates the state of a run without records.
     pub(super) fn new(key: i64, lease: &RunLease, head: ChainHead) -> Self {
         Self {
             key,
@@ -54,8 +54,8 @@ impl RunState {
         }
     }
 
-    /// Keeps the records of a run that is still without any until it has ended: what its session's next run goes on from need
-    /// not be read then. They are shared with those who follow the run.
+    /// Keeps the records of a run that has none yet, until it has ended: the session's next run then starts from them
+    /// without a read. They are shared with those who follow the run.
     pub(super) fn keep_records(&mut self, session: i64, after: i64) {
         self.kept = Some(KeptRecords {
             session,
@@ -65,7 +65,7 @@ impl RunState {
         });
     }
 
-    /// Returns the run for the histories, if it has ended and its records are here.
+    /// Returns the run for the cached histories, if it has ended and its records are here.
     pub(super) fn into_ended(self) -> Option<EndedRun> {
         let kept = self.kept.filter(|_| self.summary.ended_at.is_some())?;
         Some(EndedRun {
@@ -79,7 +79,8 @@ impl RunState {
         })
     }
 
-    /// Checks that the run has room for a step. What comes from elsewhere may have taken the room for its end there.
+    /// Checks that the run has space for a step. Imported records may already have used the space reserved for the
+    /// run's end.
     pub(super) fn check_size(&self, step: &Step, bounds: &RunBounds) -> Result<(), StoreError> {
         let ending = match self.imported {
             true => Ending::Ends,
@@ -89,7 +90,7 @@ impl RunState {
         size.check(bounds, step.lease.run, ending)
     }
 
-    /// Takes a step that is the next one.
+    /// Applies a step that is the next one.
     pub(super) fn take(&mut self, step: &Step, bounds: &RunBounds) {
         let size = step.added_to(self.size);
         if size.has_crossed(self.size, bounds) {
@@ -111,7 +112,7 @@ impl RunState {
 }
 
 impl Task {
-    /// Returns the key of the run of a lease, if the lease is the last one that was given for it.
+    /// Returns the key of a lease's run, if the lease is the last one granted for it.
     pub(super) async fn leased(&self, link: &mut Link, lease: &RunLease) -> Result<i64, Failure> {
         let sql = format!(
             "SELECT runs.key FROM runs JOIN sessions ON sessions.key = runs.session \
@@ -131,7 +132,7 @@ impl Task {
         Ok(row.int(0)?)
     }
 
-    /// Makes sure that the state of a lease's run is here.
+    /// Loads the state of a lease's run unless it is cached.
     pub(super) async fn load(&mut self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
         let state = self.runs.get(&lease.run);
         let is_here =

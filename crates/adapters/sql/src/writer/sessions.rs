@@ -1,4 +1,4 @@
-//! Sessions are made and removed, with all that belongs to them, and what they carry is kept up to date.
+//! Creates and removes sessions with everything that belongs to them, and updates what they carry.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,25 +19,27 @@ use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 use crate::read::sessions::{IDLE, carried_of, find, row};
 
-/// How many sessions one transaction prunes at the most: others want to write, too. Three times as many as go into a statement.
+/// The maximum number of sessions that one transaction prunes, so that other writers get a turn: three times as many as
+/// fit into a statement.
 const PRUNED_AT_ONCE: usize = 96;
 
-/// How many bytes of records and outputs one transaction prunes at the most, unless one session has more.
+/// The maximum number of bytes of records and outputs that one transaction prunes, unless a single session has more.
 const PRUNED_BYTES: i64 = 64 * 1024 * 1024;
 
-/// How many of them a statement removes at the most, unless one run has more: a server gives up what takes longer than a request may.
+/// The maximum number of those bytes that one statement removes, unless a single run has more: a server cancels a
+/// statement that takes longer than a request may.
 const REMOVED_BYTES: i64 = 8 * 1024 * 1024;
 
 /// The bytes of a run's records and outputs.
 const BYTES: &str = "runs.bytes + (SELECT coalesce(sum(outputs.bytes), 0) FROM outputs WHERE outputs.run = runs.key)";
 
-/// How many pages of a file are given back to the disk at a time: about 4 MB.
+/// The number of pages of a file returned to the disk at a time: about 4 MB.
 const FREED_AT_ONCE: usize = 1_000;
 
-/// How long those who read a file are waited for before its log is emptied: all who want to write wait as long.
+/// How long to wait for readers of a file before its log is truncated: all writers wait as long.
 const READERS: Duration = Duration::from_millis(100);
 
-/// Takes a permission of a session back, given by its number.
+/// Revokes a permission of a session, given by its number.
 const TAKE_BACK: &str =
     "INSERT INTO revoked (session, id) VALUES ($1, $2) ON CONFLICT (session, id) DO NOTHING";
 
@@ -79,7 +81,7 @@ impl Task {
         Ok(remove(link, &[key]).await?)
     }
 
-    /// Removes sessions in which nothing happened since; a page of them.
+    /// Removes one page of the sessions in which nothing has happened since `before`.
     pub(super) async fn prune(&self, link: &mut Link, before: i64) -> Result<u64, Failure> {
         let sql = format!(
             "SELECT key, (SELECT CAST(coalesce(sum({BYTES}), 0) AS BIGINT) FROM runs WHERE runs.session = sessions.key) \
@@ -91,9 +93,9 @@ impl Task {
             let (some, others) = rest.split_at(fitting(rest, PRUNED_BYTES));
             old = some.iter().map(|(key, _)| *key).collect();
             if self.database.dialect == Dialect::Postgres {
-                // Not those that do not go: whoever begins a run in one of these has to wait.
+                // Locks only the sessions about to be removed: a run that begins in one of them must wait.
                 old = locked_of(link, &old).await?;
-                // What was read before may be older than the lock.
+                // What was read before the lock may be outdated.
                 old = still_idle(link, &old, before).await?;
             }
             rest = others;
@@ -102,7 +104,7 @@ impl Task {
         Ok(old.len().try_into().unwrap_or(u64::MAX))
     }
 
-    /// Returns the key of a session and what it carries; nobody else changes either before this transaction ends.
+    /// Returns the key of a session and what it carries, and locks both against changes until this transaction ends.
     async fn locked(&self, link: &mut Link, session: &SessionId) -> Result<Row, Failure> {
         let sql = format!(
             "SELECT key, carried FROM sessions WHERE id = $1{}",
@@ -111,7 +113,7 @@ impl Task {
         row(link, AssertSqlSafe(sql), session).await
     }
 
-    /// Takes a permission back; tells whether there was one.
+    /// Revokes a permission; returns whether it existed.
     pub(super) async fn revoke(
         &self,
         link: &mut Link,
@@ -129,7 +131,7 @@ impl Task {
         Ok(revoked > 0 || self.repeats)
     }
 
-    /// Brings what a session carries up to date with records of a run, given by its key.
+    /// Updates what a session carries with records of a run, given by its key.
     pub(super) async fn carry(
         &self,
         link: &mut Link,
@@ -160,7 +162,7 @@ impl Task {
             link.run(sql, values![json.as_str(), row.int(0)?]).await?;
         }
         if row.int(2)? != 0 {
-            // What a log from elsewhere allows counts for nothing.
+            // Permissions granted in a log from another store have no effect.
             for grant in records.iter().flat_map(|record| Carried::granted(record)) {
                 let values = values![row.int(0)?, i64::from(grant.id)];
                 link.run(TAKE_BACK, values).await?;
@@ -169,8 +171,8 @@ impl Task {
         Ok(())
     }
 
-    /// Gives the space of what was deleted back to the disk: a piece of it, and the rest while nobody waits. Whether it works out
-    /// does not matter.
+    /// Returns some of the space freed by deletions to the disk; the rest follows while no job waits. A failure does
+    /// not matter.
     pub(super) async fn tidy(&mut self, link: &mut Link, works: &[Work]) {
         let deleted = works
             .iter()
@@ -181,7 +183,7 @@ impl Task {
         }
     }
 
-    /// Gives some more of that space back.
+    /// Returns some more of that space.
     pub(super) async fn tidy_on(&mut self) {
         let Some(mut link) = self.link.take() else {
             self.has_free_pages = false;
@@ -197,11 +199,11 @@ impl Task {
     async fn free_pages(&mut self, link: &mut Link) {
         let sql = format!("PRAGMA incremental_vacuum({FREED_AT_ONCE})");
         let freed = tidied(link.rows(AssertSqlSafe(sql), &[]).await);
-        // A row for each page.
+        // One row per page.
         self.has_free_pages = freed.len() == FREED_AT_ONCE;
     }
 
-    /// Brings the file up to date with the log beside it, and empties that, unless somebody keeps reading what stands there.
+    /// Writes the log back into the file and truncates the log, unless a reader still uses it.
     async fn empty_log(&self, link: &mut Link) {
         let patience = self.database.patience();
         let emptied = async {
@@ -214,7 +216,7 @@ impl Task {
     }
 }
 
-/// Sets how long a lock of a file is waited for.
+/// Sets how long to wait for a lock of a file.
 async fn wait_for_locks(link: &mut Link, longest: Duration) -> Result<(), Error> {
     let millis = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX);
     let sql = format!("PRAGMA busy_timeout = {millis}");
@@ -228,7 +230,8 @@ fn tidied(rows: Result<Vec<Row>, Error>) -> Vec<Row> {
     })
 }
 
-/// Locks sessions, given by their keys, and returns those that it got: one that somebody holds is just being used.
+/// Locks sessions, given by their keys, and returns those that it could lock: a session locked by another transaction
+/// is in use.
 async fn locked_of(link: &mut Link, sessions: &[i64]) -> Result<Vec<i64>, Error> {
     let mut locked = Vec::with_capacity(sessions.len());
     for chunk in in_chunks(sessions) {
@@ -241,7 +244,7 @@ async fn locked_of(link: &mut Link, sessions: &[i64]) -> Result<Vec<i64>, Error>
     Ok(locked)
 }
 
-/// Returns those of sessions, given by their keys, in which nothing has happened since a time by now either.
+/// Returns the sessions among those given by their keys in which still nothing has happened since `before`.
 async fn still_idle(link: &mut Link, sessions: &[i64], before: i64) -> Result<Vec<i64>, Error> {
     let mut idle = Vec::with_capacity(sessions.len());
     for chunk in in_chunks(sessions) {
@@ -259,8 +262,9 @@ async fn still_idle(link: &mut Link, sessions: &[i64], before: i64) -> Result<Ve
     Ok(idle)
 }
 
-/// Removes sessions, given by their keys, with all that belongs to them: many in a statement. The sessions themselves go last:
-/// whoever makes one anew, and all who write with him, waits for the end of this transaction once its row is deleted.
+/// Removes sessions, given by their keys, with everything that belongs to them: many per statement. The rows of the
+/// sessions go last: once such a row is deleted, a transaction that recreates the session waits for the end of this
+/// one, together with all writes in its batch.
 async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
     for chunk in in_chunks(sessions) {
         let (keys, values) = keys(chunk.iter().copied());
@@ -279,7 +283,8 @@ async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes runs, given by their keys and bytes, with all that belongs to them: as many in a statement as have few bytes.
+/// Removes runs, given by their keys and bytes, with everything that belongs to them: as many per statement as the
+/// limit on bytes allows.
 async fn remove_runs(link: &mut Link, runs: &[(i64, i64)]) -> Result<(), Error> {
     const OF_RUNS: [&str; 5] = ["steps", "payloads", "inbox", "output_chunks", "outputs"];
     let mut rest = runs;
@@ -297,13 +302,13 @@ async fn remove_runs(link: &mut Link, runs: &[(i64, i64)]) -> Result<(), Error> 
     Ok(())
 }
 
-/// Reads keys, and how many bytes what they stand for has.
+/// Reads pairs of a key and the number of bytes that belong to it.
 fn weighed(rows: &[Row]) -> Result<Vec<(i64, i64)>, Error> {
     let pairs = rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?)));
     pairs.collect()
 }
 
-/// Returns how many of such pairs, from the first on, have no more than so many bytes together; one at the least.
+/// Returns how many pairs, from the first on, have no more than `most` bytes together; at least one.
 fn fitting(weighed: &[(i64, i64)], most: i64) -> usize {
     let mut sum = 0_i64;
     let fitting = weighed.iter().take_while(|(_, bytes)| {

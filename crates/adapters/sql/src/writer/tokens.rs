@@ -1,4 +1,4 @@
-//! The numbers of leases, which rise within a session, whichever process gives them.
+//! The numbers of leases, which increase within a session, whichever process grants them.
 
 use sqlx::Error;
 
@@ -6,7 +6,7 @@ use super::Task;
 use crate::database::Dialect;
 use crate::link::{Link, values};
 
-/// How many numbers of leases are set aside at once. They are lost when the store is closed, which leaves a gap.
+/// How many lease numbers are reserved at once. Unused ones are lost when the store is closed, which leaves a gap.
 const SET_ASIDE: usize = 256;
 
 impl Task {
@@ -16,7 +16,7 @@ impl Task {
         tokens.first().copied().ok_or(Error::RowNotFound)
     }
 
-    /// Returns the numbers of so many leases, each greater than the one given: of those that are set aside, if these are.
+    /// Returns `count` new lease numbers, each greater than `last`: from the reserved ones if those are greater.
     pub(super) async fn tokens_after(
         &mut self,
         link: &mut Link,
@@ -25,13 +25,13 @@ impl Task {
     ) -> Result<Vec<i64>, Error> {
         let are_greater = self.tokens.first().is_some_and(|token| *token > last);
         if !are_greater || self.tokens.len() < count {
-            // Greater than all that were given so far, by whomever.
+            // Greater than all numbers given so far by any process.
             self.tokens = self.next_tokens(link, SET_ASIDE.max(count)).await?;
         }
         Ok(self.tokens.drain(..count).collect())
     }
 
-    /// Returns the numbers of so many new leases.
+    /// Reserves and returns `count` new lease numbers.
     pub(super) async fn next_tokens(
         &self,
         link: &mut Link,
@@ -43,7 +43,7 @@ impl Task {
         let mut numbers = rows.iter().map(|row| row.int(0));
         match dialect {
             Dialect::Postgres => numbers.collect(),
-            // The last of them.
+            // The statement returns the last of them.
             Dialect::Sqlite => {
                 let last = numbers.next_back().ok_or(Error::RowNotFound)??;
                 Ok((last - count + 1..=last).collect())

@@ -1,5 +1,5 @@
-//! One transaction, while it is put together: in as few calls of the database as can be, since whoever waits for the disk waits
-//! for each of them as well.
+//! A transaction being assembled, in as few database calls as possible: every job that waits for the disk also waits
+//! for each call.
 
 use neuraxis_core::ContentHash;
 use sqlx::{AssertSqlSafe, Error};
@@ -13,9 +13,9 @@ use crate::step::Step;
 /// A transaction that writes.
 pub(super) struct Transaction<'a> {
     pub(super) link: Link,
-    /// The steps that are to be inserted: those of all runs together, and with the commit if nothing follows them.
+    /// The steps to insert: those of all runs together, in the same call as the commit if nothing follows them.
     steps: Vec<StepRow<'a>>,
-    /// The runs that end with it, of which the histories hear once it is committed.
+    /// The runs that end with it, which are added to the cached histories after the commit.
     pub(super) ended: Vec<EndedRun>,
 }
 
@@ -28,7 +28,7 @@ struct StepRow<'a> {
     body: &'a [u8],
 }
 
-/// The columns of a step's row.
+/// The number of columns of a step's row.
 const COLUMNS: usize = 5;
 
 impl<'a> Transaction<'a> {
@@ -41,7 +41,7 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// Inserts the row of a step sometime before the commit.
+    /// Queues the row of a step, to be inserted before the commit.
     pub(super) fn insert_step(&mut self, next: &Next<'a>) {
         self.steps.push(StepRow {
             run: next.change.key,
@@ -52,13 +52,13 @@ impl<'a> Transaction<'a> {
         });
     }
 
-    /// Inserts what is to be inserted: before somebody looks for it.
+    /// Inserts the queued rows; called before anything reads them.
     pub(super) async fn flush(&mut self) -> Result<(), Error> {
         let steps = std::mem::take(&mut self.steps);
         insert(&mut self.link, &steps).await
     }
 
-    /// Tells whether exactly this step was kept.
+    /// Returns whether exactly this step is stored.
     pub(super) async fn is_kept(&mut self, run: i64, step: &Step) -> Result<bool, Error> {
         let Some((first, last)) = step.range() else {
             return Ok(true);
@@ -75,7 +75,7 @@ impl<'a> Transaction<'a> {
         Ok(row.int(0)? == last.cast_signed() && row.bytes(1)? == step.body)
     }
 
-    /// Inserts what is to be inserted, and commits.
+    /// Inserts the queued rows and commits.
     pub(super) async fn commit(&mut self) -> Result<(), Error> {
         let steps = std::mem::take(&mut self.steps);
         if steps.is_empty() {
@@ -88,7 +88,7 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// Inserts rows of steps, as many as go into a statement at once.
+/// Inserts rows of steps, as many per statement as fit.
 async fn insert(link: &mut Link, steps: &[StepRow<'_>]) -> Result<(), Error> {
     for chunk in in_chunks(steps) {
         let (sql, values) = inserting(chunk);

@@ -1,5 +1,5 @@
-//! Statements for several rows at once. There are few sizes of them, so that each text is prepared once, and yet no 32 rows take
-//! more than two.
+//! Statements for several rows at once. They come in a few sizes, so that each text is prepared once, yet any 32 rows
+//! or fewer need at most two statements.
 
 use std::fmt::Write;
 use std::iter;
@@ -7,19 +7,20 @@ use std::iter;
 use crate::database::Dialect;
 use crate::link::Value;
 
-/// How many rows a statement may have. Fewer sizes take more statements, and a connection keeps so many prepared ones.
+/// The numbers of rows that a statement may have. Fewer sizes would need more statements; a connection caches this many
+/// prepared ones.
 const SIZES: [usize; 12] = [32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1];
 
-/// The columns of a step's change, as named in [`update_runs`].
+/// The number of columns of a step's change, as named in [`update_runs`].
 pub(super) const COLUMNS: usize = 10;
 
-/// Returns how many of so many rows go into the next statement.
+/// Returns how many of `rows` rows go into the next statement.
 pub(super) fn chunks(rows: usize) -> usize {
     let fitting = SIZES.into_iter().find(|size| *size <= rows);
     fitting.unwrap_or(1)
 }
 
-/// Cuts rows into as many as go into a statement each.
+/// Splits rows into one slice per statement.
 pub(super) fn in_chunks<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
     let mut rest = rows;
     iter::from_fn(move || {
@@ -29,7 +30,7 @@ pub(super) fn in_chunks<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
     })
 }
 
-/// Returns so many rows of placeholders, numbered from 1.
+/// Returns `rows` rows of placeholders, numbered from 1.
 pub(super) fn rows(rows: usize, columns: usize) -> String {
     let mut sql = String::with_capacity(rows * columns * 5);
     for row in 0..rows {
@@ -44,20 +45,20 @@ pub(super) fn rows(rows: usize, columns: usize) -> String {
     sql
 }
 
-/// Returns so many placeholders, numbered from 1.
+/// Returns `count` placeholders, numbered from 1.
 pub(super) fn placeholders(count: usize) -> String {
     let row = rows(1, count);
     row.trim_matches(['(', ')']).to_owned()
 }
 
-/// Returns placeholders for keys, numbered from 1, and the values that stand for them.
+/// Returns placeholders for keys, numbered from 1, and their values.
 pub(super) fn keys(keys: impl IntoIterator<Item = i64>) -> (String, Vec<Value<'static>>) {
     let values: Vec<_> = keys.into_iter().map(Value::from).collect();
     (placeholders(values.len()), values)
 }
 
-/// Brings the rows of runs up to date, where nobody else has the run and nothing was missed; returns their keys, and whether anything waits
-/// in their inboxes.
+/// Returns the statement that updates the rows of runs whose lease is still the last one and whose number of records is
+/// as expected. It returns their keys, and whether anything waits in their inboxes.
 pub(super) fn update_runs(dialect: Dialect, count: usize) -> String {
     format!(
         "WITH new (key, token, before, records, bytes, chain_records, chain, started_at, ended_at, summary) \
