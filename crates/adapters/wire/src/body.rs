@@ -1,4 +1,4 @@
-//! A body as it comes in, watched: it has to keep coming, and its caller may give up.
+//! A body being received, with its time limits and its caller's cancellation.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,47 +17,47 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use crate::endpoint::cause;
 use crate::errors::ServerErrors;
 
-/// How long a body may take.
+/// Time limits of a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Until the first piece.
+    /// The deadline for the first piece.
     pub(crate) first: Instant,
-    /// Between two pieces.
+    /// The limit between two pieces.
     pub(crate) idle: Duration,
-    /// Between two pieces that bring model output.
+    /// The limit between two pieces with model output.
     pub(crate) output: Duration,
-    /// Until when it has to be whole.
+    /// The deadline for the whole body.
     pub(crate) end: Option<Instant>,
 }
 
-/// How many pieces may come without a pause before the clock is looked at.
+/// How many pieces may arrive without a pause before the clock is checked.
 const PIECES_UNCHECKED: u32 = 64;
 
 /// A body being read. Dropping it closes its connection, unless it was read to its end.
 ///
-/// The clock is looked at when there is something to wait for: the server's pauses have limits, not the reader's.
+/// The clock is checked when the body has to wait: the limits apply to the server's pauses, not the reader's.
 pub(crate) struct Body {
     source: reqwest::Body,
     limits: Limits,
     has_begun: bool,
-    /// When the last piece was taken, as far as the clock was looked at since.
+    /// When the last piece was received, as of the last check of the clock.
     last_piece: Instant,
-    /// The same of the last one that brought model output.
+    /// When the last piece with model output was received, as of the same check.
     last_output: Instant,
     news: News,
     unchecked: u32,
-    /// Wakes the reader no later than the next limit; made when there is first something to wait for.
+    /// Wakes the reader no later than the next limit; created when there is first something to wait for.
     alarm: Option<Pin<Box<Sleep>>>,
     cancellation: CancellationToken,
     cancelled: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    /// Whom both of them wake.
+    /// The waker registered with both of them.
     reader: Option<Waker>,
     errors: Arc<ServerErrors>,
-    /// Its permit, of which there is one for each reply that may come in at the same time, free again once this is dropped.
+    /// The permit for this reply under the limit on concurrent replies; released when this is dropped.
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// What came since the clock was looked at.
+/// What has arrived since the last check of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
     Nothing,
@@ -90,7 +90,7 @@ impl Body {
         }
     }
 
-    /// Keeps the permit until this is dropped.
+    /// Holds the permit until this is dropped.
     pub(crate) fn hold(&mut self, permit: OwnedSemaphorePermit) {
         self.permit = Some(permit);
     }
@@ -103,12 +103,12 @@ impl Body {
         &self.cancellation
     }
 
-    /// Tells that the last piece brought model output.
+    /// Marks the last piece as model output.
     pub(crate) const fn brought_output(&mut self) {
         self.news = News::Output;
     }
 
-    /// Sets another time by which the body has to be whole.
+    /// Replaces the deadline for the whole body.
     pub(crate) fn end_within(&mut self, time: Duration) {
         self.limits.end = Some(after(Instant::now(), time));
         self.alarm = None;
@@ -140,7 +140,7 @@ impl Body {
         }
     }
 
-    /// Takes note of a piece.
+    /// Records the arrival of a piece.
     fn came(&mut self) -> Result<(), LlmError> {
         if self.has_begun {
             if self.news == News::Nothing {
@@ -148,7 +148,7 @@ impl Body {
             }
         } else {
             self.has_begun = true;
-            // From here on output is waited for, and the pauses allowed are shorter.
+            // From here on the limits are those for output, and shorter pauses are allowed.
             self.news = News::Output;
             self.alarm = None;
         }
@@ -156,14 +156,14 @@ impl Body {
         if self.unchecked < PIECES_UNCHECKED {
             return Ok(());
         }
-        // A body that never pauses passes its limits, too.
+        // A body that never pauses must also respect the limits.
         self.unchecked = 0;
         let now = Instant::now();
         self.take_note_of_news(now);
         self.check(now)
     }
 
-    /// Waits for the first reason to read no further.
+    /// Waits for the first reason to stop reading.
     fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<LlmError> {
         if self.news != News::Nothing {
             self.unchecked = 0;
@@ -189,12 +189,13 @@ impl Body {
         }
         loop {
             let (due, _) = self.due();
-            // A limit only moves on: an alarm that was set for it before is early at worst, and then set again.
+            // Limits only move later, so an alarm set for an earlier one fires too early at worst, and is then set
+            // again.
             let alarm = self
                 .alarm
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             if alarm.as_mut().poll(cx).is_pending() {
-                // A task that used its time up gets no promise to be woken, only another turn.
+                // A task that has used up its budget is not registered for a wakeup; it only gets another turn.
                 self.reader = has_budget_remaining().then(|| cx.waker().clone());
                 return Poll::Pending;
             }
@@ -227,7 +228,7 @@ impl Body {
         Err(LlmError::new(LlmErrorKind::Timeout, said))
     }
 
-    /// Returns when the next limit is reached, and what to say then.
+    /// Returns when the next limit is reached, and the error message for it.
     fn due(&self) -> (Instant, &'static str) {
         let end = self
             .limits
@@ -265,12 +266,12 @@ impl Body {
     }
 }
 
-/// The error of a call that its caller gave up.
+/// The error of a call that its caller canceled.
 pub(crate) fn given_up() -> LlmError {
     LlmError::new(LlmErrorKind::Cancelled, "given up by its caller")
 }
 
-/// Adds a time that may be too long for the clock.
+/// Adds a duration that may be too long for the clock.
 pub(crate) fn after(instant: Instant, time: Duration) -> Instant {
     const YEARS: Duration = Duration::from_secs(30 * 365 * 86_400);
     instant.checked_add(time.min(YEARS)).unwrap_or(instant)

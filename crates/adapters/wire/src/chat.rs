@@ -1,6 +1,7 @@
 //! Chat Completions, OpenAI's older protocol, which nearly every model server speaks in a dialect of its own.
 //!
-//! What dialects differ in is data, a [`Dialect`]; an adapter names its own and adds what only its server has.
+//! The differences between dialects are data, a [`Dialect`]. An adapter names its own and adds what only its server
+//! has.
 
 mod blocks;
 mod chunk;

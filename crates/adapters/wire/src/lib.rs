@@ -1,17 +1,20 @@
-//! What the adapters of HTTP model servers share.
+//! The code that adapters of HTTP model servers share.
 //!
 //! **For** writing such an adapter. From the outside in:
 //!
 //! - [`Endpoint`] is a server: its address, its key, a pool of connections, and a time limit for each part of an
-//!   exchange ([`Timeouts`]). Redirects are not followed, nothing is unpacked, every body has a largest size.
-//! - [`ErrorRule`] says what a server's error means, as data; bodies of any shape become an
-//!   [`LlmError`](neuraxis_core::LlmError) of the right kind, harmless to show and without the key ([`ServerErrors`]).
-//! - [`SseDecoder`] reads server-sent events as their bytes come in, without copying them.
-//! - [`ChatClient`] speaks Chat Completions in a server's [`Dialect`]: whole or streamed, and no message is encoded twice.
-//! - [`models()`] lists what a server offers; [`strict_schema`] makes a JSON Schema one that a model has to keep to.
-//! - [`request`] and [`reply`] hold what another protocol needs, which lives in its adapter's own crate.
+//!   exchange ([`Timeouts`]). It does not follow redirects or decompress bodies, and limits the size of every body.
+//! - [`ErrorRule`] states, as data, what a server's error means. Error bodies of any shape become an
+//!   [`LlmError`](neuraxis_core::LlmError) of the right kind that is safe to display and does not contain the key
+//!   ([`ServerErrors`]).
+//! - [`SseDecoder`] reads server-sent events as their bytes arrive, without copying them.
+//! - [`ChatClient`] speaks Chat Completions in a server's [`Dialect`], with whole or streamed replies, and encodes no
+//!   message twice.
+//! - [`models()`] lists the models that a server offers. [`strict_schema`] turns a JSON Schema into one that a model is
+//!   forced to follow.
+//! - [`request`] and [`reply`] hold what another protocol needs; the protocol itself is in its adapter's crate.
 //!
-//! **Not for** repeating what failed, nor for anything that only one server has: that is its adapter's.
+//! **Not for** retrying failures, nor for anything specific to one server: that belongs in its adapter.
 //!
 //! # A server that speaks Chat Completions
 //!
@@ -33,10 +36,11 @@
 //!
 //! # A protocol of one's own
 //!
-//! A protocol writes a request and reads the events of its reply; connections, time limits, errors, cancellation and what
-//! was encoded before are here. This one sends the conversation as a list of lines, and gets a word an event. It tells the
-//! model in a line which form the reply must have, takes no images and offers no tools; one that offers `tools` minds
-//! `tool_choice` ([`check_named_tool`](request::check_named_tool)), and a real one sends `max_output_tokens` and `temperature`:
+//! A protocol writes a request and reads the events of its reply. This crate handles connections, time limits, errors,
+//! cancellation and the cache of encoded messages. The protocol below sends the conversation as a list of lines, and
+//! receives one word per event. It tells the model the required form of the reply in a line, accepts no images and
+//! offers no tools. A protocol that offers `tools` must respect `tool_choice`
+//! ([`check_named_tool`](request::check_named_tool)), and a real one sends `max_output_tokens` and `temperature`:
 //!
 //! ```no_run
 //! use std::collections::VecDeque;
@@ -52,10 +56,10 @@
 //! };
 //! use neuraxis_wire::{Endpoint, ErrorRule, Meaning, Route, ServerErrors, SseEvent};
 //!
-//! /// What this server's errors mean, besides what holds everywhere: for `EndpointConfig::errors`.
+//! /// The meanings of this server's errors, in addition to the common rules: for `EndpointConfig::errors`.
 //! const RULES: [ErrorRule; 1] = [ErrorRule::kind("overloaded", Meaning::Server)];
 //!
-//! /// Writes a message as a line. No message depends on others but for the comma before it.
+//! /// Writes a message as a line. A message depends on others only for the comma before it.
 //! #[derive(Debug, Clone)]
 //! struct Lines;
 //!
@@ -83,7 +87,7 @@
 //!     }
 //! }
 //!
-//! /// The reply that is coming in.
+//! /// The reply being received.
 //! struct Words {
 //!     model: ModelRef,
 //!     shares: Shares,

@@ -1,4 +1,4 @@
-//! Texts with calls written into them, through the client of DeepSeek.
+//! Texts that contain tool calls, through the DeepSeek client.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| neuraxis_wire_fuzz::markup(input));

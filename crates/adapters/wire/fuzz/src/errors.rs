@@ -1,4 +1,4 @@
-//! What a server says when it refuses or fails.
+//! Responses of a server that refuses or fails.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use tokio::runtime::Runtime;
 use crate::server::Server;
 use crate::{CANARY, promptly, runtime};
 
-/// One of each meaning that a status has by itself.
+/// One status for each meaning that a status has by itself.
 const STATUSES: [u16; 10] = [302, 400, 401, 402, 404, 413, 422, 429, 500, 503];
 
-/// Far more than any message is cut to, and far less than the longest input.
+/// Far above the limit on any message, and far below the longest input.
 const MAX_MESSAGE: usize = 8 * 1024;
 
 struct Bench {
@@ -33,8 +33,8 @@ thread_local! {
     };
 }
 
-/// An error whose input's first line is the time to wait, and whose rest is the body: an error of some kind, of bounded
-/// length, on one line that no terminal takes for an order.
+/// Builds a response whose wait time is the input's first line and whose body is the rest. It must result in an error
+/// of bounded length, on one line that contains no terminal escape sequence.
 pub fn errors(input: &[u8]) {
     let end = input.iter().position(|byte| *byte == b'\n');
     let (wait, body) = input.split_at(end.unwrap_or(0));

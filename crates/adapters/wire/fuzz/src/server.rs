@@ -1,10 +1,10 @@
-//! A server on loopback that gives the answer that was set last. It forgets what it was asked, to run for days.
+//! A loopback server that returns the most recently set answer. It keeps no requests, so it can run for days.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A server on loopback, which lives as long as the process.
+/// A loopback server that lives as long as the process.
 pub(crate) struct Server {
     answer: Arc<Mutex<Vec<Vec<u8>>>>,
     pub(crate) url: String,
@@ -37,7 +37,7 @@ impl Server {
         *self.answer.lock().unwrap() = writes;
     }
 
-    /// Answers with a whole body, under a status and with more headers, each of which ends its line.
+    /// Answers with a whole body, under a status and with extra headers, each including its line ending.
     pub(crate) fn whole(&self, status: u16, headers: &str, body: &[u8]) {
         let length = body.len();
         let head = format!("HTTP/1.1 {status} x\r\n{headers}content-length: {length}\r\n\r\n");
@@ -56,7 +56,7 @@ fn serve(mut stream: TcpStream, answer: &Mutex<Vec<Vec<u8>>>) {
     }
 }
 
-/// Reads a request; nothing once the client is done.
+/// Reads a request; `None` once the client is done.
 fn request(stream: &mut TcpStream) -> Option<()> {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];

@@ -8,14 +8,15 @@ const LIMIT: usize = 64;
 
 type Decoded = (Vec<(String, String)>, Option<SseError>);
 
-/// However a stream is cut, it holds the same events, and none is longer than allowed.
+/// However a stream is split, it holds the same events, and none exceeds the limit.
 pub fn sse(input: &[u8]) {
     for limit in [LIMIT, neuraxis_wire::MAX_EVENT_BYTES] {
         let (events, error) = decode([input], limit);
         assert!(events.iter().all(|(_, data)| data.len() <= limit));
         for size in [1, 2, 7] {
             let (split, split_error) = decode(input.chunks(size), limit);
-            // A line too long is seen at its end if it came whole, and at its limit if not: never later.
+            // A line that is too long is detected at its end if it arrived whole, and otherwise at its limit: never
+            // later.
             let is_too_long = |error| matches!(error, Some(SseError::TooLong { .. }));
             if is_too_long(error) || is_too_long(split_error) {
                 let shorter = events.len().min(split.len());

@@ -1,4 +1,4 @@
-//! Streamed replies, through the client that reads them.
+//! Streamed replies, through the clients that read them.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use tokio::runtime::Runtime;
 use crate::server::Server;
 use crate::{CANARY, Outcome, collect, promptly, runtime, same};
 
-/// Pieces an input is cut into, at the most: each is a write of its own.
+/// The maximum number of pieces that an input is split into: each is a separate write.
 const PIECES: usize = 64;
 
-/// A client of one protocol, and the server it asks.
+/// A client of one protocol, and the server it calls.
 struct Bench<C> {
     runtime: Runtime,
     server: Server,
@@ -32,7 +32,7 @@ impl<C> Bench<C> {
         }
     }
 
-    /// Compares a stream that came whole with the same in pieces, and reads its bytes as a whole reply, too.
+    /// Compares a stream that arrived whole with the same stream in pieces, and also reads its bytes as a whole reply.
     fn run(
         &self,
         input: &[u8],
@@ -40,7 +40,7 @@ impl<C> Bench<C> {
         respond: impl AsyncFn(&C) -> Outcome,
     ) {
         let ask = || self.runtime.block_on(promptly(stream(&self.client)));
-        // A piece of no bytes would end the body.
+        // An empty piece would end the body.
         self.server.events(input.chunks(input.len().max(1)));
         let whole = ask();
         let size = input.len().div_ceil(PIECES).max(1);
@@ -74,7 +74,7 @@ thread_local! {
     });
 }
 
-/// However a stream of Chat Completions is cut, it gives the same reply or the same error.
+/// However a Chat Completions stream is split, it results in the same reply or the same error.
 pub fn chat(input: &[u8]) {
     let (request, ctx) = (request("hi"), call_context());
     CHAT.with(|bench| {
@@ -86,12 +86,12 @@ pub fn chat(input: &[u8]) {
     });
 }
 
-/// However a stream of Responses is cut, it gives the same reply or the same error.
+/// However a Responses stream is split, it results in the same reply or the same error.
 pub fn responses(input: &[u8]) {
     RESPONSES.with(|bench| run_client(bench, input));
 }
 
-/// However a stream of Anthropic's Messages API is cut, it gives the same reply or the same error.
+/// However a stream of Anthropic's Messages API is split, it results in the same reply or the same error.
 pub fn messages(input: &[u8]) {
     MESSAGES.with(|bench| run_client(bench, input));
 }

@@ -67,7 +67,7 @@ fn body(
     )
 }
 
-/// `reqwest` wants a body that may be shared; a mutex that is only ever used through `&mut` makes one.
+/// `reqwest` requires a `Sync` body; a mutex that is only used through `&mut` provides that.
 struct SyncBody(std::sync::Mutex<Paced>);
 
 impl http_body::Body for SyncBody {
@@ -82,7 +82,7 @@ impl http_body::Body for SyncBody {
     }
 }
 
-/// Reads to the end, each piece taken as bringing output if it says so, and returns the error and the time it took.
+/// Reads to the end, marks each piece that says so as output, and returns the error and the elapsed time.
 async fn read(mut body: Body) -> (LlmError, Duration) {
     let started = Instant::now();
     loop {

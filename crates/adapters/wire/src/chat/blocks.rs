@@ -1,4 +1,4 @@
-//! Turns what comes over the wire into the blocks of a reply, and refuses what contradicts itself.
+//! Turns received chunks into the blocks of a reply, and rejects contradictions.
 
 mod calls;
 
@@ -26,27 +26,27 @@ use crate::sse::SseEvent;
 /// The data of the event that ends a stream.
 const DONE: &str = "[DONE]";
 
-/// The finish reasons by which servers of any kind say that they gave up midway: `abort` is that of vLLM and SGLang, the long
-/// one DeepSeek's.
+/// The finish reasons with which servers report that they gave up midway: `abort` is used by vLLM and SGLang, the long
+/// one by DeepSeek.
 const GAVE_UP_REASONS: [&str; 3] = ["error", "abort", "insufficient_system_resource"];
 
-/// The blocks of a reply that is coming in. Their numbers are in the order in which they first appear.
+/// The blocks of a reply being received, numbered in the order in which they first appear.
 #[derive(Debug)]
 pub(super) struct Blocks {
     model: ModelRef,
-    /// Who was asked.
+    /// The server and model that were asked.
     origin: Origin,
     model_was_said: bool,
     next: BlockIndex,
     reasoning: Option<BlockIndex>,
     text: Option<BlockIndex>,
-    /// The model refused to answer, and its text says so.
+    /// The model refused to answer; its text says so.
     refused: bool,
     calls: Vec<Call>,
-    /// Something came as a `delta`, so that a `message` repeats it.
+    /// Something arrived as a `delta`, so a `message` would repeat it.
     has_pieces: bool,
     finish: Option<ReplyFinish>,
-    /// The server said that it gave up midway. What it used may still be said, so this ends the reply only at its end.
+    /// The server reported that it gave up midway. It may still report usage, so the reply fails only at its end.
     was_given_up: bool,
     usage: Option<Box<UsageField>>,
     timings: Option<Box<Timings>>,
@@ -54,7 +54,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Begins a reply of a model, unless the server says that another one gives it.
+    /// Starts a reply of `model`; the server may still name another one.
     pub(super) fn new(model: ModelRef, origin: Origin) -> Self {
         Self {
             model,
@@ -74,7 +74,7 @@ impl Blocks {
         }
     }
 
-    /// Decodes a reply that comes whole. It goes the way of a stream of one chunk, so that both give the same.
+    /// Decodes a whole reply. It is processed like a stream of one chunk, so both give the same result.
     pub(super) fn whole(
         mut self,
         body: &[u8],
@@ -91,7 +91,7 @@ impl Blocks {
         assemble(deltas)
     }
 
-    /// Takes a chunk, or a whole reply.
+    /// Processes a chunk, or a whole reply.
     fn take(
         &mut self,
         json: &str,
@@ -121,7 +121,7 @@ impl Blocks {
         }
     }
 
-    /// Ends the reply, which the server says is whole.
+    /// Ends a reply that the server reports as complete.
     fn end(&mut self, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
         if self.was_given_up {
             return Err(LlmError::new(
@@ -136,7 +136,7 @@ impl Blocks {
             ));
         };
         let finish = match said {
-            // Some servers say so of a reply with calls.
+            // Some servers report `stop` for a reply with calls.
             ReplyFinish::Stop if !self.calls.is_empty() => ReplyFinish::ToolCalls,
             ReplyFinish::Stop if self.refused => ReplyFinish::Refused,
             ReplyFinish::ToolCalls if self.calls.is_empty() => {
@@ -191,7 +191,7 @@ impl Blocks {
         {
             self.take_delta(*message, out)?;
         }
-        // What the server wants to see again may come after the finish: it is no word of the model's.
+        // State for the server may follow the finish: it is not model output.
         let is_said = |delta: &ReplyDelta| !matches!(delta, ReplyDelta::State { .. });
         let brought = if out.iter().skip(before).any(is_said) {
             if self.finish.is_some() {
@@ -297,7 +297,8 @@ impl ReplyDecoder for Blocks {
     }
 }
 
-/// Lets the pieces of a whole reply go through a filter: what it hands on stands behind those that it has not had.
+/// Passes the pieces of a whole reply through a filter. The filter's output is appended behind the pieces that it has
+/// not processed yet.
 fn filter_all(
     filter: &mut impl ReplyFilter,
     deltas: &mut VecDeque<ReplyDelta>,
@@ -310,7 +311,7 @@ fn filter_all(
     Ok(())
 }
 
-/// Returns a block's number; the next one if it has none yet.
+/// Returns a block's number; assigns the next one if it has none yet.
 fn block_number(block: &mut Option<BlockIndex>, next: &mut BlockIndex) -> BlockIndex {
     *block.get_or_insert_with(|| {
         let number = *next;
@@ -319,7 +320,7 @@ fn block_number(block: &mut Option<BlockIndex>, next: &mut BlockIndex) -> BlockI
     })
 }
 
-/// Returns the error that a field tells of; some servers send one that says there is none.
+/// Returns the error reported in a field; some servers send a field that reports none.
 fn told_error(field: Option<&RawValue>, errors: &ServerErrors) -> Option<LlmError> {
     let told = field
         .map(RawValue::get)
@@ -329,9 +330,9 @@ fn told_error(field: Option<&RawValue>, errors: &ServerErrors) -> Option<LlmErro
 }
 
 fn finish(reason: &str) -> Result<ReplyFinish, LlmError> {
-    // Gemini says behind a colon what its filter found.
+    // Gemini adds what its filter found after a colon.
     match reason.split(':').next().unwrap_or_default() {
-        // The model's own end: so of Together, of TGI and of watsonx.
+        // The model's own end: this is how Together, TGI and watsonx report it.
         "stop" | "eos" | "eos_token" => Ok(ReplyFinish::Stop),
         "tool_calls" | "function_call" => Ok(ReplyFinish::ToolCalls),
         "length" | "model_length" => Ok(ReplyFinish::Length),

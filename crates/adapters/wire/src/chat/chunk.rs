@@ -1,6 +1,7 @@
-//! What comes over the wire: a chunk of a stream, or a whole reply, which has the same shape with `message` for `delta`.
+//! The received JSON: a chunk of a stream, or a whole reply, which has the same shape with `message` instead of
+//! `delta`.
 //!
-//! Decoded without building a tree: texts are borrowed from the bytes that came in where nothing is escaped in them.
+//! It is decoded without building a tree: texts without escapes are borrowed from the received bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,7 +19,7 @@ pub(super) struct Chunk<'a> {
     pub(super) model: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) choices: Option<FirstChoice<'a>>,
-    // Boxed, because few chunks have them and every chunk would be moved with the room for them.
+    // Boxed: few chunks have them, and every chunk would otherwise be moved with space for them.
     #[serde(default)]
     pub(super) usage: Option<Box<UsageField>>,
     #[serde(default)]
@@ -27,7 +28,7 @@ pub(super) struct Chunk<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// The first choice, if there is one; more than one is never asked for.
+/// The first choice, if there is one; the client never requests more than one.
 #[derive(Debug)]
 pub(super) struct FirstChoice<'a>(pub(super) Option<Choice<'a>>);
 
@@ -35,12 +36,12 @@ pub(super) struct FirstChoice<'a>(pub(super) Option<Choice<'a>>);
 pub(super) struct Choice<'a> {
     #[serde(borrow, default)]
     pub(super) delta: Option<Delta<'a>>,
-    /// What a whole reply says, and what some streams end with, after its pieces. Boxed, as few chunks have it.
+    /// The content of a whole reply; some streams repeat it after their pieces. Boxed, since few chunks have it.
     #[serde(borrow, default)]
     pub(super) message: Option<Box<Delta<'a>>>,
     #[serde(borrow, default)]
     pub(super) finish_reason: Option<Text<'a>>,
-    /// Why the reply failed, where that is not said beside the choices.
+    /// Why the reply failed, if that is reported in the choice.
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
     /// The token counts, where Moonshot writes them in a stream.
@@ -57,21 +58,21 @@ pub(super) struct Delta<'a> {
     /// The same under its other name; some servers send both.
     #[serde(borrow, default)]
     pub(super) reasoning: Option<Text<'a>>,
-    /// What the model says in place of an answer.
+    /// The model's text when it refuses to answer.
     #[serde(borrow, default)]
     pub(super) refusal: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
 }
 
-/// What the model says: a text, or a list of parts, as from Mistral's models that reason.
+/// The model's text: a string or a list of parts, as from Mistral's reasoning models.
 #[derive(Debug)]
 pub(super) enum Content<'a> {
     Text(Text<'a>),
     Parts(Vec<ContentPart<'a>>),
 }
 
-/// A part of what the model says; one that has neither field is of no use here, such as a reference.
+/// A part of the model's text. A part with neither field, such as a reference, is ignored.
 #[derive(Debug, Deserialize)]
 pub(super) struct ContentPart<'a> {
     #[serde(borrow, default)]
@@ -88,7 +89,7 @@ pub(super) struct CallDelta<'a> {
     pub(super) id: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) function: Option<FunctionDelta<'a>>,
-    /// What the server wants to see again with the call, such as Gemini's signature of what was thought before it.
+    /// State that the server wants back with the call, such as Gemini's signature of the reasoning before it.
     #[serde(borrow, default)]
     pub(super) extra_content: Option<&'a RawValue>,
 }
@@ -101,7 +102,7 @@ pub(super) struct FunctionDelta<'a> {
     pub(super) arguments: Option<Text<'a>>,
 }
 
-/// Token counts. Signed, since servers write -1 for what they do not know.
+/// Token counts. Signed, since servers write -1 for unknown counts.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct UsageField {
     #[serde(default, deserialize_with = "written_count")]
@@ -120,7 +121,7 @@ pub(super) struct UsageField {
     /// Prompt tokens from DeepSeek's cache.
     #[serde(default, deserialize_with = "written_count")]
     pub(super) prompt_cache_hit_tokens: Option<i64>,
-    /// Prompt tokens that DeepSeek had to read.
+    /// Prompt tokens that were not in DeepSeek's cache.
     #[serde(default, deserialize_with = "written_count")]
     pub(super) prompt_cache_miss_tokens: Option<i64>,
 }
@@ -129,7 +130,7 @@ pub(super) struct UsageField {
 pub(super) struct PromptDetails {
     #[serde(default, deserialize_with = "written_count")]
     pub(super) cached_tokens: Option<i64>,
-    /// What OpenAI wrote to its cache, and bills apart.
+    /// Tokens that OpenAI wrote to its cache, and bills separately.
     #[serde(default, deserialize_with = "written_count")]
     pub(super) cache_write_tokens: Option<i64>,
 }
@@ -140,21 +141,22 @@ pub(super) struct CompletionDetails {
     pub(super) reasoning_tokens: Option<i64>,
 }
 
-/// The `timings` of llama-server, whose counts serve where `usage` has none.
+/// The `timings` of llama-server, whose counts are used if `usage` has none.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct Timings {
     /// Prompt tokens from the cache.
     #[serde(default, deserialize_with = "written_count")]
     pub(super) cache_n: Option<i64>,
-    /// Prompt tokens that had to be read.
+    /// Prompt tokens that had to be processed.
     #[serde(default, deserialize_with = "written_count")]
     pub(super) prompt_n: Option<i64>,
-    /// Tokens written.
+    /// Generated tokens.
     #[serde(default, deserialize_with = "written_count")]
     pub(super) predicted_n: Option<i64>,
 }
 
-/// Reads a text. Some servers write a number for an id, and an object for arguments: of these the JSON, as it stands there.
+/// Reads a string. Some servers write a number for an id, or an object for arguments: for these, returns the JSON as it
+/// is written.
 fn text_or_json<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Text<'a>>, D::Error> {

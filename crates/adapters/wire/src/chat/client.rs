@@ -1,4 +1,4 @@
-//! A client of Chat Completions: one attempt a call, whole or streamed.
+//! A client of Chat Completions: one attempt per call, whole or streamed.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use crate::reply::{Filtered, ReplyFilter};
 use crate::request::Delivery;
 use crate::stream::EventStream;
 
-/// Words by which a server's template refuses a system message where it stands.
+/// Phrases with which a server's template refuses a system message at its position.
 const NO_SYSTEM: [&str; 3] = ["system message", "system role", "roles are supported"];
 
-/// Words by which it refuses two messages of the user in a row, or one behind the results of calls.
+/// Phrases with which it refuses two consecutive user messages, or a user message after the results of calls.
 const NO_TURN: [&str; 2] = ["roles must alternate", "unexpected role"];
 
-/// Words by which a server refuses the id of a call, as Mistral's does and the templates of its models.
+/// Phrases with which a server refuses the id of a call, as Mistral's does and the templates of its models.
 const NO_ID: [&str; 2] = [
     "must be a-z, a-z, 0-9, with a length of 9",
     "alphanumeric strings with length 9",
 ];
 
-/// The field that Gemini misses where it did not sign a call itself.
+/// The field that Gemini reports missing on a call that it did not sign itself.
 const NO_SIGNATURE: &str = "thought_signature";
 
-/// The field that a server which counts no stream names where it refuses a request.
+/// The field that a server without usage counts for streams names when it refuses a request.
 const NO_USAGE: &str = "stream_options";
 
-/// Words by which a server refuses tools, whatever they are: those of Ollama, vLLM, OpenRouter, Mistral, OpenAI, Groq,
+/// Phrases with which a server refuses tools of any kind: those of Ollama, vLLM, OpenRouter, Mistral, OpenAI, Groq,
 /// DeepInfra, DeepSeek and llama-server without templates.
 const NO_TOOLS: [&str; 9] = [
     "does not support tools",
@@ -48,8 +48,8 @@ const NO_TOOLS: [&str; 9] = [
     "tools param requires --jinja",
 ];
 
-/// Words by which a server refuses images, whatever they are: those of Groq, vLLM, OpenRouter, Ollama, llama-server, OpenAI and
-/// DeepSeek. Not those about sounds alone: a model that hears nothing may see.
+/// Phrases with which a server refuses images of any kind: those of Groq, vLLM, OpenRouter, Ollama, llama-server,
+/// OpenAI and DeepSeek. Phrases about sounds alone are not included: a model without audio input may accept images.
 const NO_MEDIA: [&str; 9] = [
     "content' : value must be a string",
     "content must be a string",
@@ -64,9 +64,9 @@ const NO_MEDIA: [&str; 9] = [
 
 /// A client of Chat Completions, in the dialect of one server.
 ///
-/// Makes one attempt a call. A request that the server refuses, and takes in another form, goes out again at once in that
-/// form, once for each: the model was not asked, so that the refusal is no attempt and says nothing of the model's health.
-/// Cancelling a call, or dropping it, closes its connection.
+/// Makes one attempt per call. If the server refuses a request that can be expressed in another form, the client
+/// immediately sends it in that form, once per form. The model was not called, so the refusal does not count as an
+/// attempt and says nothing about the model's health. Canceling a call, or dropping it, closes its connection.
 #[derive(Debug)]
 pub struct ChatClient {
     endpoint: Arc<Endpoint>,
@@ -77,7 +77,7 @@ pub struct ChatClient {
 }
 
 impl ChatClient {
-    /// Makes a client that asks `model` at a route of an endpoint.
+    /// Creates a client that calls `model` at a route of an endpoint.
     #[must_use]
     pub fn new(
         endpoint: Arc<Endpoint>,
@@ -99,28 +99,28 @@ impl ChatClient {
         }
     }
 
-    /// Returns the model that is asked.
+    /// Returns the model that the client calls.
     #[must_use]
     pub const fn model(&self) -> &ModelRef {
         &self.model
     }
 
-    /// Takes note of what media the model takes, as its server says.
+    /// Records which media the model accepts, as reported by its server.
     pub fn learn_media(&self, media: MediaTypes) {
         self.encoder.learn_media(media);
     }
 
-    /// Returns what media the model takes, as far as that is known.
+    /// Returns which media the model accepts, as far as that is known.
     #[must_use]
     pub fn media(&self) -> MediaTypes {
         self.encoder.media()
     }
 
-    /// Answers a request whole.
+    /// Sends a request and returns the whole reply.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] that says what went wrong.
+    /// An [`LlmError`] that describes what went wrong.
     pub async fn respond(
         &self,
         request: &ModelRequest,
@@ -130,11 +130,11 @@ impl ChatClient {
             .await
     }
 
-    /// Answers a request whole, through a filter, with more fields in its body than the protocol has.
+    /// Like [`respond`](Self::respond), with a filter for the reply and extra fields in the request's body.
     ///
     /// # Errors
     ///
-    /// As [`respond`](Self::respond).
+    /// Same as [`respond`](Self::respond).
     pub async fn respond_with(
         &self,
         request: &ModelRequest,
@@ -154,11 +154,11 @@ impl ChatClient {
         }
     }
 
-    /// Answers a request piece by piece.
+    /// Sends a request and returns the reply as a stream of pieces.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] for all that goes wrong before the first piece; what goes wrong later is an item of the stream.
+    /// An [`LlmError`] for everything that goes wrong before the first piece; a later error is an item of the stream.
     pub async fn stream(
         &self,
         request: &ModelRequest,
@@ -168,11 +168,11 @@ impl ChatClient {
             .await
     }
 
-    /// Answers a request piece by piece, through a filter, with more fields in its body than the protocol has.
+    /// Like [`stream`](Self::stream), with a filter for the reply and extra fields in the request's body.
     ///
     /// # Errors
     ///
-    /// As [`stream`](Self::stream).
+    /// Same as [`stream`](Self::stream).
     pub async fn stream_with(
         &self,
         request: &ModelRequest,
@@ -193,11 +193,11 @@ impl ChatClient {
         }
     }
 
-    /// Returns the body by which a request is answered whole, for routes that take the same body for other ends.
+    /// Returns the body of a request for a whole reply, for other routes that accept the same body.
     ///
     /// # Errors
     ///
-    /// [`LlmErrorKind::BadRequest`] for what this protocol cannot express.
+    /// [`LlmErrorKind::BadRequest`] for content that this protocol cannot express.
     pub fn body(&self, request: &ModelRequest) -> Result<Bytes, LlmError> {
         self.encoder.body(request, Delivery::Whole)
     }
@@ -206,9 +206,9 @@ impl ChatClient {
         Blocks::new(self.model.clone(), self.origin.clone())
     }
 
-    /// Takes note of a server that refuses what can be said in another way: the order of roles in a request, the ids of
-    /// calls, calls without its signature, the question for a stream's usage, images of earlier messages, tools that need not
-    /// be called. Any other error stays one, and so does a second refusal of the same.
+    /// Adapts to a server that refuses something that can be expressed differently: the order of roles in a request,
+    /// the ids of calls, calls without its signature, the option for a stream's usage, images in earlier messages,
+    /// optional tools. Returns any other error unchanged, and also a second refusal of the same thing.
     fn learn(
         &self,
         error: LlmError,
@@ -218,7 +218,7 @@ impl ChatClient {
     ) -> Result<(), LlmError> {
         let said = error.message.to_ascii_lowercase();
         let encoder = &self.encoder;
-        // The schema that is told was among what it refuses.
+        // The refused request included the schema message.
         let told = encoder.with_schema_message(request);
         let request = told.as_ref().unwrap_or(request);
         let is_refusal = matches!(
@@ -248,11 +248,11 @@ impl ChatClient {
         {
             "images, sounds and files; from now on they are left out of what was said before"
         } else if NO_TOOLS.iter().any(|words| said.contains(words))
-            // Whoever takes no several calls at once takes one.
+            // A server that refuses several calls at once accepts one.
             && !said.contains("parallel")
             && encoder.offer_no_tools(request, sent)
         {
-            // More than a form: whoever asks gets an answer of less worth.
+            // This changes more than the form: the caller gets a less capable answer.
             tracing::warn!(
                 model = %self.model,
                 %error,
@@ -263,7 +263,8 @@ impl ChatClient {
         } else {
             return Err(error);
         };
-        // Without its words, which may quote the conversation: nobody here knows whether that may be logged.
+        // Without the server's message, which may quote the conversation: it is unknown here whether that may be
+        // logged.
         tracing::info!(model = %self.model, error = %error.kind, "the server refuses {change}");
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What dialects of Chat Completions differ in.
+//! The differences between dialects of Chat Completions.
 
 use neuraxis_core::MediaTypes;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::settings::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dialect {
-    /// The provider's name, by which a message tells whether this provider wrote it.
+    /// The provider's name, which shows whether this provider wrote a message.
     pub provider: &'static str,
     /// The field that limits the tokens of a reply.
     pub max_tokens_field: &'static str,
@@ -19,38 +19,38 @@ pub struct Dialect {
     pub reasoning_field: &'static str,
     /// Which reasoning is sent back.
     pub reasoning_echo: ReasoningEcho,
-    /// What is sent for an earlier reply without reasoning of this provider, where reasoning would be sent back.
+    /// What is sent for an earlier reply without reasoning from this provider, where reasoning would be sent back.
     pub missing_reasoning: MissingReasoning,
     /// Which tool choices the server understands.
     pub tool_choices: ToolChoices,
-    /// Whether a request says that several calls in one reply are welcome.
+    /// Whether a request allows several calls in one reply.
     pub parallel_calls: ParallelCalls,
     /// What is sent for a system message that is not the first message.
     pub late_system: LateSystem,
-    /// What is sent after an assistant message that stands last.
+    /// What is sent after a final assistant message.
     pub trailing_assistant: TrailingAssistant,
-    /// What is sent for arguments of earlier calls that are no JSON object.
+    /// What is sent for arguments of earlier calls that are not a JSON object.
     pub arguments: Arguments,
-    /// What instructions are called.
+    /// The role of instructions.
     pub system_role: SystemRole,
     /// Whether tools are offered with strict schemas.
     pub strict_tools: StrictTools,
-    /// How the form of a reply is asked for.
+    /// How the required form of a reply is requested.
     pub reply_form: ReplyForm,
     /// Whether the temperature is sent.
     pub temperature: Temperature,
-    /// Whether a stream is asked for its usage.
+    /// Whether usage is requested for a stream.
     pub stream_usage: StreamUsage,
-    /// How hard the model is to think, where that is said.
+    /// The model's reasoning effort, if it is sent.
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// What the model does with tools on offer while it reasons.
+    /// Whether the model accepts tools while it reasons.
     pub tools_and_reasoning: ToolsAndReasoning,
-    /// How fast a request is worked on, where that is said.
+    /// The service tier of a request, if it is sent.
     pub service_tier: Option<ServiceTier>,
-    /// The most bytes of the id of a call. A longer one is replaced by a short one made from it.
+    /// The maximum length of a call's id in bytes. A longer one is replaced by a short one derived from it.
     pub longest_call_id: usize,
-    /// Which media the model takes, where that is known before a server was asked. Files are sent only to a model that is
-    /// known to take them.
+    /// Which media the model accepts, as far as that is known before the server is asked. Files are sent only to a
+    /// model that is known to accept them.
     pub media: MediaTypes,
 }
 
@@ -83,55 +83,55 @@ impl Dialect {
     }
 }
 
-/// How the form of a reply is asked for.
+/// How the required form of a reply is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyForm {
     /// By its schema.
     JsonSchema,
-    /// As some JSON object: the server knows no schemas. What the object has to be is told in a message after all others.
+    /// As any JSON object: the server does not support schemas. A message after all others describes the object.
     JsonObject,
-    /// In such a message alone.
+    /// Only by such a message.
     Ignored,
 }
 
-/// Whether a stream is asked for its usage.
+/// Whether usage is requested for a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamUsage {
-    /// By `stream_options.include_usage`: the last chunk brings the token counts.
+    /// By `stream_options.include_usage`: the last chunk has the token counts.
     Asked,
-    /// It is not: the server does not know the question.
+    /// No: the server does not know the option.
     Unsaid,
 }
 
-/// What a model does with tools on offer while it reasons.
+/// Whether a model accepts tools while it reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ToolsAndReasoning {
     /// A request may have tools and ask for reasoning.
     Together,
-    /// It refuses them on this protocol, so that it is asked not to reason where tools are on offer. A request for both
-    /// fails before it is sent.
+    /// The model refuses the combination on this protocol, so a request with tools asks it not to reason. A request for
+    /// both fails before it is sent.
     OneOrTheOther,
 }
 
-/// Which reasoning of earlier replies is sent back. Only this provider's own ever is.
+/// Which reasoning of earlier replies is sent back. Reasoning from other providers never is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningEcho {
-    /// All: a prompt is never changed afterwards, and the server's template decides what the model sees.
+    /// All: a prompt is never changed afterward, and the server's template decides what the model sees.
     Always,
-    /// That of the turn under way, so since the last user message.
+    /// That of the current turn, since the last user message.
     SameTurn,
     /// None.
     Never,
 }
 
-/// What is sent for an earlier reply without reasoning of this provider, where reasoning would be sent back.
+/// What is sent for an earlier reply without reasoning from this provider, where reasoning would be sent back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MissingReasoning {
     /// Nothing.
     LeftOut,
-    /// An empty text: the server refuses a reply without the field.
+    /// An empty string: the server refuses a reply without the field.
     Empty,
 }
 
@@ -140,9 +140,9 @@ pub enum MissingReasoning {
 pub enum ToolChoices {
     /// `auto`, `none`, `required`, and a tool by its name.
     All,
-    /// `auto`, `none` and `required`: to name a tool, it alone is offered and some call required.
+    /// `auto`, `none` and `required`. To name a tool, the request offers only that tool and requires a call.
     Words,
-    /// None of them: where no call is wanted, no tool is offered.
+    /// None: if no call is wanted, no tool is offered.
     Ignored,
 }
 
@@ -152,26 +152,26 @@ pub enum ToolChoices {
 pub enum LateSystem {
     /// A system message.
     System,
-    /// A user message that says that it comes from the system.
+    /// A user message that states that it comes from the system.
     User,
-    /// A system message, until the server refuses one; from then on a user message, in the refused call as well.
+    /// A system message, until the server refuses one; from then on, and in the refused call itself, a user message.
     Auto,
 }
 
-/// What is sent after an assistant message that stands last.
+/// What is sent after a final assistant message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrailingAssistant {
     /// Nothing: the server answers it.
     Alone,
-    /// A short user message, since the server would take the assistant message for the beginning of its own.
+    /// A short user message, since the server would continue the assistant message as its own.
     Prompted,
 }
 
-/// What is sent for arguments of earlier calls that are no JSON object.
+/// What is sent for arguments of earlier calls that are not a JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arguments {
     /// What the model wrote.
     AsWritten,
-    /// An object that holds what the model wrote: the server refuses everything else.
+    /// An object that contains what the model wrote: the server refuses anything else.
     MadeWhole,
 }

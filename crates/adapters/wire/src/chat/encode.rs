@@ -1,5 +1,5 @@
-//! Encodes requests. No message is encoded twice: what a request shares with an earlier one is taken over as bytes, which
-//! also makes sure that a prompt's beginning stays the same byte for byte.
+//! Encodes requests. No message is encoded twice: the part that a request shares with an earlier one is copied as
+//! bytes. This also keeps the beginning of a prompt the same, byte for byte.
 
 mod media;
 mod message;
@@ -24,7 +24,7 @@ use crate::request::{
 };
 use crate::settings::{ParallelCalls, PropertyNames, ReasoningEffort, Temperature};
 
-/// What a server that would go on with a trailing assistant message is told instead.
+/// The user message for a server that would otherwise continue a trailing assistant message.
 const GO_ON: &str = "Please go on.";
 
 /// Encodes the requests to one model.
@@ -37,23 +37,24 @@ pub(super) struct Encoder {
     prefixes: PrefixCache<Rules>,
     tools: ToolsCache,
     refused: Mutex<Refused>,
-    /// What its server says it takes.
+    /// The media that its server reports as accepted.
     media: Mutex<Option<MediaTypes>>,
 }
 
-/// What a server has refused, each for good; media until it says that it takes some. Requests may be under way together: whether
-/// one is worth another try depends on what had been refused when it was sent, and not on whether it is the first.
+/// What a server has refused, each permanently; media until the server reports that it accepts some. Requests may run
+/// concurrently: whether one is worth a second try depends on the refusals known when it was sent, not on whether it is
+/// the first.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Refused {
     /// A system message that is not the first.
     late_system: bool,
     /// Roles that do not alternate.
     repeated_roles: bool,
-    /// An id of a call that is not of nine letters and digits.
+    /// An id of a call that does not have nine letters and digits.
     free_ids: bool,
     /// Calls that it did not sign.
     unsigned_calls: bool,
-    /// To be asked for the usage of a stream.
+    /// The option for a stream's usage.
     stream_usage: bool,
     /// Images, sounds and files.
     media: bool,
@@ -61,7 +62,7 @@ pub(super) struct Refused {
     tools: bool,
 }
 
-/// The tools that are sent, and what is said about calling them.
+/// The tools that are sent, and the tool choice.
 enum SentTools<'a> {
     Nothing,
     All(&'a Arc<[ToolSpec]>, Choice<'a>),
@@ -93,7 +94,7 @@ impl Encoder {
         }
     }
 
-    /// Says whom the requests go to: what a server wants to see again is sent to no other.
+    /// Sets the server and model that the requests go to: state from a server is sent to no other.
     pub(super) fn at(mut self, origin: Origin) -> Self {
         self.origin = origin;
         self
@@ -103,7 +104,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// [`LlmErrorKind::BadRequest`] for what this protocol cannot express.
+    /// [`LlmErrorKind::BadRequest`] for content that this protocol cannot express.
     pub(super) fn body(
         &self,
         request: &ModelRequest,
@@ -151,7 +152,7 @@ impl Encoder {
         Ok(body.into())
     }
 
-    /// Returns a request in which the form of the reply is told, if the server knows no schemas.
+    /// Returns a request with a message that describes the form of the reply, if the server does not support schemas.
     pub(super) fn with_schema_message(&self, request: &ModelRequest) -> Option<ModelRequest> {
         if self.dialect.reply_form == ReplyForm::JsonSchema {
             return None;
@@ -168,7 +169,7 @@ impl Encoder {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a refusal, if that changes anything for a request, and tells whether it does.
+    /// Records a refusal if it changes anything for a request, and returns whether it does.
     fn note(&self, changes: bool, refusal: fn(&mut Refused) -> &mut bool) -> bool {
         if changes {
             let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +178,8 @@ impl Encoder {
         changes
     }
 
-    /// Sends late system messages as user messages from now on; false if that changes nothing for this request as it was sent.
+    /// Sends late system messages as user messages from now on. Returns `false` if that changes nothing for this
+    /// request as it was sent.
     pub(super) fn avoid_late_system(&self, request: &ModelRequest, sent: Refused) -> bool {
         let is_late = |message: &Arc<Message>| matches!(**message, Message::System { .. });
         let has_late = request.messages.messages().iter().skip(1).any(is_late);
@@ -185,13 +187,14 @@ impl Encoder {
         self.note(changes, |refused| &mut refused.late_system)
     }
 
-    /// Lets user and assistant take turns from now on; false if that changes nothing for this request as it was sent.
+    /// Makes user and assistant alternate from now on. Returns `false` if that changes nothing for this request as it
+    /// was sent.
     pub(super) fn take_turns(&self, request: &ModelRequest, sent: Refused) -> bool {
         let messages = request.messages.messages();
         let is_late = self.avoid_late_system(request, sent);
         let speaks_twice = messages.iter().enumerate().any(|(index, message)| {
             let before = messages.get(..index).unwrap_or_default();
-            // What tools show is said by the user, behind their results.
+            // Media from tools are sent in a user message after their results.
             let shows = matches!(&**message, Message::Tool(result) if !result.media.is_empty());
             shows || is_out_of_turn(message, before)
         });
@@ -199,14 +202,16 @@ impl Encoder {
         self.note(changes, |refused| &mut refused.repeated_roles) || is_late
     }
 
-    /// Gives calls ids of nine letters and digits from now on; false if that changes nothing for this request as it was sent.
+    /// Gives calls ids of nine letters and digits from now on. Returns `false` if that changes nothing for this request
+    /// as it was sent.
     pub(super) fn make_ids_strict(&self, request: &ModelRequest, sent: Refused) -> bool {
         let names_call = |message: &Arc<Message>| matches!(**message, Message::Tool(_));
         let changes = request.messages.messages().iter().any(names_call) && !sent.free_ids;
         self.note(changes, |refused| &mut refused.free_ids)
     }
 
-    /// Signs the calls that the server did not, from now on; false if that changes nothing for this request as it was sent.
+    /// Signs calls that the server did not sign, from now on. Returns `false` if that changes nothing for this request
+    /// as it was sent.
     pub(super) fn sign_calls(&self, request: &ModelRequest, sent: Refused) -> bool {
         let messages = request.messages.messages();
         let rules = self.rules(messages);
@@ -215,7 +220,7 @@ impl Encoder {
         self.note(changes, |refused| &mut refused.unsigned_calls)
     }
 
-    /// Asks for the usage of streams no more; false if this request, as it was sent, did not ask for it.
+    /// Stops requesting the usage of streams. Returns `false` if this request, as it was sent, did not ask for it.
     pub(super) fn leave_usage_unsaid(&self, delivery: Delivery, sent: Refused) -> bool {
         let changes = delivery == Delivery::Streamed
             && self.dialect.stream_usage == StreamUsage::Asked
@@ -223,23 +228,24 @@ impl Encoder {
         self.note(changes, |refused| &mut refused.stream_usage)
     }
 
-    /// Leaves images, sounds and files out from now on; false if that changes nothing for this request as it was sent. One that
-    /// nobody has answered yet is not left out: [`body`](Self::body) fails with it.
+    /// Omits images, sounds and files from now on. Returns `false` if that changes nothing for this request as it was
+    /// sent. Media that the model has not answered yet are not omitted: [`body`](Self::body) fails with them.
     pub(super) fn leave_media_out(&self, request: &ModelRequest, sent: Refused) -> bool {
         let mut messages = request.messages.messages().iter();
         let changes = messages.any(|message| message.media().next().is_some()) && !sent.media;
         self.note(changes, |refused| &mut refused.media)
     }
 
-    /// Offers no tools from now on where none has to be called; false if that changes nothing for this request as it was sent.
+    /// Stops offering tools, unless a call is required. Returns `false` if that changes nothing for this request as it
+    /// was sent.
     pub(super) fn offer_no_tools(&self, request: &ModelRequest, sent: Refused) -> bool {
         let changes = !request.tools.is_empty() && may_go_without(request) && !sent.tools;
         self.note(changes, |refused| &mut refused.tools)
     }
 
-    /// Takes note of what its server says it takes.
+    /// Records which media the server reports as accepted.
     pub(super) fn learn_media(&self, media: MediaTypes) {
-        // One that was started anew may take what it refused.
+        // A restarted server may accept what it refused before.
         if media != MediaTypes::NONE {
             let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
             refused.media = false;
@@ -316,7 +322,7 @@ impl Encoder {
         }
     }
 
-    /// Returns how hard the model is asked to think.
+    /// Returns the reasoning effort to send.
     fn effort(&self, offer: &SentTools<'_>) -> Result<Option<ReasoningEffort>, LlmError> {
         let asked = self.dialect.reasoning_effort;
         let is_free = matches!(offer, SentTools::Nothing)
@@ -391,12 +397,12 @@ impl Encoder {
     }
 }
 
-/// Tells whether a request leaves it to the model whether it calls a tool.
+/// Returns whether a request leaves it to the model whether to call a tool.
 const fn may_go_without(request: &ModelRequest) -> bool {
     matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None)
 }
 
-/// Writes a tool, with its function as an object of its own.
+/// Writes a tool, with its function as a nested object.
 fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
     json.raw(r#"{"type":"function","function":{"#);
     tool.write_function(json);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use neuraxis_core::JsonText;
 use serde::Serialize;
 
-/// Fields that are added to the body of a request, after those that the protocol has.
+/// Fields that are added to the body of a request, after those of the protocol.
 ///
 /// ```
 /// use neuraxis_wire::ExtraFields;
@@ -18,7 +18,7 @@ use serde::Serialize;
 pub struct ExtraFields(String);
 
 impl ExtraFields {
-    /// Adds a field. A value that JSON cannot express, such as a map whose keys are not texts, is left out.
+    /// Adds a field. Skips a value that JSON cannot express, such as a map whose keys are not strings.
     #[must_use]
     pub fn with(self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
         match JsonText::encode(value) {
@@ -27,7 +27,7 @@ impl ExtraFields {
         }
     }
 
-    /// Adds a field whose value is JSON already. One that claims to be and is not is left out.
+    /// Adds a field whose value is already JSON. Skips a value that is not valid JSON.
     #[must_use]
     pub fn with_json(mut self, name: &str, value: &JsonText) -> Self {
         if !value.is_valid() {
@@ -42,7 +42,7 @@ impl ExtraFields {
         self
     }
 
-    /// Returns an object, which has fields already, with these at its end.
+    /// Returns an object, which already has fields, with these appended.
     #[must_use]
     pub fn join(&self, body: Bytes) -> Bytes {
         if self.0.is_empty() || !body.ends_with(b"}") {

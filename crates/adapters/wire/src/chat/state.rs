@@ -1,4 +1,4 @@
-//! What of a call of a reply is kept beside it, to be sent back.
+//! State of a reply's call that is stored with it, to be sent back.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use neuraxis_core::ProviderState;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The server and the model that gave a call. What they want to see again goes to no other: it is sealed for a model, and
-/// other servers refuse fields that they do not know.
+/// The server and the model that made a call. The state that they want back is sent to no other: it is sealed for one
+/// model, and other servers refuse fields that they do not know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) server: Arc<str>,
-    /// The model that was asked; what it calls itself may be longer.
+    /// The model that was asked for; the name it reports may be longer.
     pub(super) model: Arc<str>,
 }
 
-/// What is kept of a call.
+/// The stored state of a call.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CallState<'a> {
     server: Cow<'a, str>,
@@ -26,7 +26,7 @@ pub(super) struct CallState<'a> {
 }
 
 impl<'a> CallState<'a> {
-    /// Writes down what came with a call; nothing only if it cannot be written.
+    /// Serializes what came with a call; `None` only if it cannot be serialized.
     pub(super) fn written(origin: &Origin, extra_content: &RawValue) -> Option<ProviderState> {
         let state = CallState {
             server: (&*origin.server).into(),
@@ -36,7 +36,7 @@ impl<'a> CallState<'a> {
         ProviderState::encode(&state).ok()
     }
 
-    /// Returns what came with a call, if it is of this origin.
+    /// Returns what came with a call, if it is from this origin.
     pub(super) fn read(state: &'a ProviderState, origin: &Origin) -> Option<&'a RawValue> {
         let state: Self = serde_json::from_str(state.as_str()).ok()?;
         let is_ours = *state.server == *origin.server && *state.model == *origin.model;

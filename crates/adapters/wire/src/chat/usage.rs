@@ -1,12 +1,12 @@
-//! What a reply of Chat Completions used, from what the server says of it.
+//! The usage of a Chat Completions reply, from what the server reports.
 
 use neuraxis_core::Usage;
 
 use crate::chat::chunk::{Timings, UsageField};
 use crate::reply::{Shares, TokenCounts, known_count};
 
-/// Returns the tokens that a reply used. No server of this protocol counts the tokens of tool calls, and few those of
-/// reasoning.
+/// Returns the tokens that a reply used. No server of this protocol counts the tokens of tool calls, and few count
+/// those of reasoning.
 pub(crate) fn usage(
     field: Option<&UsageField>,
     timings: Option<&Timings>,
@@ -22,7 +22,7 @@ pub(crate) fn usage(
     let misses = said(|usage| usage.prompt_cache_miss_tokens);
     let both = || Some(hits?.saturating_add(misses?));
     let prompt = said(|usage| usage.prompt_tokens).or_else(both).or_else(|| {
-        // The timings count apart what was in the cache.
+        // The timings count cached tokens separately.
         let read = timed(|timings| timings.prompt_n)?;
         Some(read.saturating_add(timed(|timings| timings.cache_n).unwrap_or(0)))
     });
@@ -32,16 +32,16 @@ pub(crate) fn usage(
             .or_else(|| timed(|timings| timings.predicted_n)),
         total: said(|usage| usage.total_tokens),
         reasoning: said(|usage| usage.completion_tokens_details?.reasoning_tokens),
-        // A server that counts but does not mention its cache has none, or nothing in it.
+        // A server that reports usage but no cache has none, or found nothing in it.
         cached: cached.or(field.map(|_| 0)),
         cache_written: said(|usage| usage.prompt_tokens_details?.cache_write_tokens),
     };
     with_reasoning(counts).usage(shares)
 }
 
-/// Counts what was thought as part of the reply. Some servers, such as xAI's, count it beside the reply: then more was thought
-/// than the whole is said to be, or the total is that of prompt, reply and thoughts. Gemini does not say how much was thought:
-/// it is what the total has besides, unless that is what was in the cache, which others leave out of the prompt.
+/// Counts reasoning as part of the reply. Some servers, such as xAI's, count it separately: then it exceeds the reply's
+/// count, or the total is the sum of prompt, reply and reasoning. Gemini does not report reasoning: it is the rest of
+/// the total, unless that equals the cached tokens, which other servers omit from the prompt.
 fn with_reasoning(counts: TokenCounts) -> TokenCounts {
     let Some(completion) = counts.completion else {
         return counts;
@@ -181,7 +181,7 @@ mod tests {
         for (details, total, whole) in [
             ("", 103, 94),
             (r#","prompt_tokens_details":{"cached_tokens":8}"#, 103, 94),
-            // What was in the cache, of a server that leaves it out of the prompt.
+            // Cached tokens, from a server that omits them from the prompt.
             (r#","prompt_tokens_details":{"cached_tokens":93}"#, 103, 1),
             ("", 10, 1),
             ("", 9, 1),

@@ -1,4 +1,4 @@
-//! The tool calls of a reply that is coming in: which piece is of which call.
+//! The tool calls of a reply being received: assigns each piece to its call.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -12,24 +12,24 @@ use crate::chat::chunk::CallDelta;
 use crate::chat::state::CallState;
 use crate::reply::{MAX_CALLS, Text, invalid};
 
-/// A call that begins: its block, the provider's id for it and its name.
+/// A new call: its block, the provider's id for it and its name.
 type BegunCall = (BlockIndex, Option<Arc<str>>, Option<Arc<str>>);
 
-/// A call that is coming in.
+/// A call being received.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// The server's number for it; its position if the server gave none.
+    /// The server's number for it; its position if the server sent none.
     index: usize,
     pub(super) block: BlockIndex,
     id: Option<Arc<str>>,
     name: Arc<str>,
     pub(super) has_arguments: bool,
-    /// Its first piece brought arguments that need no more.
+    /// Its first piece brought complete arguments.
     came_whole: bool,
 }
 
 impl Blocks {
-    /// Takes a piece of a call.
+    /// Processes a piece of a call.
     pub(super) fn take_call(
         &mut self,
         delta: CallDelta<'_>,
@@ -77,9 +77,9 @@ impl Blocks {
         Ok(())
     }
 
-    /// Returns the position of the call that a piece is of: of the last that began under its index, else of a new one. Some
-    /// servers number from one, and some give all calls of a reply the same number, so that a name with another id is
-    /// another call, and so is one without any id where the last call is known to be over.
+    /// Returns the position of the call that a piece belongs to: the last call that began with its index, or else a new
+    /// one. Some servers number from one. Some give all calls of a reply the same number, so a name with a different id
+    /// begins another call, and so does a name without any id if the last call is known to be complete.
     fn position_of(
         &self,
         index: Option<usize>,
@@ -89,7 +89,7 @@ impl Blocks {
     ) -> usize {
         let next = self.calls.len();
         let Some(index) = index else {
-            // Without an index, a name begins a call and anything else goes on with the last.
+            // Without an index, a name begins a call; anything else continues the last one.
             return match name {
                 Some(_) => next,
                 None => next.saturating_sub(1),
@@ -103,7 +103,7 @@ impl Blocks {
         }
     }
 
-    /// Begins a call: the only piece that brings its id and its name.
+    /// Begins a call; only its first piece has its id and its name.
     fn begin_call(
         &mut self,
         index: usize,
@@ -142,8 +142,9 @@ impl Blocks {
 }
 
 impl Call {
-    /// Tells whether a piece with a name begins another call: both have an id, and not the same; or neither has one, and the
-    /// names differ or this one came whole and there are more arguments: a server that repeats the name may end with none.
+    /// Returns whether a piece with a name begins another call. It does if both have ids that differ. It also does if
+    /// neither has an id, and either the names differ, or this call arrived complete and the piece has more arguments.
+    /// A server that repeats the name may end with a piece without arguments.
     fn is_followed_by(
         &self,
         id: Option<&str>,
@@ -161,7 +162,7 @@ impl Call {
         }
     }
 
-    /// Checks that another piece is of this call.
+    /// Checks that another piece belongs to this call.
     fn goes_on(&self, id: Option<&str>, name: Option<&str>) -> Result<(), LlmError> {
         if id.is_some_and(|id| self.id.as_deref() != Some(id)) {
             return Err(invalid("the id of a tool call changed midway"));
@@ -173,7 +174,7 @@ impl Call {
     }
 }
 
-/// Tells whether arguments are a JSON object.
+/// Returns whether arguments are a JSON object.
 fn is_whole(arguments: &str) -> bool {
     arguments.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }

@@ -18,7 +18,7 @@ fn blocks() -> Blocks {
     Blocks::new(ModelRef::new("llama", "default"), origin)
 }
 
-/// Takes chunks and ends the reply.
+/// Processes chunks and ends the reply.
 fn deltas<'a>(chunks: impl IntoIterator<Item = &'a str>) -> Result<Vec<ReplyDelta>, LlmError> {
     let mut blocks = blocks();
     let mut out = VecDeque::new();
@@ -224,7 +224,7 @@ fn a_call_that_repeats_its_name_and_id_is_one_call() {
     );
 }
 
-/// Pieces of the calls of a reply, each with its index, id and name, and arguments.
+/// Pieces of a reply's calls, each with its index, id, name and arguments.
 fn call_pieces(pieces: &[(u64, Option<&str>, Option<&str>, &str)]) -> Vec<String> {
     let piece = |(index, id, name, arguments): &(u64, Option<&str>, Option<&str>, &str)| {
         let function = serde_json::json!({"name": name, "arguments": arguments});
@@ -236,7 +236,7 @@ fn call_pieces(pieces: &[(u64, Option<&str>, Option<&str>, &str)]) -> Vec<String
 
 #[test]
 fn calls_may_have_the_same_number_or_any_others() {
-    // As Ollama numbers, as some gateways do, and as nobody should.
+    // As Ollama numbers, as some gateways do, and as no server should.
     for [first, second] in [[0, 0], [1, 2], [2, 0], [0, u64::MAX]] {
         let pieces = call_pieces(&[
             (first, Some("c"), Some("a"), "{"),
@@ -255,7 +255,7 @@ fn calls_may_have_the_same_number_or_any_others() {
 
 #[test]
 fn calls_with_the_same_number_and_no_ids_are_told_apart_by_their_names_and_where_they_are_whole() {
-    // As converters for Gemini send them, and as a server that repeats the name in each piece.
+    // As converters for Gemini send them, and as a server does that repeats the name in each piece.
     let pieces = call_pieces(&[
         (0, Some(""), Some("a"), "{}"),
         (0, Some(""), Some("b"), r#"{"p":1}"#),

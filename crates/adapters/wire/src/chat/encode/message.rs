@@ -14,33 +14,33 @@ use crate::request::{
     strict_id, text_of, unsupported, write_user_content,
 };
 
-/// The most bytes of a function's name.
+/// The maximum length of a function's name in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// What stands before a system message that is sent as a user message.
+/// The prefix of a system message that is sent as a user message.
 const FROM_THE_SYSTEM: &str = "[System message] ";
 
-/// What stands between two messages of the user where roles have to alternate: the request before came to no answer.
+/// The message between two user messages where roles must alternate: the earlier request got no answer.
 pub(super) const NO_ANSWER: &str = "(no answer)";
 
-/// What stands for a signature that a call never got, since the program made it or another model did: with it Gemini does not
-/// look for one.
+/// The placeholder for a signature that a call never got, because the program or another model created the call. With
+/// it Gemini does not check the signature.
 const STAND_IN: &str = r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
 
-/// What decides how a message is written, besides itself and those before it.
+/// Everything that determines how a message is written, apart from the message and those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(super) dialect: Dialect,
-    /// Whom the messages go to. It stays the same as long as these rules are kept.
+    /// The server and model that the messages go to. It is the same for as long as these rules are used.
     origin: Origin,
     late_system_as_user: bool,
-    /// Whether user and assistant have to take turns.
+    /// Whether user and assistant must alternate.
     pub(super) alternating: bool,
-    /// Whether the ids of calls have to be of nine letters and digits.
+    /// Whether the ids of calls must have nine letters and digits.
     strict_ids: bool,
-    /// Whether the calls of each message have to be signed.
+    /// Whether the calls of each message must be signed.
     signed_calls: bool,
-    /// How many messages there are up to the last user message.
+    /// The number of messages up to and including the last user message.
     turn_start: usize,
 }
 
@@ -63,13 +63,13 @@ impl Rules {
         }
     }
 
-    /// Lets user and assistant take turns, whoever spoke.
+    /// Makes user and assistant alternate, whatever the order of the messages.
     pub(crate) fn alternating(mut self, alternating: bool) -> Self {
         self.alternating = alternating;
         self
     }
 
-    /// Gives calls ids of nine letters and digits, whatever theirs are.
+    /// Gives calls ids of nine letters and digits.
     pub(crate) fn with_strict_ids(mut self, strict_ids: bool) -> Self {
         self.strict_ids = strict_ids;
         self
@@ -81,13 +81,13 @@ impl Rules {
         self
     }
 
-    /// Says whom the messages go to.
+    /// Sets the server and model that the messages go to.
     pub(super) fn at(mut self, origin: Origin) -> Self {
         self.origin = origin;
         self
     }
 
-    /// Tells whether the reasoning of the message at an index is sent back, if this provider wrote it.
+    /// Returns whether the reasoning of the message at an index is sent back, if this provider wrote it.
     const fn echoes_reasoning(&self, index: usize) -> bool {
         match self.dialect.reasoning_echo {
             ReasoningEcho::Always => true,
@@ -96,7 +96,7 @@ impl Rules {
         }
     }
 
-    /// Returns the id of a call in a form that the server takes.
+    /// Returns the id of a call in a form that the server accepts.
     fn taken_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
         let id = short_id(id, self.dialect.longest_call_id);
         match self.strict_ids {
@@ -105,7 +105,7 @@ impl Rules {
         }
     }
 
-    /// Returns what the server wants to see again with a call, if this model on this server gave it.
+    /// Returns the state that the server wants back with a call, if this model on this server supplied it.
     fn extra_content<'a>(
         &self,
         message: &AssistantMessage,
@@ -117,7 +117,7 @@ impl Rules {
         CallState::read(call.state.as_ref()?, &self.origin)
     }
 
-    /// Tells whether a message has calls that the server did not sign. It signs the first of a message.
+    /// Returns whether a message has calls that the server did not sign. It signs the first call of a message.
     pub(super) fn is_unsigned(&self, message: &Message) -> bool {
         let Message::Assistant(message) = message else {
             return false;
@@ -170,7 +170,8 @@ impl MessageEncoder for Rules {
     }
 }
 
-/// Tells whether the user speaks, or the system in their place, though the model did not speak since they did.
+/// Returns whether a user message, or a system message in its place, comes without a message of the model since the last
+/// one from the user or a tool.
 pub(super) fn is_out_of_turn(message: &Message, before: &[Arc<Message>]) -> bool {
     let speaks = match message {
         Message::User { .. } => true,
@@ -180,13 +181,13 @@ pub(super) fn is_out_of_turn(message: &Message, before: &[Arc<Message>]) -> bool
     speaks
         && match before.last().map(Arc::as_ref) {
             None | Some(Message::Assistant(_)) => false,
-            // The one that every conversation may begin with.
+            // Except the one that may begin every conversation.
             Some(Message::System { .. }) => before.len() > 1,
             Some(Message::User { .. } | Message::Tool(_)) => true,
         }
 }
 
-/// Writes a message that comes after others.
+/// Writes a message that follows others.
 fn encode_message(
     message: &Message,
     before: &[Arc<Message>],
@@ -292,7 +293,7 @@ fn calls_of(message: &AssistantMessage) -> impl Iterator<Item = &ToolCall> {
     })
 }
 
-/// Returns the arguments of an earlier call in a form that the server takes.
+/// Returns the arguments of an earlier call in a form that the server accepts.
 fn arguments(written: &JsonText, form: Arguments) -> Cow<'_, str> {
     let text = written.as_str();
     if text.trim().is_empty() {
@@ -304,7 +305,7 @@ fn arguments(written: &JsonText, form: Arguments) -> Cow<'_, str> {
     format!(r#"{{"invalid_arguments":{}}}"#, JsonText::string(text)).into()
 }
 
-/// Tells whether a text is a JSON object that every parser takes: some refuse half of a surrogate pair.
+/// Returns whether a text is a JSON object that every parser accepts: some reject half of a surrogate pair.
 fn is_object(text: &str) -> bool {
     serde_json::from_str::<Object>(text).is_ok()
 }

@@ -1,12 +1,12 @@
-//! Reads JSON to the last character and keeps nothing of it.
+//! Reads JSON to the last character and keeps none of it.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// A JSON object that was read whole. Unlike text that is skipped, its strings were decoded: half of a surrogate pair
-/// is an error.
+/// A JSON object that was read whole. Unlike in skipped text, its strings were decoded: half of a surrogate pair is an
+/// error.
 pub(super) struct Object;
 
 impl<'de> Deserialize<'de> for Object {

@@ -1,4 +1,4 @@
-//! Tests of requests with images, sounds and files: those of a user, and those that tools return.
+//! Tests of requests with images, sounds and files: those of users, and those that tools return.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn user_media(part: MediaPart) -> Message {
     }
 }
 
-/// A result of a tool with an image and a sound beside its value.
+/// A tool result with an image and a sound in addition to its value.
 fn result_with_media(id: &str) -> Message {
     let Message::Tool(mut result) = messages::result(id, "camera", "\"taken\"") else {
         unreachable!("it is a result")
@@ -49,7 +49,7 @@ fn an_image_in_a_history_is_left_out_for_a_model_that_takes_none_once_its_server
         content()[1],
         json!({"type": "text", "text": "[image/png, 3 bytes: left out, since this model does not take it]"})
     );
-    // Started anew, it may take them; what it refused before counts no more.
+    // After a restart it may accept them; earlier refusals no longer apply.
     assert!(encoder.leave_media_out(&request, Refused::default()));
     encoder.learn_media(MediaTypes::Only(&["image/png"]));
     assert_eq!(content()[1]["type"], "image_url");
@@ -81,7 +81,7 @@ fn what_tools_show_stands_in_one_message_of_the_user_after_their_results() {
         ]})
     );
     assert_eq!(sent.as_array().unwrap().len(), 5);
-    // What follows stands after it, and what was sent before stays as it was.
+    // Later messages follow it, and what was sent before stays unchanged.
     let more = history().into_iter().chain([Message::assistant("A cat.")]);
     let later = messages_of(STANDARD, more);
     assert_eq!(later.as_array().unwrap()[..5], sent.as_array().unwrap()[..]);
