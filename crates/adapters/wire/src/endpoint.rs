@@ -28,13 +28,13 @@ use crate::reply::ReplyDecoder;
 use crate::stream::EventStream;
 use crate::timeouts::Timeouts;
 
-/// The most bytes of a reply that comes whole: what a reply may hold at most, written as JSON.
+/// The maximum size of a whole reply in bytes: the most that a reply may hold, written as JSON.
 const MAX_REPLY_BODY: usize = 2 * neuraxis_core::MAX_REPLY_BYTES;
 
-/// A model server: one pool of connections, shared by all calls.
+/// A model server: one connection pool, shared by all calls.
 ///
-/// Redirects are not followed: they would carry the conversation, and perhaps the key, to where nobody sent it.
-/// A loopback address is reached directly, whatever proxy the environment names.
+/// Redirects are not followed: they would carry the conversation, and perhaps the key, to an unintended place. A
+/// loopback address is reached directly, whatever proxy the environment names.
 #[derive(Debug)]
 pub struct Endpoint {
     client: reqwest::Client,
@@ -44,26 +44,26 @@ pub struct Endpoint {
     max_concurrent: Option<MaxConcurrent>,
     timeouts: Timeouts,
     hangs_up_after_streams: Option<&'static str>,
-    /// Whether the connection of a streamed reply can be used again.
+    /// Whether the connection of a streamed reply can be reused.
     reuses_streams: AtomicBool,
     errors: Arc<ServerErrors>,
 }
 
-/// What a reply is expected to be.
+/// The expected form of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accept {
     Json,
     Events,
 }
 
-/// What a request is made of. It is made in the moment in which it is sent, so that no call keeps room for it, and its
-/// headers, while it waits.
+/// The parts of a request. The request itself is built only when it is sent, so a waiting call holds no memory for it
+/// and its headers.
 struct RequestParts<'a> {
     method: Method,
     route: &'a Route,
     accept: Accept,
     body: Bytes,
-    /// The call that it is part of, whose trace is named to the server.
+    /// The call that it belongs to, whose trace is propagated to the server.
     call: Option<&'a CallContext>,
     closes_connection: bool,
 }
@@ -87,7 +87,7 @@ impl<'a> RequestParts<'a> {
     }
 }
 
-/// What is sent with each request, put together once.
+/// The headers of each request, built once.
 #[derive(Debug)]
 struct Headers {
     for_json: HeaderMap,
@@ -115,7 +115,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// [`EndpointError`], when the address, a header, the file of certificates or the proxy cannot be used, or TLS cannot
+    /// [`EndpointError`] if the address, a header, the certificate file or the proxy cannot be used, or if TLS cannot
     /// be set up.
     pub fn new(config: EndpointConfig) -> Result<Self, EndpointError> {
         let base = address::parse(&config.base_url)?;
@@ -144,21 +144,21 @@ impl Endpoint {
         })
     }
 
-    /// Returns a route on this server. `path` has no slash in front.
+    /// Returns a route on this server. `path` has no leading slash.
     #[must_use]
     pub fn route(&self, path: &str) -> Route {
         Route::new(&self.base, path, &self.query)
     }
 
-    /// Fetches a JSON document within a time.
+    /// Fetches a JSON document, waiting at most `within`.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] that says what went wrong.
+    /// An [`LlmError`] that describes what went wrong.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection, or its part of it over HTTP/2.
+    /// Dropping the future closes the connection, or only its HTTP/2 stream.
     pub async fn get(&self, route: &Route, within: Duration) -> Result<Bytes, LlmError> {
         let parts = RequestParts::new(Method::GET, route, Bytes::new());
         self.exchange(parts, within, &CancellationToken::new())
@@ -166,15 +166,15 @@ impl Endpoint {
             .await
     }
 
-    /// Posts a JSON document and fetches the one that answers, within a time.
+    /// Posts a JSON document and returns the one in the response, waiting at most `within`.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] that says what went wrong.
+    /// An [`LlmError`] that describes what went wrong.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection, or its part of it over HTTP/2.
+    /// Dropping the future closes the connection, or only its HTTP/2 stream.
     pub async fn post(
         &self,
         route: &Route,
@@ -187,8 +187,8 @@ impl Endpoint {
             .await
     }
 
-    /// Begins the span of a question to the server that is no model call, such as for its models; none where nobody is in a
-    /// span, or nobody exports them.
+    /// Starts the span of a request that is not a model call, such as for the list of models. Returns no span if there
+    /// is no current span or none is exported.
     fn asking(&self) -> Span {
         if Span::current().is_none() {
             return Span::none();
@@ -202,18 +202,18 @@ impl Endpoint {
         )
     }
 
-    /// Posts a request to a model whose reply comes whole, as JSON. It waits for its turn where
-    /// [`max_concurrent`](EndpointConfig::max_concurrent) says so, and takes no longer than
+    /// Posts a request to a model and returns its whole reply, as JSON. The call waits for its turn if
+    /// [`max_concurrent`](EndpointConfig::max_concurrent) is set, and takes no longer than
     /// [`whole_reply`](Timeouts::whole_reply) and [`total`](Timeouts::total) allow.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] that says what went wrong: of kind [`Cancelled`](neuraxis_core::LlmErrorKind::Cancelled) once
-    /// the call's context is, else by the server's [`ErrorRule`](crate::ErrorRule)s.
+    /// An [`LlmError`] that describes what went wrong: of kind [`Cancelled`](neuraxis_core::LlmErrorKind::Cancelled)
+    /// once the call's context is canceled, otherwise determined by the server's [`ErrorRule`](crate::ErrorRule)s.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection, or its part of it over HTTP/2.
+    /// Dropping the future closes the connection, or only its HTTP/2 stream.
     pub async fn ask(
         &self,
         route: &Route,
@@ -224,28 +224,29 @@ impl Endpoint {
         let total = self.timeouts.total.unwrap_or(Duration::MAX);
         let permit = self.permit(total, ctx).await?;
         let within = total.min(self.timeouts.whole_reply);
-        // The permit is free again once the reply is here.
+        // The permit is released once the reply has arrived.
         let parts = RequestParts::of_call(route, body, ctx);
         let answer = self.exchange(parts, within, cancellation).await;
         drop(permit);
         answer
     }
 
-    /// Posts a request to a model whose reply streams in as server-sent events, which what `decoder` makes turns into pieces of
-    /// a reply. The decoder is made once the server answers, so that a call that waits keeps no room for it. The call waits for
-    /// its turn where [`max_concurrent`](EndpointConfig::max_concurrent) says so, and each part of the exchange has its own of
-    /// the [`Timeouts`].
+    /// Posts a request to a model and streams its reply, sent as server-sent events. The decoder that `decoder` creates
+    /// turns the events into pieces of a reply. It is created only once the server answers, so a waiting call holds no
+    /// memory for it. The call waits for its turn if [`max_concurrent`](EndpointConfig::max_concurrent) is set. Each
+    /// part of the exchange has its own limit in [`Timeouts`].
     ///
-    /// Once the decoder said that the reply is whole, the stream ends, and its connection is free for the next call.
+    /// Once the decoder reports that the reply is complete, the stream ends, and its connection is free for the next
+    /// call.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] for all that goes wrong before the first piece; what goes wrong later is the last item of the
+    /// An [`LlmError`] for everything that goes wrong before the first piece; a later error is the last item of the
     /// stream.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future or the stream closes the connection, or its part of it over HTTP/2.
+    /// Dropping the future or the stream closes the connection, or only its HTTP/2 stream.
     pub async fn stream<D: ReplyDecoder>(
         &self,
         route: &Route,
@@ -257,7 +258,7 @@ impl Endpoint {
         Ok(Box::pin(EventStream::new(body, decoder())))
     }
 
-    /// Posts such a request, and returns the body in which its reply streams in.
+    /// Posts such a request, and returns the body of its streamed reply.
     pub(crate) async fn events(
         &self,
         route: &Route,
@@ -294,8 +295,8 @@ impl Endpoint {
         Ok(body)
     }
 
-    /// Waits for a permit, of which there is one for each reply that may come in at the same time. The exchange has all of its
-    /// time afterwards: cut short, it would be the model's fault.
+    /// Waits for a permit to receive a reply under the limit on concurrent ones. The time limits of the exchange start
+    /// afterward: the model must not be blamed for the wait.
     async fn permit(
         &self,
         within: Duration,
@@ -318,7 +319,7 @@ impl Endpoint {
         Err(self.errors.busy(within))
     }
 
-    /// Returns what makes errors of what this server says, for whoever decodes a whole reply.
+    /// Returns the error converter for this server, for callers that decode a whole reply.
     #[must_use]
     pub fn errors(&self) -> &ServerErrors {
         &self.errors
@@ -344,7 +345,7 @@ impl Endpoint {
         answer.read(MAX_REPLY_BODY).await
     }
 
-    /// Sends a request and waits for the head of its answer, which is neither an error nor a redirect nor compressed.
+    /// Sends a request and waits for the head of its response. Fails for an error, a redirect or a compressed body.
     async fn begin(
         &self,
         parts: RequestParts<'_>,
@@ -395,8 +396,8 @@ impl Endpoint {
 /// The header of W3C Trace Context.
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Returns what names the call's trace to the server, where somebody records one. The data of vendors stay here: a model
-/// server is seldom the caller's own.
+/// Returns the trace header for the server, if the call's trace is recorded. Vendor data is not sent: a model server
+/// seldom belongs to the caller.
 fn trace_parent(call: &CallContext) -> Option<HeaderValue> {
     let parent = call.trace.as_ref()?.to_string();
     HeaderValue::try_from(parent).ok()

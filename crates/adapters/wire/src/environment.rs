@@ -1,10 +1,11 @@
-//! The key of a provider from where its own libraries look for it: an environment variable.
+//! Reads a provider's key from the environment variable that its own libraries use.
 //!
-//! Not for a configuration file's `api_key_env`, which names any variable and is read by whoever reads the file.
+//! Not for a configuration file's `api_key_env`, which names any variable and is resolved by the code that reads the
+//! file.
 
 use neuraxis_ports::{ConnectError, KeyDiscovery, Provider, Secret};
 
-/// A key is not where it was looked for.
+/// The variable with a provider's key is not set or empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the environment variable {variable}, which is to hold the key, is not set or is empty: set it, or give the key as `api_key`"
@@ -15,12 +16,12 @@ pub struct NoKey {
     pub variable: &'static str,
 }
 
-/// Puts the key of a provider, and its address where one is named, from the variables of this process into a
-/// configuration: what `from_env` of each does. Does not compile for a provider without [`Provider::KEY_DISCOVERY`].
+/// Copies a provider's key, and its address if one is set, from the variables of this process into a configuration.
+/// Each provider's `from_env` does this. Does not compile for a provider without [`Provider::KEY_DISCOVERY`].
 ///
 /// # Errors
 ///
-/// [`NoKey`], if the variable of the key is not set, is empty, or is not UTF-8.
+/// [`NoKey`] if the key's variable is not set, is empty, or is not UTF-8.
 pub fn key_from_env<P: Provider>(
     base_url: &mut String,
     api_key: &mut Option<Secret>,

@@ -1,4 +1,4 @@
-//! What went wrong with a server, as an [`LlmError`] of the right kind that is harmless to show and holds no key.
+//! Converts failures of a server to an [`LlmError`] of the right kind that is safe to display and contains no key.
 
 mod clean;
 mod failure;
@@ -17,39 +17,39 @@ pub(crate) use self::failure::{Failure, content_type};
 pub use self::rules::{ErrorRule, Meaning};
 use crate::endpoint::cause;
 
-/// The most characters of a server's own words that an error repeats.
+/// The maximum number of characters of a server's message that an error repeats.
 const MAX_WORDS: usize = 400;
 
-/// What the HTTP client says of a proxy that it cannot speak to, with TLS and without. The addresses of servers were looked at
-/// before, and so was that of a proxy in a configuration.
+/// The HTTP client's errors for a proxy with an unsupported scheme, with TLS and without. Server addresses and a
+/// configured proxy's address have been checked before.
 const UNSPOKEN_PROXY: [&str; 2] = ["unsupported scheme", "scheme is not http"];
 
-/// Makes errors of what a server says or fails to say: by the server's own rules first, then by those that hold
-/// everywhere.
+/// Converts what a server reports, or fails to report, to errors: by the server's own [`ErrorRule`]s, then by the
+/// common ones. Phrases about a conversation that does not fit the model come first, except with status 429.
 ///
-/// A server's words are untrusted and may repeat the key, so they are redacted, cut and made harmless on the way.
+/// A server's messages are untrusted and may repeat the key, so they are redacted, truncated and made safe to display.
 #[derive(Debug)]
 pub struct ServerErrors {
     /// The server's address, without anything secret.
     server: String,
     rules: &'static [ErrorRule],
-    /// What must never be repeated.
+    /// Values that must never be repeated.
     secrets: Vec<Secret>,
     between: Option<Between>,
 }
 
-/// Which proxy connects in the place of this program.
+/// A proxy that connects on behalf of this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Between {
-    /// The one that the configuration names, by scheme, host and port.
+    /// The configured one: scheme, host and port.
     Proxy(String),
-    /// The one of this variable, unless `NO_PROXY` leaves the server out.
+    /// The one from this variable, unless `NO_PROXY` excludes the server.
     Variable(&'static str),
 }
 
 impl ServerErrors {
-    /// Makes the errors of a server that is called `server` in them. An [`Endpoint`](crate::Endpoint) has its own; this is
-    /// for tests of a [`ReplyDecoder`](crate::reply::ReplyDecoder).
+    /// Creates the converter for a server that errors call `server`. An [`Endpoint`](crate::Endpoint) has its own; this
+    /// is for tests of a [`ReplyDecoder`](crate::reply::ReplyDecoder).
     pub fn new(
         server: impl Into<String>,
         rules: &'static [ErrorRule],
@@ -63,29 +63,29 @@ impl ServerErrors {
         }
     }
 
-    /// Says which proxy stands between.
+    /// Sets the proxy in between.
     pub(crate) fn behind(mut self, between: Option<Between>) -> Self {
         self.between = between;
         self
     }
 
-    /// Returns how the server is called: scheme, host and port of its address.
+    /// Returns the server's name in errors: scheme, host and port of its address.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Reads the error object that came inside a reply: with `type`, `code`, `param` and `message`, as far as it has them,
-    /// or a mere text.
+    /// Converts the error object inside a reply, or a plain string. The object may have `type`, `code`, `param` and
+    /// `message`.
     #[must_use]
     pub fn of_json(&self, error: &Value) -> LlmError {
         Failure::of_error(error).into_error(self)
     }
 
-    /// Makes a text from outside fit for an error: without secrets, on one line, cut at 400 characters.
+    /// Makes an external text safe for an error: without secrets, on one line, truncated to 400 characters.
     #[must_use]
     pub fn tidy(&self, text: &str) -> String {
-        // First redacted, then cut: half a key is a secret, too.
+        // Redact before truncating: half a key is a secret, too.
         match self.secrets.as_slice() {
             [] => clean(text, MAX_WORDS),
             [first, others @ ..] => {
@@ -97,7 +97,7 @@ impl ServerErrors {
         }
     }
 
-    /// The error of an exchange that never got to an answer.
+    /// The error of an exchange without a response.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> LlmError {
         let server = &self.server;
         let cause = self.tidy(&cause(error));
@@ -118,13 +118,13 @@ impl ServerErrors {
         LlmError::new(LlmErrorKind::Connection, said)
     }
 
-    /// The error of a server that sent no head of an answer in time.
+    /// The error of a server that sent no response head in time.
     pub(crate) fn silent(&self, within: Duration) -> LlmError {
         let said = format!("{} sent nothing for {within:?}", self.server);
         LlmError::new(LlmErrorKind::Timeout, said)
     }
 
-    /// The error of a call that never had its turn: nothing was sent, and the model is not to blame.
+    /// The error of a call that never got its turn: nothing was sent, and the model is not to blame.
     pub(crate) fn busy(&self, within: Duration) -> LlmError {
         let said = format!(
             "as many replies of {} as may come in at once (max_concurrent) did so for {within:?}",
@@ -134,7 +134,7 @@ impl ServerErrors {
     }
 }
 
-/// Says what to look at where no connection came about, by what the HTTP client says of it.
+/// Returns what to check when a connection failed, by the HTTP client's error.
 fn next_step(cause: &str, between: Option<&Between>) -> Cow<'static, str> {
     if cause.contains("CaUsedAsEndEntity") {
         return "the server shows the certificate of an authority as its own: give it one that is none, as made with `-addext \

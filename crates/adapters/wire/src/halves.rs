@@ -1,14 +1,15 @@
-//! Characters that a server cut in two.
+//! Joins characters that a server split in two.
 //!
-//! JSON escapes a character such as an emoji as two halves, `\ud83e\udd80`. Servers that cut a text by UTF-16, as programs in
-//! JavaScript do, send the first half at the end of one string and the second at the beginning of the next; each is JSON that
-//! no reader takes. The halves of one stream are joined here, and one that is alone becomes the sign for what is missing.
+//! JSON escapes a character such as an emoji as two halves, `\ud83e\udd80`. Servers that split text by UTF-16 units, as
+//! JavaScript programs do, send the first half at the end of one string and the second at the beginning of the next. No
+//! reader accepts either as JSON. This module joins the halves of one stream; a lone half becomes the replacement
+//! character.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// What stands for half a character whose other half never comes.
+/// Replaces half a character whose other half never arrives.
 const MISSING: &str = "\\ufffd";
 
 /// The bytes of an escape such as `\ud83e`.
@@ -22,7 +23,7 @@ pub(crate) struct Halves {
 }
 
 impl Halves {
-    /// Returns the text with no half in it, which is the text itself for all but a few.
+    /// Returns the text without lone halves; for nearly all texts, that is the text itself.
     pub(crate) fn joined<'a>(&mut self, json: &'a str) -> Cow<'a, str> {
         let has_escapes = memchr(b'\\', json.as_bytes()).is_some();
         if !has_escapes || !(json.contains("\\ud") || json.contains("\\uD")) {
@@ -40,7 +41,7 @@ impl Halves {
         Cow::Owned(whole)
     }
 
-    /// Adds the escape that a text begins with to the whole, and returns how many bytes it has.
+    /// Appends the escape at the beginning of a text to `whole`, and returns its length in bytes.
     fn take(&mut self, text: &str, whole: &mut String) -> usize {
         let after = text.get(ESCAPE..).unwrap_or_default();
         let escape = text.get(..ESCAPE).unwrap_or(text);
@@ -82,7 +83,7 @@ impl Halves {
     }
 }
 
-/// Returns the code unit that an escape at the beginning of a text stands for, if there is one.
+/// Returns the code unit of the escape at the beginning of a text, if there is one.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());

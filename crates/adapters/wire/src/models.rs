@@ -1,4 +1,4 @@
-//! What models a server offers.
+//! The models that a server offers.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::endpoint::{Endpoint, Route};
 use crate::reply::what_is_wrong;
 
-/// How many models of a server are listed, and how many bytes a line such as a name may have.
+/// The maximum number of models listed per server, and the maximum bytes of a line such as a name.
 const MAX_MODELS: usize = 2_000;
 const MAX_LINE: usize = 300;
 
-/// Lists a server's models, for choosing one where none is named yet.
+/// Lists a server's models, to choose one when none is named yet.
 #[derive(Debug)]
 pub struct ModelList {
     endpoint: Endpoint,
@@ -22,7 +22,7 @@ pub struct ModelList {
 }
 
 impl ModelList {
-    /// Makes the list of a server; the route is that of [`models()`]. Nothing is sent yet.
+    /// Creates the list of a server; `route` is that of [`models()`]. Nothing is sent yet.
     #[must_use]
     pub const fn new(endpoint: Endpoint, route: Route) -> Self {
         Self { endpoint, route }
@@ -39,20 +39,20 @@ impl ModelSource for ModelList {
 
 #[derive(Deserialize)]
 struct List {
-    /// Null where there is none; but what has no list at all is no model server.
+    /// Null if there is none; a response without this field is not from a model server.
     #[serde(deserialize_with = "Option::deserialize")]
     data: Option<Vec<Entry>>,
 }
 
-/// What a list says of one model. One that has no name cannot be asked.
+/// A list's entry for one model. A model without a name cannot be called.
 type Entry = serde_json::Map<String, Value>;
 
-/// Asks a server for the names of its models, within a time; `route` is usually `v1/models`. In the server's order,
-/// without names that cannot be shown and sent as they are.
+/// Returns the names of a server's models, waiting at most `within`; `route` is usually `v1/models`. The names are in
+/// the server's order, without those that cannot be displayed and sent unchanged.
 ///
 /// # Errors
 ///
-/// An [`LlmError`], when there is no server, it wants another key, or it is no model server.
+/// An [`LlmError`] if the server cannot be reached, wants another key, or is not a model server.
 ///
 /// # Cancel safety
 ///
@@ -63,7 +63,7 @@ pub async fn models(
     within: Duration,
 ) -> Result<Vec<String>, LlmError> {
     let body = endpoint.get(route, within).await?;
-    // Together's has nothing around it.
+    // Together sends a bare list.
     let entries = match body.trim_ascii_start().starts_with(b"[") {
         true => serde_json::from_slice::<Vec<Entry>>(&body).map(Some),
         false => serde_json::from_slice::<List>(&body).map(|list| list.data),
@@ -86,14 +86,13 @@ fn no_list(why: &str) -> LlmError {
     LlmError::new(LlmErrorKind::InvalidResponse, said)
 }
 
-/// Tells whether a name in a server's list is that of the model which is asked by the name `asked`: Ollama adds a tag to a
-/// name that has none.
+/// Returns whether a name in a server's list is the model `asked`: Ollama adds a tag to a name without one.
 #[must_use]
 pub fn is_asked_model(asked: &str, offered: &str) -> bool {
     offered == asked || offered.strip_suffix(":latest") == Some(asked)
 }
 
-/// Tells whether a text from a server is a short line that can be shown and sent as it is.
+/// Returns whether a text from a server is a short line that can be displayed and sent unchanged.
 #[must_use]
 pub fn is_plain_line(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_LINE && !text.chars().any(char::is_control)

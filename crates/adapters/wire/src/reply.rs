@@ -1,4 +1,4 @@
-//! What every protocol needs to read replies: a decoder of events, texts that are not copied, and what a reply used.
+//! What every protocol needs to read replies: an event decoder trait, strings without copies, and usage.
 
 mod filter;
 mod usage;
@@ -17,20 +17,20 @@ use crate::errors::ServerErrors;
 pub use crate::errors::clean;
 use crate::sse::SseEvent;
 
-/// The most tool calls of one reply: far more than any model means.
+/// The maximum number of tool calls in one reply: far more than any model intends.
 pub const MAX_CALLS: usize = 300;
 
-/// How a protocol turns the events of one streamed reply into pieces of that reply.
+/// Turns the events of one streamed reply into pieces of that reply.
 ///
-/// One decoder reads one reply. It refuses what contradicts itself: after an error nothing more of the reply is read.
+/// One decoder reads one reply. It rejects contradictions: after an error no more of the reply is read.
 pub trait ReplyDecoder: Unpin + Send + 'static {
-    /// Takes the next event and adds the pieces that it brings to `out`. The last piece of a whole reply is
+    /// Processes the next event and appends its pieces to `out`. The last piece of a complete reply is
     /// [`ReplyDelta::End`], added by the event that [ends](EventOutcome::End) it.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] for an event that brings one, which `errors` reads, or that is none of this protocol
-    /// ([`invalid`]).
+    /// An [`LlmError`] for an event that reports one, read with `errors`, or for an event that is not part of this
+    /// protocol ([`invalid`]).
     fn event(
         &mut self,
         event: SseEvent<'_>,
@@ -38,39 +38,39 @@ pub trait ReplyDecoder: Unpin + Send + 'static {
         errors: &ServerErrors,
     ) -> Result<EventOutcome, LlmError>;
 
-    /// Adds to an error what the reply had used up to then, where the server said so. A stream that breaks off passes its
-    /// error through here, too.
+    /// Adds the reply's usage up to this point to an error, if the server reported it. Also called with the error of a
+    /// stream that breaks off.
     fn with_usage(&self, error: LlmError) -> LlmError;
 }
 
-/// What an event was for the reply it came in.
+/// What an event meant for its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventOutcome {
-    /// Something of the model's own: the wait for [`output`](crate::Timeouts::output) begins anew.
+    /// Model output: the time limit [`output`](crate::Timeouts::output) starts again.
     Output,
     /// Nothing that a reader waits for.
     Nothing,
-    /// The end of the reply, which is whole.
+    /// The end of a complete reply.
     End,
 }
 
-/// A text of a JSON field, borrowed where nothing is escaped in it.
+/// The string of a JSON field, borrowed if it has no escapes.
 #[derive(Debug, Default, Deserialize)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 impl<'a> Text<'a> {
-    /// Returns the text of a field, or nothing if it is missing, null or empty.
+    /// Returns the string of a field, or `None` if it is missing, null or empty.
     #[must_use]
     pub fn of(field: Option<Self>) -> Option<Cow<'a, str>> {
         field.map(|text| text.0).filter(|text| !text.is_empty())
     }
 }
 
-/// Reads JSON that a server sent. The error says where it is wrong and nothing that stands there, which may be the key.
+/// Parses JSON from a server. The error gives the position, and none of the content, which may be the key.
 ///
 /// # Errors
 ///
-/// An [`invalid`] reply, when it is no JSON or not of this form.
+/// An [`invalid`] reply if the text is not JSON or does not have this form.
 pub fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, LlmError> {
     serde_json::from_str(json).map_err(|error| {
         let wrong = what_is_wrong(&error);
@@ -78,7 +78,8 @@ pub fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, LlmError> {
     })
 }
 
-/// Says what is wrong with JSON from outside, and where. The error's own words repeat values, however long they are.
+/// Describes what is wrong with external JSON, and where. The error's own message repeats values, however long they
+/// are.
 pub(crate) fn what_is_wrong(error: &serde_json::Error) -> String {
     let wrong = match error.is_data() {
         true => "it has another form",
@@ -88,23 +89,23 @@ pub(crate) fn what_is_wrong(error: &serde_json::Error) -> String {
     format!("{wrong} at line {line}, column {column}")
 }
 
-/// The error of a reply that is not what the protocol says it is.
+/// The error of a reply that does not follow its protocol.
 pub fn invalid(message: impl Into<String>) -> LlmError {
     LlmError::new(LlmErrorKind::InvalidResponse, message)
 }
 
-/// Names the model that answers as its server does, which may be another one than was asked.
+/// Sets the name of the model that answers, as reported by its server; it may differ from the one that was asked.
 pub fn set_model_name(model: &mut ModelRef, said: &str) {
     if *said != *model.model {
         model.model = Arc::from(clean(said, 200));
     }
 }
 
-/// Puts the pieces of a reply together that came whole.
+/// Assembles the pieces of a reply that arrived whole.
 ///
 /// # Errors
 ///
-/// An [`LlmError`], when the pieces are no whole reply.
+/// An [`LlmError`] if the pieces are not a complete reply.
 pub fn assemble(pieces: impl IntoIterator<Item = ReplyDelta>) -> Result<Reply, LlmError> {
     let mut assembler = ReplyAssembler::default();
     for piece in pieces {

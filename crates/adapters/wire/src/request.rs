@@ -1,8 +1,8 @@
-//! What every protocol needs to write requests: JSON without a tree, and what was encoded before.
+//! What every protocol needs to write requests: JSON without a tree, and a cache of encoded content.
 //!
-//! A request is written once, into one vector. What it shares with an earlier one, the messages and the tools, is taken over
-//! as bytes ([`PrefixCache`], [`ToolsCache`]), so that a prompt's beginning stays the same byte for byte and the provider's
-//! cache of prompts holds.
+//! A request is written once, into one vector. What it shares with an earlier one, messages and tools, is copied as
+//! bytes ([`PrefixCache`], [`ToolsCache`]). The beginning of a prompt therefore stays the same, byte for byte, and the
+//! provider's prompt cache can be used.
 
 mod content;
 mod ids;
@@ -29,16 +29,16 @@ pub use self::refused::RefusedReasoning;
 pub use self::strict::strict_schema;
 pub use self::tools::{ToolDefinition, ToolsCache, WriteTool};
 
-/// How a reply is to come.
+/// How a reply is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// In one document.
     Whole,
-    /// Event by event.
+    /// As a stream of events.
     Streamed,
 }
 
-/// Refuses a request that demands a call of a tool which it does not offer.
+/// Refuses a request that requires a call of a tool that it does not offer.
 ///
 /// # Errors
 ///
@@ -53,11 +53,11 @@ pub fn check_named_tool(request: &ModelRequest) -> Result<(), LlmError> {
     }
 }
 
-/// Writes name, schema and strictness of the form that a reply must have, as fields of an object begun before.
+/// Writes the name, schema and strictness of a required reply form, as fields of an object that has been started.
 ///
 /// # Errors
 ///
-/// [`LlmErrorKind::BadRequest`], when the schema is no JSON.
+/// [`LlmErrorKind::BadRequest`] if the schema is not JSON.
 pub fn write_schema(json: &mut JsonWriter<'_>, name: &str, schema: &str) -> Result<(), LlmError> {
     let strict = strict_schema(schema);
     if strict.is_none() && serde_json::from_str::<serde::de::IgnoredAny>(schema).is_err() {
@@ -73,13 +73,13 @@ pub fn write_schema(json: &mut JsonWriter<'_>, name: &str, schema: &str) -> Resu
     Ok(())
 }
 
-/// Tells the model the form of its reply, for servers that know no schemas: in a message of its own, after all others, so that
-/// what was sent before stays as it was.
+/// Describes the required form of the reply to the model, for servers that do not support schemas: in a separate
+/// message after all others, so earlier content stays unchanged.
 pub fn push_schema_message(messages: &mut Transcript, name: &str, schema: &str) {
     messages.push(Message::system(schema_instruction(name, schema)));
 }
 
-/// Returns what tells the model the form of its reply. Who is asked for JSON wants the word in the conversation.
+/// Returns the description of the required reply form. Servers asked for JSON want the word in the conversation.
 #[must_use]
 pub fn schema_instruction(name: &str, schema: &str) -> String {
     format!(
@@ -87,7 +87,7 @@ pub fn schema_instruction(name: &str, schema: &str) -> String {
     )
 }
 
-/// Returns name and schema of the form that a reply must have, if it must have one.
+/// Returns the name and schema of the required reply form, if there is one.
 #[must_use]
 pub fn schema_of(format: &ReplyFormat) -> Option<(&str, &str)> {
     match format {

@@ -1,30 +1,30 @@
-//! Settings that both protocols of OpenAI have.
+//! Settings that both of OpenAI's protocols have.
 
 use serde::{Deserialize, Serialize};
 
-/// How hard a reasoning model thinks. Which of these a model accepts differs from model to model.
+/// The reasoning effort of a model. Which of these a model accepts varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReasoningEffort {
-    /// Not at all.
+    /// No reasoning.
     None,
-    /// As little as it can.
+    /// As little as possible.
     Minimal,
-    /// A little.
+    /// Low.
     Low,
-    /// As most models do by themselves.
+    /// The default of most models.
     Medium,
-    /// A lot.
+    /// High.
     High,
-    /// More than that.
+    /// More than high.
     Xhigh,
-    /// As much as it can.
+    /// As much as possible.
     Max,
 }
 
 impl ReasoningEffort {
-    /// Returns the word that is sent.
+    /// Returns the value that is sent.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,25 +39,25 @@ impl ReasoningEffort {
     }
 }
 
-/// How fast and at which price a request is worked on.
+/// The speed and price of a request's processing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ServiceTier {
-    /// As the project is set up.
+    /// As configured for the project.
     Auto,
-    /// As usual.
+    /// The standard tier.
     Default,
     /// Slower and cheaper.
     Flex,
-    /// From capacity that was bought.
+    /// From purchased capacity.
     Scale,
-    /// Faster and dearer.
+    /// Faster and more expensive.
     Priority,
 }
 
 impl ServiceTier {
-    /// Returns the word that is sent.
+    /// Returns the value that is sent.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl ServiceTier {
     }
 }
 
-/// What instructions are called. OpenAI's reasoning models take `developer`, everything else `system`.
+/// The role of instructions. OpenAI's reasoning models use `developer`, everything else `system`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemRole {
@@ -81,7 +81,7 @@ pub enum SystemRole {
 }
 
 impl SystemRole {
-    /// Returns the word that is sent.
+    /// Returns the value that is sent.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -97,36 +97,36 @@ impl SystemRole {
 pub enum Temperature {
     /// The request has the temperature of the profile.
     Sent,
-    /// It is not: the model refuses it.
+    /// No: the model refuses it.
     LeftOut,
 }
 
-/// Whether tools are offered with schemas that the model cannot but keep to.
+/// Whether tools are offered with schemas that the model is forced to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StrictTools {
-    /// Nothing is said of it.
+    /// The request does not say.
     #[default]
     Unsaid,
-    /// Each tool whose schema allows it is; the others say that they are not.
+    /// Each tool whose schema allows it is strict; the others are declared not to be.
     WherePossible,
 }
 
-/// Which names the properties of a tool's arguments may have.
+/// The allowed names of a tool's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PropertyNames {
     /// Any.
     Any,
-    /// Of 64 letters, digits, `_`, `.` and `-` at most.
+    /// At most 64 letters, digits, `_`, `.` and `-`.
     Plain,
 }
 
-/// Whether a request says that several calls in one reply are welcome.
+/// Whether a request allows several calls in one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ParallelCalls {
     /// `parallel_tool_calls` is true.
     Asked,
-    /// It says that one call at a time is wanted.
+    /// The request asks for one call at a time.
     Declined,
-    /// It leaves the server to its default.
+    /// The request leaves it to the server's default.
     Unsaid,
 }

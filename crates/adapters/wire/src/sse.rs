@@ -1,8 +1,8 @@
-//! Server-sent events, decoded as the bytes come in.
+//! Server-sent events, decoded as the bytes arrive.
 //!
 //! Follows the event stream format of the HTML standard, with two differences. Bytes that are not UTF-8 are an error
-//! instead of replaced, since a reply must be what the model wrote or nothing. The fields `id` and `retry` are skipped:
-//! a model's reply cannot be resumed.
+//! instead of being replaced: a reply must be exactly what the model wrote. The fields `id` and `retry` are skipped: a
+//! model's reply cannot be resumed.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use bytes::Bytes;
 use memchr::{memchr, memchr2};
 use neuraxis_core::{LlmError, LlmErrorKind};
 
-/// The longest line, and the most data of one event, that is taken: 8 MiB.
+/// The maximum length of a line, and of the data of one event: 8 MiB.
 pub const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Decodes a stream of server-sent events. An event that came in one piece is lent from that piece, without a copy.
+/// Decodes a stream of server-sent events. An event that arrived in one piece is borrowed from it, without a copy.
 ///
 /// ```
 /// use neuraxis_wire::SseDecoder;
@@ -32,25 +32,25 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub struct SseDecoder {
     /// The piece being read.
     chunk: Bytes,
-    /// The place in it of the next byte to read.
+    /// The position in it of the next byte to read.
     at: usize,
-    /// The beginning of a line whose end is in a piece to come.
+    /// The beginning of a line whose end has not arrived yet.
     line: Vec<u8>,
-    /// Where the data of the event under way stands.
+    /// Where the current event's data is.
     data: Data,
-    /// That data, if it stands here.
+    /// That data, if it is stored here.
     joined: Vec<u8>,
-    /// The name of the event under way, or of the one just lent.
+    /// The name of the current event, or of the one just returned.
     name: Vec<u8>,
     name_is_old: bool,
-    /// The last line ended in CR: an LF that follows belongs to it.
+    /// The last line ended in CR: a following LF belongs to it.
     after_cr: bool,
-    /// No line was read yet: a byte order mark may stand before it.
+    /// No line was read yet: a byte order mark may precede it.
     at_start: bool,
     limit: usize,
 }
 
-/// An event, lent by the decoder.
+/// An event, borrowed from the decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseEvent<'a> {
     /// The event's name; empty if it has none.
@@ -59,14 +59,14 @@ pub struct SseEvent<'a> {
     pub data: &'a str,
 }
 
-/// Why a stream of events cannot be read on.
+/// Why a stream of events cannot be read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SseError {
-    /// A line, or the data of an event, has no end in sight.
+    /// A line, or the data of an event, exceeds the limit.
     #[error("the event stream has a line or an event longer than {limit} bytes")]
     TooLong {
-        /// The most bytes that are taken.
+        /// The maximum number of bytes.
         limit: usize,
     },
     /// An event is not UTF-8.
@@ -83,18 +83,18 @@ impl From<SseError> for LlmError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Data {
     None,
-    /// In the piece being read: lines need not be copied to be lent.
+    /// In the piece being read: such lines are borrowed without a copy.
     InChunk(Range<usize>),
     Joined,
 }
 
-/// What a line is, with the place of its value in it.
+/// The kind of a line, with the position of its value.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     Blank,
     Data(usize),
     Name(usize),
-    /// A comment, or a field that nobody here needs.
+    /// A comment, or a field that is not needed.
     Skipped,
 }
 
@@ -105,13 +105,13 @@ impl Default for SseDecoder {
 }
 
 impl SseDecoder {
-    /// Makes a decoder that takes lines and events of up to [`MAX_EVENT_BYTES`].
+    /// Creates a decoder that accepts lines and events of up to [`MAX_EVENT_BYTES`].
     #[must_use]
     pub const fn new() -> Self {
         Self::with_limit(MAX_EVENT_BYTES)
     }
 
-    /// Makes a decoder that takes lines and events of up to `limit` bytes.
+    /// Creates a decoder that accepts lines and events of up to `limit` bytes.
     #[must_use]
     pub const fn with_limit(limit: usize) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl SseDecoder {
         }
     }
 
-    /// Takes the next piece of the stream. Cheapest once [`next_event`](Self::next_event) gave `None`.
+    /// Adds the next piece of the stream. Cheapest after [`next_event`](Self::next_event) has returned `None`.
     pub fn push(&mut self, chunk: Bytes) {
         self.keep_data();
         let rest = self.chunk.split_off(self.at.min(self.chunk.len()));
@@ -140,12 +140,12 @@ impl SseDecoder {
         self.at = 0;
     }
 
-    /// Returns the next event that is whole, or `None` until another piece is pushed. An event that the stream's end
-    /// cuts off is never returned.
+    /// Returns the next complete event, or `None` until another piece is pushed. An event cut off by the stream's end
+    /// is never returned.
     ///
     /// # Errors
     ///
-    /// [`SseError`], after which the stream cannot be read on.
+    /// [`SseError`], after which the stream cannot be read any further.
     pub fn next_event(&mut self) -> Result<Option<SseEvent<'_>>, SseError> {
         if self.name_is_old {
             self.name.clear();
@@ -167,7 +167,7 @@ impl SseDecoder {
         }))
     }
 
-    /// Reads lines until one ends an event; false if the piece ends before.
+    /// Reads lines until one ends an event; `false` if the piece ends first.
     fn find_event(&mut self) -> Result<bool, SseError> {
         loop {
             if self.after_cr {
@@ -194,7 +194,7 @@ impl SseDecoder {
         }
     }
 
-    /// Takes a line that ends in this piece; true if it ends an event.
+    /// Processes a line that ends in this piece; `true` if it ends an event.
     fn take_line(&mut self, mut here: Range<usize>) -> Result<bool, SseError> {
         if self.line.is_empty() {
             let line = self.chunk.get(here.clone()).unwrap_or_default();
@@ -236,7 +236,7 @@ impl SseDecoder {
         Ok(ends)
     }
 
-    /// Returns how many bytes of a line are a byte order mark before the first one.
+    /// Returns the length in bytes of a byte order mark before the first line.
     fn mark_before(&self, line: &[u8]) -> usize {
         if self.at_start && line.starts_with(BYTE_ORDER_MARK) {
             BYTE_ORDER_MARK.len()
@@ -245,13 +245,13 @@ impl SseDecoder {
         }
     }
 
-    /// A blank line after no data is no event, and ends what the event was called. Always false.
+    /// A blank line without preceding data is not an event; it resets the event's name. Always returns `false`.
     fn forget_name(&mut self) -> bool {
         self.name.clear();
         false
     }
 
-    /// Adds a data line that stands in this piece.
+    /// Adds a data line that lies in this piece.
     fn add_data(&mut self, value: Range<usize>) -> Result<(), SseError> {
         if self.data == Data::None {
             if value.len() > self.limit {
@@ -265,7 +265,7 @@ impl SseDecoder {
         self.join(chunk.get(value).unwrap_or_default())
     }
 
-    /// Adds a data line to what is joined already.
+    /// Appends a data line to the joined data.
     fn join(&mut self, value: &[u8]) -> Result<(), SseError> {
         if self.data == Data::None {
             self.joined.clear();
@@ -280,15 +280,15 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// Lets the piece go, which was read to its end: the connection reads the next one into the same memory, unless somebody
-    /// still holds a part of it.
+    /// Releases the piece, which was read to its end: the connection reads the next one into the same memory, unless a
+    /// part of it is still referenced.
     fn let_go(&mut self) {
         self.keep_data();
         self.chunk = Bytes::new();
         self.at = 0;
     }
 
-    /// Keeps the data of the event under way before its piece goes.
+    /// Saves the current event's data before its piece is released.
     fn keep_data(&mut self) {
         if let Data::InChunk(range) = &self.data {
             self.joined.clear();
@@ -298,7 +298,7 @@ impl SseDecoder {
         }
     }
 
-    /// Keeps a part of a line.
+    /// Saves a part of a line.
     fn keep_line(&mut self, part: Range<usize>) -> Result<(), SseError> {
         let part = self.chunk.get(part).unwrap_or_default();
         if self.line.len() + part.len() > self.limit {

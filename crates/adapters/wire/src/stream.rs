@@ -1,4 +1,4 @@
-//! Reads a reply that streams in: bytes to events, events to pieces of a reply.
+//! Reads a streamed reply: bytes to events, events to pieces of a reply.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -13,11 +13,10 @@ use crate::halves::Halves;
 use crate::reply::{EventOutcome, ReplyDecoder};
 use crate::sse::{SseDecoder, SseEvent};
 
-/// How long a connection may take to end after the reply has, to be used again.
+/// How long a connection may take to end after its reply, to be reused.
 const DRAIN_WITHIN: Duration = Duration::from_millis(100);
 
-/// A reply that streams in, decoded as it comes. Nothing is left of it after an error, so that its connection is closed
-/// at once.
+/// A streamed reply, decoded as it arrives. An error drops everything, so its connection is closed immediately.
 pub(crate) struct EventStream<D>(Option<Reading<D>>);
 
 struct Reading<D> {
@@ -25,7 +24,7 @@ struct Reading<D> {
     events: SseDecoder,
     halves: Halves,
     decoder: D,
-    /// Decoded and not yet returned.
+    /// Decoded but not returned yet.
     ready: VecDeque<ReplyDelta>,
     phase: Phase,
 }
@@ -33,7 +32,7 @@ struct Reading<D> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Reading,
-    /// The reply is whole. Reading on to the end of the body frees the connection for the next call.
+    /// The reply is complete. Reading to the end of the body frees the connection for the next call.
     Draining,
 }
 
@@ -66,7 +65,7 @@ impl<D: ReplyDecoder> Stream for EventStream<D> {
 }
 
 impl<D: ReplyDecoder> Reading<D> {
-    /// Returns the next piece of the reply; nothing once it is whole and its connection free.
+    /// Returns the next piece of the reply; `None` once it is complete and its connection is free.
     fn poll_delta(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ReplyDelta, LlmError>>> {
         loop {
             if !self.ready.is_empty() && self.body.cancellation().is_cancelled() {
@@ -98,7 +97,7 @@ impl<D: ReplyDecoder> Reading<D> {
         }
     }
 
-    /// Decodes events until a piece of the reply is ready or more has to be read.
+    /// Decodes events until a piece of the reply is ready or more must be read.
     fn decode(&mut self) -> Result<(), LlmError> {
         while self.ready.is_empty() && self.phase == Phase::Reading {
             let Some(event) = self.events.next_event()? else {

@@ -1,39 +1,40 @@
-//! How long each part of an exchange may take.
+//! Time limits of the parts of an exchange.
 
 use std::time::Duration;
 
 use neuraxis_core::duration_text;
 use serde::{Deserialize, Serialize};
 
-/// How long each part of an exchange may take. Each is its own: a short one never stands in for another.
+/// Time limits of the parts of an exchange. Each is independent: a short one never replaces another.
 ///
 /// In configuration a duration is written with its unit, such as `"10s"` or `"5m"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// Until the connection stands, name resolution and TLS included. 10 s.
+    /// Until the connection is established, including name resolution and TLS. Default: 10 s.
     #[serde(with = "duration_text")]
     pub connect: Duration,
-    /// From sending a request to the first byte of a streamed reply: the time in which the server reads the prompt.
-    /// 5 min.
+    /// From sending a request to the first byte of a streamed reply, while the server processes the prompt. Default: 5
+    /// min.
     #[serde(with = "duration_text")]
     pub first_byte: Duration,
-    /// Between two pieces of a reply, whatever they hold: keep-alive comments count. 2 min.
+    /// Between two pieces of a reply with any content, including keep-alive comments. Default: 2 min.
     #[serde(with = "duration_text")]
     pub idle: Duration,
-    /// Between two pieces of a reply that bring model output: keep-alive comments do not count. 5 min.
+    /// Between two pieces of a reply with model output; keep-alive comments do not count. Default: 5 min.
     #[serde(with = "duration_text")]
     pub output: Duration,
-    /// For a whole reply that is not streamed, from sending the request to its last byte. 10 min.
+    /// For a whole reply that is not streamed, from sending the request to its last byte. Default: 10 min.
     #[serde(with = "duration_text")]
     pub whole_reply: Duration,
-    /// Until a server that says that it still loads its model has loaded it. It is asked again every second, each time with
-    /// the times above, and the deadline of a run that waits for nothing else stands still. 5 min; `0s` waits for none.
+    /// Until a server that reports that it is loading its model has loaded it. The request is repeated every second,
+    /// each time with the limits above, and the deadline of a run that waits for nothing else is paused. Default: 5
+    /// min; `0s` does not wait.
     #[serde(with = "duration_text")]
     pub loading: Duration,
-    /// For a whole exchange, streamed or not; where the server refuses what can be said in another way, asking again is another
-    /// one. None by default: the run that asks has a deadline of its own.
+    /// For a whole exchange, streamed or not. If the server refuses a request that can be expressed differently, the
+    /// second request is a separate exchange. Default: none, since the calling run has its own deadline.
     #[serde(
         with = "duration_text::optional",
         skip_serializing_if = "Option::is_none"

@@ -1,4 +1,4 @@
-//! Addresses of model servers: what is accepted, and how they are named to people.
+//! Addresses of model servers: which are accepted, and how messages show them.
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use reqwest::Url;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// The address is none. It is not repeated: it may hold a password.
+    /// The address is invalid. It is not repeated: it may hold a password.
     #[error("base_url is no address ({reason}): write it like http://127.0.0.1:8080")]
     NoUrl {
         /// What is wrong with it.
@@ -24,19 +24,19 @@ pub enum EndpointError {
         /// The part, without its content.
         part: &'static str,
     },
-    /// Neither HTTP nor HTTPS.
+    /// The scheme is neither HTTP nor HTTPS.
     #[error("base_url begins with {scheme}: where http: or https: is needed")]
     Scheme {
-        /// What it begins with.
+        /// The scheme.
         scheme: String,
     },
-    /// No name of a header.
+    /// Not a valid header name.
     #[error("{0:?} is no name of an HTTP header")]
     HeaderName(String),
     /// A header's value has characters that cannot be sent. It is not repeated: it may be a key.
     #[error("the value of the header {0} has characters that cannot be sent, such as a line break")]
     HeaderValue(String),
-    /// The certificates to be trusted cannot be read.
+    /// The file of trusted certificates cannot be read.
     #[error("ca_file {path} cannot be used: {reason}")]
     CaFile {
         /// The file.
@@ -50,16 +50,16 @@ pub enum EndpointError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The address, the proxy or `ca_file` takes TLS, and the program was built without the feature `tls`.
+    /// The address, the proxy or `ca_file` requires TLS, and the program was built without the feature `tls`.
     #[error("https: cannot be spoken: this program was built without the feature `tls`")]
     NoTls,
-    /// The connections cannot be prepared, for example since the machine has no certificates.
+    /// The connections cannot be prepared, for example because the machine has no certificates.
     #[error("connections cannot be prepared: {0}")]
     Client(String),
 }
 
 impl EndpointError {
-    /// Returns the key of a provider's table that is wrong, as all that are reached over HTTP call it.
+    /// Returns the invalid key of a provider's configuration table; all providers reached over HTTP use the same names.
     #[must_use]
     pub const fn key(&self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl From<EndpointError> for ConnectError {
     }
 }
 
-/// An address on a server, ready to be asked.
+/// A resolved address on a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route(Url);
 
@@ -109,7 +109,7 @@ impl Route {
     }
 }
 
-/// Reads the address of a server.
+/// Parses the address of a server.
 pub(super) fn parse(text: &str) -> Result<Url, EndpointError> {
     let url = Url::parse(text.trim()).map_err(|error| EndpointError::NoUrl {
         reason: error.to_string(),
@@ -133,7 +133,7 @@ pub(super) fn parse(text: &str) -> Result<Url, EndpointError> {
     }
 }
 
-/// Returns an address as far as people need it: scheme, host and port.
+/// Returns the part of an address that messages show: scheme, host and port.
 pub(super) fn name(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
@@ -142,7 +142,7 @@ pub(super) fn name(url: &Url) -> String {
     }
 }
 
-/// Returns the place that a redirect from `from` leads to, without path and query, which may hold secrets.
+/// Returns the target of a redirect from `from`, without path and query, which may hold secrets.
 pub(super) fn redirect_target(from: &str, location: Option<&str>) -> String {
     let Some(location) = location else {
         return "nowhere: it names no location".to_owned();
@@ -165,7 +165,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns the innermost cause of an error: the outer ones repeat the address, or say "error".
+/// Returns the innermost cause of an error: the outer ones repeat the address, or only say "error".
 pub(crate) fn cause(error: &dyn Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -1,4 +1,4 @@
-//! The answer to a request: refused, or read whole or as events.
+//! The response to a request: refused, or read whole or as events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::body::{Body, Limits};
 use crate::endpoint::address;
 use crate::errors::{Failure, ServerErrors, content_type};
 
-/// The most bytes of an error body that are read, and the longest it is waited for.
+/// The maximum number of bytes read of an error body, and how long to wait for it.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// An answer whose head has come. It is always boxed: a call keeps no room for it while it waits.
+/// A response whose head has arrived. Always boxed: a waiting call holds no memory for it.
 pub(super) struct HttpReply {
     head: Parts,
     body: Body,
@@ -37,18 +37,18 @@ impl HttpReply {
         Box::new(Self { head, body })
     }
 
-    /// Tells whether a program gave the answer, by the beginning of the name that it gives itself.
+    /// Returns whether a program sent the response: whether its `server` header starts with `program`.
     pub(super) fn comes_from(&self, program: &str) -> bool {
         let name = self.head.headers.get(header::SERVER);
         name.is_some_and(|name| name.as_bytes().starts_with(program.as_bytes()))
     }
 
-    /// Tells whether it is neither an error nor a redirect nor compressed.
+    /// Returns whether the response is a success and not compressed.
     pub(super) fn is_accepted(&self) -> bool {
         self.head.status.is_success() && encoding(&self.head.headers).is_none()
     }
 
-    /// Returns the error of an answer that was not accepted.
+    /// Returns the error of a response that was not accepted.
     pub(super) async fn refusal(&mut self) -> LlmError {
         let status = self.head.status;
         if status.is_redirection() {
@@ -59,7 +59,7 @@ impl HttpReply {
             let failure = Failure::of_response(status, &self.head.headers, &body);
             return failure.into_error(self.errors());
         }
-        // Nothing is unpacked, so that a small body cannot become a large one.
+        // Bodies are never decompressed, so a small one cannot become a large one.
         let encoding = encoding(&self.head.headers).unwrap_or_default();
         let encoding = self.errors().tidy(&encoding);
         self.invalid(&format!(
@@ -67,7 +67,7 @@ impl HttpReply {
         ))
     }
 
-    /// Tells whether it does not say that it is something else than JSON.
+    /// Returns `false` if the response declares a type other than JSON.
     pub(super) fn is_json(&self) -> bool {
         let headers = &self.head.headers;
         let plainly = headers
@@ -76,7 +76,7 @@ impl HttpReply {
         plainly || content_type(headers).is_none_or(|kind| kind.contains("json"))
     }
 
-    /// Tells whether it does not say that it is something else than a stream of events.
+    /// Returns `false` if the response declares a type other than an event stream.
     pub(super) fn is_of_events(&self) -> bool {
         let kind = content_type(&self.head.headers);
         kind.is_none_or(|kind| kind == "text/event-stream")
@@ -99,7 +99,8 @@ impl HttpReply {
         LlmError::new(LlmErrorKind::BadRequest, said)
     }
 
-    /// The error of a success that is not what was asked for. A JSON error inside it counts as what it says.
+    /// Returns the error of a success that is not what was requested. If the body holds a JSON error, returns that
+    /// error.
     pub(super) async fn unexpected(&mut self, wanted: &str) -> LlmError {
         let kind = content_type(&self.head.headers).unwrap_or_default();
         let body = self.error_body().await;
@@ -113,7 +114,7 @@ impl HttpReply {
         }
     }
 
-    /// Reads what there is of an error body, within limits of its own: what cannot be read is not worth another error.
+    /// Reads an error body as far as possible, within its own limits: a failure to read it is not worth another error.
     async fn error_body(&mut self) -> Bytes {
         self.body.end_within(ERROR_BODY_WITHIN);
         let mut collected = BytesMut::new();
@@ -129,7 +130,7 @@ impl HttpReply {
 
     /// Reads the whole body.
     pub(super) async fn read(&mut self, most: usize) -> Result<Bytes, LlmError> {
-        // Most documents come in one piece, which needs no copy.
+        // Most documents arrive in one piece, which needs no copy.
         let mut first = Bytes::new();
         let mut more = Vec::new();
         let mut size = 0;
@@ -161,7 +162,7 @@ impl HttpReply {
     }
 }
 
-/// Returns how a body is encoded, if it is.
+/// Returns the content encoding of a body, if it has one.
 fn encoding(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_ENCODING)?;
     let value = String::from_utf8_lossy(value.as_bytes()).into_owned();

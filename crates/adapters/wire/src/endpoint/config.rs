@@ -1,4 +1,4 @@
-//! How a model server is reached.
+//! The configuration of the connection to a model server.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,42 +12,44 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use crate::errors::ErrorRule;
 use crate::timeouts::Timeouts;
 
-/// How a model server is reached.
+/// The configuration of the connection to a model server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EndpointConfig {
-    /// The address that routes are added to, such as `http://127.0.0.1:8080`.
+    /// The address to which routes are appended, such as `http://127.0.0.1:8080`.
     pub base_url: String,
-    /// The key.
+    /// The API key.
     pub api_key: Option<Secret>,
     /// How the key is sent.
     pub key_header: KeyHeader,
-    /// What else is sent with each request: names and values. The values are kept secret.
+    /// Additional headers of each request: names and values. The values are kept secret.
     pub headers: Vec<(String, Secret)>,
-    /// What else is sent with each request and may be shown, such as a version: names and values.
+    /// Additional headers of each request that are not secret, such as a version: names and values.
     pub plain_headers: Vec<(String, String)>,
-    /// What is added to each address as its query, such as a version: names and values.
+    /// Query fields added to each address, such as a version: names and values.
     pub query: Vec<(String, String)>,
-    /// How many replies may come in at the same time; any number if none is said. Who asks for more waits, no longer than a
-    /// whole exchange may take.
+    /// The maximum number of replies received at the same time; unlimited if `None`. Further calls wait, no longer than
+    /// a whole exchange may take.
     pub max_concurrent: Option<MaxConcurrent>,
-    /// A file of certificates in PEM form that are trusted besides the machine's own.
+    /// A PEM file of certificates to trust in addition to the machine's own.
     pub ca_file: Option<PathBuf>,
-    /// The address of a proxy, without a password; what the environment names if none is said.
+    /// The address of a proxy, without a password; `None` uses the proxy from the environment.
     pub proxy: Option<String>,
-    /// How long each part of an exchange may take.
+    /// The time limit for each part of an exchange.
     pub timeouts: Timeouts,
-    /// How long an unused connection is kept. Shorter than the server keeps it, or requests meet closed connections.
+    /// How long an unused connection is kept. Must be shorter than the server keeps it, or requests meet closed
+    /// connections.
     pub keep_idle: Duration,
-    /// A program that closes the connection after each streamed reply without saying so, by the beginning of its `server`
-    /// header. A request on such a connection may be lost, so none is used again unless the header names another.
+    /// A program that closes the connection after each streamed reply without announcing it, given as the beginning of
+    /// its `server` header. A request on such a connection may be lost, so connections are not reused unless the header
+    /// names a different program.
     pub hangs_up_after_streams: Option<&'static str>,
-    /// What the server's errors mean, before what holds everywhere.
+    /// The meanings of the server's errors, which are checked before the common rules.
     pub errors: &'static [ErrorRule],
 }
 
 impl EndpointConfig {
-    /// Describes a server of which only the address is known.
+    /// Creates a configuration with only the address set.
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
@@ -72,12 +74,12 @@ impl EndpointConfig {
 pub enum KeyHeader {
     /// As a bearer token.
     Bearer,
-    /// As it is, in a header of this name.
+    /// Unchanged, in a header of this name.
     Named(String),
 }
 
-/// How many replies may come in at the same time. Copies share the limit, so that it can hold for several endpoints
-/// together: those of one server, say.
+/// The maximum number of replies received at the same time. Copies share the limit, so it can apply to several
+/// endpoints together, such as those of one server.
 ///
 /// In configuration it is a whole number, 1 or more.
 ///
@@ -99,7 +101,7 @@ pub struct MaxConcurrent {
 }
 
 impl MaxConcurrent {
-    /// Makes a limit of its own.
+    /// Creates a separate limit.
     #[must_use]
     pub fn new(count: NonZeroUsize) -> Self {
         let permits = count.get().min(Semaphore::MAX_PERMITS);
@@ -109,8 +111,8 @@ impl MaxConcurrent {
         }
     }
 
-    /// Replaces a limit by one of the same number that another model at the same address has in this process, so that both share
-    /// it: a limit is there to spare the server, which has to answer those of a former configuration besides.
+    /// Replaces a limit with an equal one that another model at the same address has in this process, so both share it.
+    /// The limit protects the server, which may still be answering calls of a previous configuration.
     pub fn share(limit: &mut Option<Self>, base_url: &str) {
         let Some(limit) = limit else { return };
         let mut limits = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,12 +135,12 @@ impl MaxConcurrent {
     }
 }
 
-/// The limits that are in use, with the addresses they hold for.
+/// The limits in use, with their addresses.
 static SHARED: Mutex<Vec<SharedLimit>> = Mutex::new(Vec::new());
 
 type SharedLimit = (String, NonZeroUsize, Weak<Semaphore>);
 
-/// By the number alone: a configuration is the same whoever shares it.
+/// Compares only the number: a configuration is equal whichever limit it shares.
 impl PartialEq for MaxConcurrent {
     fn eq(&self, other: &Self) -> bool {
         self.count == other.count

@@ -1,4 +1,4 @@
-//! Sets connections up: certificates, proxies, and what is sent with each request.
+//! Sets up connections: certificates, proxies, and the headers of each request.
 
 #[cfg(feature = "tls")]
 use std::time::Duration;
@@ -12,18 +12,18 @@ use super::address::{self, EndpointError, cause, is_loopback};
 use super::config::{EndpointConfig, KeyHeader};
 use crate::errors::Between;
 
-/// The largest file of certificates that is read.
+/// The maximum size of a certificate file in bytes.
 #[cfg(feature = "tls")]
 const MAX_CA_FILE: u64 = 4 * 1024 * 1024;
 
-/// How often a connection of HTTP/2 that somebody waits on is asked whether it still stands, and how long its answer may
-/// take: one connection carries all calls, and a dead one is as silent as a model that thinks.
+/// How often to ping an HTTP/2 connection with pending calls, and how long to wait for the reply. One connection
+/// carries all calls, and a dead one is as silent as a model that is thinking.
 #[cfg(feature = "tls")]
 const ASK_AFTER: Duration = Duration::from_secs(30);
 #[cfg(feature = "tls")]
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// Makes the pool of connections to a server. HTTP/2 is spoken where the server offers it over TLS.
+/// Creates the connection pool of a server. Uses HTTP/2 if the server offers it over TLS.
 pub(super) fn client(
     config: &EndpointConfig,
     base: &Url,
@@ -31,7 +31,7 @@ pub(super) fn client(
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
-        // One attempt: nothing is kept to repeat it.
+        // One attempt: no copy of a request is kept for a retry.
         .retry(reqwest::retry::never().max_retries_per_request(0))
         .connect_timeout(config.timeouts.connect)
         .pool_idle_timeout(config.keep_idle);
@@ -46,7 +46,7 @@ pub(super) fn client(
         .map_err(|error| EndpointError::Client(unprepared(cause(&error))))
 }
 
-/// Says what to do where this machine has no certificates.
+/// Adds a hint if this machine has no certificates.
 fn unprepared(cause: String) -> String {
     match cause.contains("CA certificates") {
         true => format!("{cause}: install those of the system, or name a file of some in ca_file"),
@@ -54,7 +54,7 @@ fn unprepared(cause: String) -> String {
     }
 }
 
-/// Tells which proxy connects to a server, as far as that can be told.
+/// Returns which proxy connects to a server, as far as this can be determined.
 pub(super) fn between(config: &EndpointConfig, base: &Url) -> Option<Between> {
     match &config.proxy {
         Some(proxy) => {
@@ -82,7 +82,7 @@ fn variable_of_proxy(
     names.into_iter().find(is_set)
 }
 
-/// Sets up what is trusted, and HTTP/2, which is spoken over TLS alone.
+/// Sets up trusted certificates, and HTTP/2, which is used only over TLS.
 #[cfg(feature = "tls")]
 fn with_tls(
     builder: ClientBuilder,
@@ -115,8 +115,8 @@ fn with_tls(
     Ok(builder)
 }
 
-/// Refuses what takes TLS: this program was built without it. A proxy of the environment is not looked at: it may be for other
-/// servers.
+/// Refuses configurations that need TLS: this program was built without it. Ignores a proxy from the environment: it
+/// may be for other servers.
 #[cfg(not(feature = "tls"))]
 fn with_tls(
     builder: ClientBuilder,
@@ -129,19 +129,19 @@ fn with_tls(
     Ok(builder)
 }
 
-/// Tells whether a server, or the proxy that is configured for it, is reached by TLS.
+/// Returns whether a server, or its configured proxy, is reached over TLS.
 fn takes_tls(config: &EndpointConfig, base: &Url) -> bool {
     base.scheme() == "https" || config.proxy.as_deref().is_some_and(is_https)
 }
 
-/// Tells whether a server may be reached by TLS through a proxy of the environment.
+/// Returns whether a server may be reached over TLS through a proxy from the environment.
 #[cfg(feature = "tls")]
 fn may_take_tls(config: &EndpointConfig, base: &Url) -> bool {
     let is_asked = config.proxy.is_none() && !is_loopback(base);
     is_asked && environment_takes_tls(|name| std::env::var(name).ok())
 }
 
-/// Tells whether a proxy for servers behind `http:` is reached by TLS, if the environment names one.
+/// Returns whether the environment names a proxy for `http:` servers that is reached over TLS.
 #[cfg(feature = "tls")]
 fn environment_takes_tls(variable: impl Fn(&str) -> Option<String>) -> bool {
     ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
@@ -170,7 +170,7 @@ fn read_proxy(text: &str) -> Result<Proxy, EndpointError> {
     Proxy::all(url).map_err(|error| refused(&cause(&error)))
 }
 
-/// Returns what is sent with each request.
+/// Returns the headers of each request.
 pub(super) fn headers(config: &EndpointConfig) -> Result<HeaderMap, EndpointError> {
     let mut headers = HeaderMap::new();
     let agent = concat!("neuraxis/", env!("CARGO_PKG_VERSION"));

@@ -1,11 +1,11 @@
-//! Makes a text from outside fit for an error message.
+//! Makes an external text safe for an error message.
 
 use std::fmt::Write;
 
 use neuraxis_core::is_invisible;
 
-/// Returns a text on one line, cut to so many characters, in which nothing can move a terminal's cursor, hide or
-/// reorder text: such characters are written as their code.
+/// Returns a text on one line, truncated to `max_chars` characters. Characters that could move a terminal's cursor, or
+/// hide or reorder text, are written as escapes.
 #[must_use]
 pub fn clean(text: &str, max_chars: usize) -> String {
     let mut cleaned = String::new();

@@ -1,8 +1,8 @@
-//! What a server says when it refuses or fails, turned into an [`LlmError`].
+//! Converts a server's error response to an [`LlmError`].
 //!
-//! Servers agree on little: `error` is an object or a text, `code` a number or a word, a gateway hands on what the server
-//! behind it said, and a proxy in between answers with a page. All of it is untrusted, so texts are cut and made harmless
-//! before anybody reads them.
+//! Servers agree on little: `error` is an object or a string, `code` a number or a word, a gateway forwards the error
+//! of the server behind it, and a proxy in between answers with a page. All of it is untrusted, so texts are truncated
+//! and made safe before they are displayed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::retry_after::{limits_reset, retry_after, should_retry, wait_in_body};
 use super::{ServerErrors, clean, rules};
 
-/// Words after which servers write the size of the context.
+/// Phrases that precede the size of the context.
 const LIMIT_FOLLOWS: [&str; 19] = [
     "maximum context length is ",
     "maximum context length of ",
@@ -36,8 +36,8 @@ const LIMIT_FOLLOWS: [&str; 19] = [
     " > ",
 ];
 
-/// Words after which servers write what the request needed. Where a server counts the prompt and the reply apart, the prompt
-/// comes first.
+/// Phrases that precede the number of tokens that the request needed. If a server counts the prompt and the reply
+/// separately, the prompt comes first.
 const NEEDED_FOLLOWS: [&str; 22] = [
     "prompt contains at least ",
     "prompt contains ",
@@ -63,7 +63,7 @@ const NEEDED_FOLLOWS: [&str; 22] = [
     ". Given: ",
 ];
 
-/// Words before which servers write how much of that is the reply.
+/// Phrases that follow the part of that number taken by the reply.
 const REPLY_PRECEDES: [&str; 4] = [
     " in the completion",
     " tokens for the completion",
@@ -71,7 +71,7 @@ const REPLY_PRECEDES: [&str; 4] = [
     " in the output",
 ];
 
-/// The headers by which servers name a request; DeepSeek has two of its own, any of which may be absent.
+/// The headers with which servers identify a request; DeepSeek has two of its own, either of which may be absent.
 const REQUEST_IDS: [&str; 4] = [
     "x-request-id",
     "request-id",
@@ -79,7 +79,7 @@ const REQUEST_IDS: [&str; 4] = [
     "x-ds-trace-id",
 ];
 
-/// What a server said went wrong.
+/// A server's report of a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Failure {
     /// The HTTP status; the one in the body if the failure came inside a stream.
@@ -88,24 +88,24 @@ pub(crate) struct Failure {
     pub(crate) kind: String,
     /// The field `code`.
     pub(crate) code: String,
-    /// The field `param`: what of the request is wrong.
+    /// The field `param`: which part of the request is wrong.
     pub(crate) param: String,
     /// The message, as the server wrote it.
     pub(crate) message: String,
     /// The context size, in tokens.
     pub(crate) limit: Option<u64>,
-    /// What the request needed, in tokens, without the reply where the server tells both apart.
+    /// What the request needed, in tokens, without the reply if the server reports both separately.
     pub(crate) needed: Option<u64>,
     /// How long the server asks to wait.
     pub(crate) retry_after: Option<Duration>,
-    /// How the server calls the request, for whoever asks its people about it.
+    /// The server's id for the request, for questions to the provider's support.
     pub(crate) request: String,
-    /// Whether the server says that another attempt can help, or cannot.
+    /// Whether the server states that a retry can help, or cannot.
     pub(crate) should_retry: Option<bool>,
 }
 
 impl Failure {
-    /// Reads a response with a status that is no success.
+    /// Reads a response whose status is not a success.
     pub(crate) fn of_response(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         let mut failure = match serde_json::from_slice(body) {
             Ok(body) => Self::of_json(&body),
@@ -127,7 +127,7 @@ impl Failure {
         failure
     }
 
-    /// Reads a JSON error body: the object at `error`, the text there, or the whole body. Gemini sends a list of one.
+    /// Reads a JSON error body: the object or string in `error`, or the whole body. Gemini sends a list of one.
     pub(crate) fn of_json(body: &Value) -> Self {
         let body = body.get(0).unwrap_or(body);
         match body.get("error") {
@@ -136,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// Reads what stands at `error`.
+    /// Reads the value of `error`.
     pub(crate) fn of_error(error: &Value) -> Self {
         let text = |field: &str| error.get(field).map(written).unwrap_or_default();
         let reason = |field: &str| error.get(field).map(reason).unwrap_or_default();
@@ -165,14 +165,14 @@ impl Failure {
             request: String::new(),
             should_retry: None,
         };
-        // OpenRouter hands on here what the server behind it said.
+        // OpenRouter forwards here what the server behind it reported.
         match error.pointer("/metadata/raw") {
             Some(raw) => failure.because_of(Self::of_raw(raw)),
             None => failure,
         }
     }
 
-    /// Reads what a gateway hands on: an error body, as JSON or as its text, or mere words.
+    /// Reads what a gateway forwards: an error body, as JSON or as a string of JSON, or plain text.
     fn of_raw(raw: &Value) -> Self {
         let Value::String(text) = raw else {
             return Self::of_json(raw);
@@ -183,7 +183,7 @@ impl Failure {
         }
     }
 
-    /// Adds what the server behind a gateway said. Its words count where the gateway has nothing but a status.
+    /// Adds the error of the server behind a gateway. Its code is used if the gateway has only a status.
     fn because_of(mut self, behind: Self) -> Self {
         if !self.message.is_empty() && !behind.message.is_empty() {
             self.message.push_str(": ");
@@ -205,13 +205,13 @@ impl Failure {
         self
     }
 
-    /// Returns the error that this is, by the first rule that fits: the server's own, then those that hold everywhere.
+    /// Converts the failure by the first matching rule; see [`ServerErrors`].
     pub(crate) fn into_error(self, errors: &ServerErrors) -> LlmError {
         let kind = self.heed(rules::meaning(&self, errors.rules).kind(&self));
         let tidy = |text: &str| errors.tidy(text);
         let status = self.status.map(|status| status.to_string());
         let mut notes = Vec::new();
-        // The kind says it itself where the server failed.
+        // For a server failure, the kind itself shows the status.
         let is_said = matches!(
             kind,
             LlmErrorKind::Server {
@@ -252,7 +252,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// Says of a refused request whether it may never have come to the server.
+    /// Returns a hint if a refused request may never have reached the server.
     fn of_proxy(&self) -> &'static str {
         match self.status {
             Some(403) if self.message.starts_with(rules::PAGE) => {
@@ -265,8 +265,8 @@ impl Failure {
         }
     }
 
-    /// Returns what an error is if the server's word on another attempt counts. It counts where nothing else is known:
-    /// a wrong key stays one, whatever the server says of trying again.
+    /// Applies the server's statement about a retry, but only if nothing else is known: a wrong key stays one, whatever
+    /// the server states.
     fn heed(&self, kind: LlmErrorKind) -> LlmErrorKind {
         match (self.should_retry, kind) {
             (Some(false), LlmErrorKind::RateLimited { .. }) => LlmErrorKind::QuotaExhausted,
@@ -282,7 +282,7 @@ impl Failure {
     }
 }
 
-/// Returns a text or a number as it is written; nothing of anything else.
+/// Returns a string or a number as it is written; an empty string for anything else.
 fn written(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -291,8 +291,8 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// Returns a reason: a text, or of what FastAPI lists as wrong with a request the first, with its place in the request.
-/// Mistral has that list within its message.
+/// Returns a reason: a string, or the first entry of FastAPI's list of what is wrong with a request, with its position
+/// in the request. Mistral puts that list in its message.
 fn reason(value: &Value) -> String {
     let list = value.get("detail").unwrap_or(value);
     let first = list.get(0).unwrap_or(list);
@@ -307,7 +307,7 @@ fn reason(value: &Value) -> String {
     }
 }
 
-/// Describes a body that is no JSON. A page is not quoted: it begins with what says nothing.
+/// Describes a body that is not JSON. An HTML page is not quoted: its beginning says nothing.
 fn words_of(headers: &HeaderMap, body: &[u8]) -> String {
     let words = String::from_utf8_lossy(body);
     match content_type(headers) {
@@ -319,21 +319,21 @@ fn words_of(headers: &HeaderMap, body: &[u8]) -> String {
     }
 }
 
-/// Returns what a response says it is, without parameters, in lower case and harmless.
+/// Returns the type that a response declares, without parameters, in lower case and safe to display.
 pub(crate) fn content_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let kind = value.split(';').next().unwrap_or_default();
     Some(clean(&kind.to_ascii_lowercase(), 60)).filter(|kind| !kind.is_empty())
 }
 
-/// Returns what a text says that a request needed, without the reply.
+/// Returns the number of tokens that a request needed according to a text, without the reply.
 fn needed(text: &str) -> Option<u64> {
     let in_all = number_after(text, &NEEDED_FOLLOWS)?;
     let reply = number_before(text, &REPLY_PRECEDES).unwrap_or_default();
     Some(in_all.saturating_sub(reply))
 }
 
-/// Returns the number before the first of the phrases that a text has.
+/// Returns the number before the first of the phrases found in a text.
 fn number_before(text: &str, phrases: &[&str]) -> Option<u64> {
     let digits = |phrase: &&str| {
         let (rest, _) = text.split_once(*phrase)?;
@@ -343,7 +343,7 @@ fn number_before(text: &str, phrases: &[&str]) -> Option<u64> {
     phrases.iter().find_map(digits)
 }
 
-/// Returns the number after the first of the phrases that a text has.
+/// Returns the number after the first of the phrases found in a text.
 fn number_after(text: &str, phrases: &[&str]) -> Option<u64> {
     let digits = |phrase: &&str| {
         let (_, rest) = text.split_once(*phrase)?;

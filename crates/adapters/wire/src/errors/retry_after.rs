@@ -6,15 +6,15 @@ use http::{HeaderMap, header};
 use neuraxis_core::jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
 use serde_json::Value;
 
-/// The longest wait that is believed; a larger number is an overflow waiting to happen.
+/// The longest wait that is believed; a larger number could overflow.
 const MOST_SECONDS: f64 = 365.0 * 24.0 * 3_600.0;
 
-/// Words after which servers write how long to wait, in lower case.
+/// Phrases that precede the time to wait, in lower case.
 const WAIT_FOLLOWS: [&str; 3] = ["try again in ", "retry in ", "retry after "];
 
-/// Returns how long a response asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date.
+/// Returns how long a response asks to wait: `retry-after-ms`, or else `retry-after` in seconds or as a date.
 ///
-/// A date is measured from the server's own `date`, so that a clock that is off does no harm.
+/// A date is measured from the server's own `date`, so a wrong clock does no harm.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(wait) = text("retry-after-ms").and_then(|millis| seconds(millis, 1_000.0)) {
@@ -24,12 +24,12 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     seconds(value, 1.0).or_else(|| {
         let until = date(value)?;
         let now = text(header::DATE.as_str()).and_then(date).or_else(now)?;
-        // A date in the past means: at once.
+        // A date in the past means no wait.
         Some(Duration::try_from(until.duration_since(now)).unwrap_or_default())
     })
 }
 
-/// Returns what a response says of trying again in `x-should-retry`.
+/// Returns the value of `x-should-retry`, if the response has it.
 pub(crate) fn should_retry(headers: &HeaderMap) -> Option<bool> {
     match headers.get("x-should-retry")?.to_str().ok()?.trim() {
         "true" => Some(true),
@@ -38,8 +38,8 @@ pub(crate) fn should_retry(headers: &HeaderMap) -> Option<bool> {
     }
 }
 
-/// Returns how long it takes until the limits that are used up hold anew, by `x-ratelimit-remaining-…` and
-/// `x-ratelimit-reset-…`. Some servers write -1 for what they do not know.
+/// Returns the time until the exhausted limits reset, by `x-ratelimit-remaining-…` and `x-ratelimit-reset-…`. Some
+/// servers write -1 for unknown values.
 pub(crate) fn limits_reset(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: String| headers.get(name)?.to_str().ok().map(str::trim);
     let resets = ["requests", "tokens"].into_iter().filter_map(|what| {
@@ -50,8 +50,8 @@ pub(crate) fn limits_reset(headers: &HeaderMap) -> Option<Duration> {
     resets.max()
 }
 
-/// Returns how long an error asks to wait by its body: Gemini's in a field of its details, others' in the words of their
-/// message. Inside a stream there are no headers that could say it.
+/// Returns how long an error's body asks to wait: Gemini's in a field of its details, others' in the text of their
+/// message. Errors inside a stream have no headers for this.
 pub(crate) fn wait_in_body(error: &Value, message: &str) -> Option<Duration> {
     let details = error.get("details").and_then(Value::as_array);
     let delay = |detail: &Value| span(detail.get("retryDelay")?.as_str()?);
@@ -59,7 +59,7 @@ pub(crate) fn wait_in_body(error: &Value, message: &str) -> Option<Duration> {
     in_details.or_else(|| wait_in_words(message))
 }
 
-/// Returns the span of time that a message asks to wait, such as `1.5s`, `6m0s` or `17 seconds`.
+/// Returns the duration that a message asks to wait, such as `1.5s`, `6m0s` or `17 seconds`.
 fn wait_in_words(message: &str) -> Option<Duration> {
     let message = message.to_ascii_lowercase();
     let asked = |phrase: &&str| {
@@ -75,7 +75,7 @@ fn wait_in_words(message: &str) -> Option<Duration> {
     WAIT_FOLLOWS.iter().find_map(asked)
 }
 
-/// Reads a span of time such as `6m0s`, `12ms` or `17seconds`; a bare number is seconds.
+/// Parses a duration such as `6m0s`, `12ms` or `17seconds`; a bare number is in seconds.
 fn span(text: &str) -> Option<Duration> {
     const UNITS: [(&str, f64); 9] = [
         ("ms", 0.001),
@@ -121,7 +121,7 @@ fn seconds(text: &str, per_second: f64) -> Option<Duration> {
 }
 
 fn date(text: &str) -> Option<Timestamp> {
-    // A wrong weekday makes no wrong date.
+    // A wrong weekday does not make the date wrong.
     static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
     PARSER.parse_timestamp(text).ok()
 }

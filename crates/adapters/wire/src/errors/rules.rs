@@ -1,28 +1,29 @@
-//! Which words of a server mean what, as data.
+//! The meanings of servers' error texts, as data.
 
 use neuraxis_core::LlmErrorKind;
 
 use super::Failure;
 
-/// A server's words and what they mean. The first rule that fits counts; after an adapter's own come those that hold
-/// everywhere, then the status alone.
+/// A mark of a server's error and its meaning. The first matching rule applies. Phrases about a conversation that does
+/// not fit the model come first, except with status 429; then an adapter's own rules; then the common ones; finally the
+/// status alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorRule {
-    /// The HTTP status; any, if none is named.
+    /// The HTTP status; any if `None`.
     status: Option<u16>,
     mark: Mark,
-    /// The kind of error that a failure with this status and this mark is.
+    /// The kind of error for a failure with this status and mark.
     meaning: Meaning,
 }
 
-/// By what an error is recognized.
+/// How an error is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
-    /// The field `type` is this.
+    /// The field `type` has this value.
     Type(&'static str),
-    /// The field `code` is this.
+    /// The field `code` has this value.
     Code(&'static str),
-    /// The message has these words, in upper or lower case.
+    /// The message contains these words, in any case.
     Message(&'static str),
 }
 
@@ -30,7 +31,7 @@ enum Mark {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meaning {
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     Timeout,
     /// The model wrote something that the server cannot parse.
     InvalidResponse,
@@ -40,34 +41,34 @@ pub enum Meaning {
     Loading,
     /// Too many requests or tokens.
     RateLimited,
-    /// The key is missing, wrong or not allowed to do this.
+    /// The key is missing, wrong or lacks permission.
     Unauthorized,
-    /// No money or quota is left.
+    /// No credit or quota is left.
     QuotaExhausted,
-    /// There is no such model.
+    /// The model does not exist.
     ModelNotFound,
     /// The conversation does not fit the model.
     ContextOverflow,
     /// The provider refuses the content.
     ContentFiltered,
-    /// The request is not one the server accepts.
+    /// The server does not accept the request.
     BadRequest,
 }
 
 impl ErrorRule {
-    /// Makes a rule of errors whose field `type` is this, with any status.
+    /// Creates a rule for errors with this `type`, with any status.
     #[must_use]
     pub const fn kind(kind: &'static str, meaning: Meaning) -> Self {
         Self::new(Mark::Type(kind), meaning)
     }
 
-    /// Makes a rule of errors whose field `code` is this, with any status.
+    /// Creates a rule for errors with this `code`, with any status.
     #[must_use]
     pub const fn code(code: &'static str, meaning: Meaning) -> Self {
         Self::new(Mark::Code(code), meaning)
     }
 
-    /// Makes a rule of errors whose message has these words, in upper or lower case, with any status.
+    /// Creates a rule for errors whose message contains these words, in any case, with any status.
     #[must_use]
     pub const fn message(words: &'static str, meaning: Meaning) -> Self {
         Self::new(Mark::Message(words), meaning)
@@ -81,7 +82,7 @@ impl ErrorRule {
         }
     }
 
-    /// Narrows the rule to one status.
+    /// Restricts the rule to one status.
     #[must_use]
     pub const fn with_status(mut self, status: u16) -> Self {
         self.status = Some(status);
@@ -125,9 +126,9 @@ impl Meaning {
     }
 }
 
-/// The words about a conversation that is too long: those of vLLM, LM Studio, xAI, Moonshot, Gemini, Anthropic, Ollama's cloud,
-/// GitHub Copilot, SGLang, MiniMax, Bedrock, DashScope, Poolside, GitHub Models and TGI (so of Together), any of which may stand
-/// behind a gateway.
+/// Phrases about a conversation that is too long: those of vLLM, LM Studio, xAI, Moonshot, Gemini, Anthropic, Ollama's
+/// cloud, GitHub Copilot, SGLang, MiniMax, Bedrock, DashScope, Poolside, GitHub Models and TGI (and so of Together),
+/// any of which may be behind a gateway.
 const OVERFLOWS: [ErrorRule; 18] = [
     overflow("maximum context length"),
     overflow("context length is only"),
@@ -149,10 +150,10 @@ const OVERFLOWS: [ErrorRule; 18] = [
     overflow("`inputs` must have less than"),
 ];
 
-/// What an error says of a page in the place of an answer.
+/// The message for a page that was sent instead of an answer.
 pub(super) const PAGE: &str = "the answer is text/html";
 
-/// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.
+/// The common rules. Quota comes before rate: both have status 429, and waiting does not add credit.
 const COMMON: [ErrorRule; 27] = [
     ErrorRule::code("insufficient_quota", Meaning::QuotaExhausted),
     ErrorRule::kind("insufficient_quota", Meaning::QuotaExhausted),
@@ -170,9 +171,9 @@ const COMMON: [ErrorRule; 27] = [
     ErrorRule::message("invalid model name passed", Meaning::ModelNotFound),
     ErrorRule::code("content_filter", Meaning::ContentFiltered),
     ErrorRule::code("content_policy_violation", Meaning::ContentFiltered),
-    // OpenRouter's, with the status of a key that may not do this.
+    // OpenRouter's, with the status of a key without permission.
     ErrorRule::message("input was flagged", Meaning::ContentFiltered),
-    // Of OpenAI with that status: no other key helps.
+    // OpenAI's, with that status: no other key helps.
     ErrorRule::code("unsupported_country_region_territory", Meaning::BadRequest),
     ErrorRule::code("invalid_api_key", Meaning::Unauthorized),
     // Gemini's and xAI's, with the status of a bad request.
@@ -184,7 +185,7 @@ const COMMON: [ErrorRule; 27] = [
     ErrorRule::code("rate_limit_exceeded", Meaning::RateLimited),
     ErrorRule::kind("rate_limit_error", Meaning::RateLimited),
     ErrorRule::message("model", Meaning::ModelNotFound).with_status(404),
-    // A page is of a proxy or a firewall, which says nothing of a key.
+    // A page comes from a proxy or a firewall and says nothing about a key.
     ErrorRule::message(PAGE, Meaning::BadRequest).with_status(403),
     ErrorRule::kind("not_supported_error", Meaning::BadRequest),
 ];
@@ -194,7 +195,7 @@ const fn overflow(words: &'static str) -> ErrorRule {
 }
 
 pub(super) fn meaning(failure: &Failure, rules: &[ErrorRule]) -> Meaning {
-    // They say more than a type that stands for any bad request. Of a rate they are no more than words.
+    // They say more than a type that any bad request may have. With a rate limit they are only words.
     let first: &[ErrorRule] = match failure.status {
         Some(429) => &[],
         _ => &OVERFLOWS,
@@ -209,10 +210,10 @@ fn by_status(failure: &Failure) -> Meaning {
         Some(401 | 403) => Meaning::Unauthorized,
         Some(402) => Meaning::QuotaExhausted,
         Some(408) => Meaning::Timeout,
-        // A conflict passes; the official client of OpenAI tries again, too.
+        // A conflict is temporary; OpenAI's official client retries, too.
         Some(409) => Meaning::Server,
         Some(429) => Meaning::RateLimited,
-        // Not implemented will not be implemented a second later.
+        // What is not implemented will not be a second later.
         Some(501) => Meaning::BadRequest,
         Some(status) if status < 500 => Meaning::BadRequest,
         // Inside a stream there is no status, only the type.

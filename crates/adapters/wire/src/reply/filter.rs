@@ -1,4 +1,4 @@
-//! Replies that are changed on their way: what one server gets wrong is put right before anybody reads it.
+//! Filters that fix one server's errors in a reply before it is read.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,14 @@ use super::{EventOutcome, ReplyDecoder};
 use crate::errors::ServerErrors;
 use crate::sse::SseEvent;
 
-/// What stands between one reply and whoever reads it, whole or streamed. `()` hands everything on as it is.
+/// A filter between one reply, whole or streamed, and its reader. `()` passes everything unchanged.
 pub trait ReplyFilter: Unpin + Send + 'static {
-    /// Takes a piece of the reply, and adds to `out` what can be handed on. With [`ReplyDelta::End`], all has to be.
+    /// Processes a piece of the reply, and appends to `out` what can be passed on. With [`ReplyDelta::End`], everything
+    /// must be.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] for a reply that is of no use.
+    /// An [`LlmError`] for an unusable reply.
     fn push(&mut self, delta: ReplyDelta, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError>;
 }
 
@@ -25,11 +26,11 @@ impl ReplyFilter for () {
     }
 }
 
-/// A decoder whose pieces go through a filter.
+/// A decoder whose pieces pass through a filter.
 pub(crate) struct Filtered<D, F> {
     decoder: D,
     filter: F,
-    /// Decoded and not yet filtered.
+    /// Decoded but not filtered yet.
     decoded: VecDeque<ReplyDelta>,
 }
 

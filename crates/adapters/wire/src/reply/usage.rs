@@ -1,10 +1,10 @@
-//! What a reply used, whatever the protocol calls it.
+//! The usage of a reply, independent of the protocol's names.
 
 use neuraxis_core::{TokenCount, Usage};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// How many bytes of a reply were what, by which counts are estimated that the server does not give.
+/// The bytes of each kind of content in a reply, used to estimate the counts that the server does not report.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shares {
     /// Reasoning.
@@ -16,7 +16,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Estimates the tokens of all that came, at four bytes each, for a reply of which the server counted none.
+    /// Estimates the tokens of everything received, at four bytes each, for a reply without any counts from the server.
     #[must_use]
     pub fn tokens(self) -> u64 {
         let bytes = self.reasoning + self.text + self.calls;
@@ -24,28 +24,28 @@ impl Shares {
     }
 }
 
-/// What a server counted of a reply, in tokens; nothing for what it does not say.
+/// A server's token counts for a reply; `None` for those it does not report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TokenCounts {
-    /// The whole prompt, what was in the cache included.
+    /// The whole prompt, including cached tokens.
     pub prompt: Option<u64>,
-    /// The whole reply, reasoning included.
+    /// The whole reply, including reasoning.
     pub completion: Option<u64>,
-    /// Both together. Their sum if nothing is said.
+    /// Both together; their sum if not reported.
     pub total: Option<u64>,
-    /// What of the reply was reasoning. By its share of bytes if nothing is said.
+    /// The reasoning in the reply; estimated by its share of bytes if not reported.
     pub reasoning: Option<u64>,
-    /// What of the prompt was in the cache.
+    /// The part of the prompt read from the cache.
     pub cached: Option<u64>,
-    /// What of the prompt was written to the cache.
+    /// The part of the prompt written to the cache.
     pub cache_written: Option<u64>,
 }
 
 impl TokenCounts {
-    /// Returns what the reply used.
+    /// Returns the reply's usage.
     ///
-    /// No server counts the tokens of tool calls, and few those of reasoning. Where the reply has only one kind of content
-    /// the count is known all the same; else it is estimated by the share of bytes.
+    /// No server counts the tokens of tool calls, and few count those of reasoning. If the reply has only one kind of
+    /// content, the count is known anyway; otherwise it is estimated by the share of bytes.
     #[must_use]
     pub fn usage(self, shares: Shares) -> Usage {
         let sum = || Some(self.prompt?.saturating_add(self.completion?));
@@ -64,20 +64,21 @@ impl TokenCounts {
     }
 }
 
-/// Returns a count as a server writes it, unless it is negative: some write -1 for what they do not know.
+/// Returns a server's count, unless it is negative: some write -1 for unknown counts.
 #[must_use]
 pub fn known_count(number: Option<i64>) -> Option<u64> {
     number.and_then(|number| u64::try_from(number).ok())
 }
 
-/// Reads a count, which some servers write as `12.0`; nothing of what is no whole number, since no reply is to fail for that.
+/// Reads a count, which some servers write as `12.0`. Returns `None` for anything that is not a whole number: no reply
+/// should fail because of that.
 ///
 /// # Errors
 ///
-/// What the deserializer fails with, so for what is no JSON.
+/// The deserializer's error, so for anything that is not JSON.
 pub fn written_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let written = Value::deserialize(deserializer)?;
-    // Without a fraction it is written as a whole number is.
+    // A number without a fraction is formatted as an integer.
     let whole = |number: f64| number.to_string().parse().ok();
     Ok(written
         .as_i64()
@@ -88,7 +89,7 @@ fn measured(number: Option<u64>) -> TokenCount {
     number.map_or(TokenCount::UNKNOWN, TokenCount::measured)
 }
 
-/// Returns the part of a completion that so many bytes of it are.
+/// Returns the part of a completion's tokens that corresponds to `bytes`.
 fn share(bytes: usize, shares: Shares, completion: Option<u64>) -> TokenCount {
     let all = shares.reasoning + shares.text + shares.calls;
     if bytes == 0 {

@@ -1,4 +1,4 @@
-//! What messages hold, as far as all protocols write it alike.
+//! The parts of messages that all protocols write alike.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use neuraxis_core::{
 
 use super::JsonWriter;
 
-/// What stands where a call brought nothing.
+/// Sent for a call without output.
 const NO_OUTPUT: &str = "(no output)";
 
-/// Returns what a call brought: a text as it is, without the quotes and escapes that would cost tokens and make code and tables
-/// hard to read, and any other value as JSON. Some servers refuse a result that is empty.
+/// Returns a call's result as text. A string is sent unchanged: quotes and escapes would cost tokens and make code and
+/// tables hard to read. Any other value is sent as JSON. Some servers refuse an empty result.
 #[must_use]
 pub fn result_text(result: &ToolMessage) -> Cow<'_, str> {
     let text = result.content.as_text();
@@ -24,12 +24,12 @@ pub fn result_text(result: &ToolMessage) -> Cow<'_, str> {
     }
 }
 
-/// Writes the content of a user message: one text where there is nothing else, or else the list of its parts. `text_type`
-/// is what the protocol calls a part of text, and `media` writes one of media.
+/// Writes the content of a user message: a string if it has only text, otherwise the list of its parts. `text_type` is
+/// the protocol's name for a part with text; `media` writes a part with media.
 ///
 /// # Errors
 ///
-/// [`LlmErrorKind::BadRequest`] for a part that is neither, and what `media` fails with.
+/// [`LlmErrorKind::BadRequest`] for a part that is neither, and the errors of `media`.
 pub fn write_user_content(
     parts: &[Part],
     text_type: &str,
@@ -60,7 +60,7 @@ pub fn write_user_content(
     Ok(())
 }
 
-/// Returns the text of a part that is text.
+/// Returns the text of a text part.
 #[must_use]
 pub fn text_of(part: &Part) -> Option<&str> {
     match part {
@@ -69,15 +69,16 @@ pub fn text_of(part: &Part) -> Option<&str> {
     }
 }
 
-/// Tells whether a provider wrote a message. What it wants to see again goes to no other.
+/// Returns whether a provider wrote a message. State that it wants back is sent to no other.
 #[must_use]
 pub fn is_from(provider: &str, message: &AssistantMessage) -> bool {
     let model = message.model.as_ref();
     model.is_some_and(|model| *model.provider == *provider)
 }
 
-/// Refuses a request whose last message of the user holds media that its protocol has no form for, unless the model spoke
-/// since. In earlier messages such media are left out: each later request of the conversation would fail.
+/// Refuses a request whose last user message holds media that its protocol has no form for, unless the model has
+/// answered since. In earlier messages such media are omitted: otherwise each later request of the conversation would
+/// fail.
 ///
 /// # Errors
 ///
@@ -97,14 +98,14 @@ pub fn check_media(
     }
 }
 
-/// Says in a message that a part is not in it.
+/// Returns the note for a part that is omitted from a message.
 #[must_use]
 pub fn left_out(part: &MediaPart) -> String {
     format!("[{part}: left out, since this model does not take it]")
 }
 
-/// Writes the media of a tool's result by `media`, which writes one part as JSON, and what has no form there or the model
-/// does not take as texts, by `text`. No request fails because of what a tool returned.
+/// Writes the media of a tool's result with `media`, which writes one part as JSON. A part that has no form there, or
+/// that the model does not accept, is written as a note with `text`. No request fails because of what a tool returned.
 pub fn write_result_media(
     parts: &[MediaPart],
     taken: MediaTypes,
@@ -123,8 +124,8 @@ pub fn write_result_media(
     }
 }
 
-/// Tells whether a part may be sent to a model that takes these types. One that stands at an address is not: a tool would
-/// decide what a server fetches.
+/// Returns whether a part may be sent to a model that accepts these types. A part given by its address may not: a tool
+/// would decide what a server fetches.
 fn is_sent(part: &MediaPart, taken: MediaTypes) -> bool {
     matches!(part.source, MediaSource::Base64(_)) && !taken.refuses(&part.media_type)
 }
@@ -136,7 +137,7 @@ pub fn unsupported(what: &str) -> LlmError {
     LlmError::new(LlmErrorKind::BadRequest, said)
 }
 
-/// Tells whether an address leads to the web, and not to a file that a server would read for whoever names it.
+/// Returns whether an address is on the web, rather than a file that a server would read for a client that names it.
 #[must_use]
 pub fn is_web_address(url: &str) -> bool {
     let lower = url.trim_start().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The ids of calls and the names of tools, in forms that servers take.
+//! The ids of calls and the names of tools, in forms that servers accept.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use neuraxis_core::{AssistantMessage, ContentHash, Message, Part, ToolCall, Tool
 
 use super::is_from;
 
-/// How many digits of a hash stand for an id that a server does not take: as many as a random one has.
+/// The number of hash digits that replace an id that a server does not accept: as many as a random id has.
 const HASHED_ID_DIGITS: usize = 32;
 
-/// How many letters and digits the id of a call has where a server takes no other ids.
+/// The length of a call's id, in letters and digits, for servers that accept no other ids.
 const STRICT_ID_DIGITS: usize = 9;
 
-/// Returns the id by which a provider's server knows a call: its own if it gave one, else the loop's.
+/// Returns the id by which a provider's server knows a call: its own if it assigned one, otherwise the loop's.
 #[must_use]
 pub fn call_id<'a>(provider: &str, message: &AssistantMessage, call: &'a ToolCall) -> &'a str {
     match &call.provider_id {
@@ -22,8 +22,8 @@ pub fn call_id<'a>(provider: &str, message: &AssistantMessage, call: &'a ToolCal
     }
 }
 
-/// Returns the id by which a provider's server knows the call that a result answers. One that no message before has, it
-/// knows by the loop's.
+/// Returns the id by which a provider's server knows the call that a result answers. If no earlier message has the
+/// call, that is the loop's id.
 #[must_use]
 pub fn answered_id<'a>(
     provider: &str,
@@ -45,7 +45,7 @@ pub fn answered_id<'a>(
     id.unwrap_or_else(|| result.tool_call_id.as_str())
 }
 
-/// Returns the id of a call, or a short one made from it if it has more bytes than the server takes.
+/// Returns the id of a call, or a short one derived from it if it has more bytes than the server accepts.
 #[must_use]
 pub fn short_id(id: &str, longest: usize) -> Cow<'_, str> {
     if id.len() <= longest {
@@ -54,14 +54,14 @@ pub fn short_id(id: &str, longest: usize) -> Cow<'_, str> {
     hashed_id(id).into()
 }
 
-/// Returns the id that stands for one which a server does not take, made from it.
+/// Returns the replacement for an id that a server does not accept, derived from it.
 #[must_use]
 pub fn hashed_id(id: &str) -> String {
     let hash = ContentHash::of(id.as_bytes()).to_string();
     format!("call_{hash:.HASHED_ID_DIGITS$}")
 }
 
-/// Returns the id of a call, or one of nine digits made from it if it is not of nine letters and digits.
+/// Returns the id of a call, or one of nine digits derived from it if it does not have nine letters and digits.
 pub(crate) fn strict_id(id: Cow<'_, str>) -> Cow<'_, str> {
     if id.len() == STRICT_ID_DIGITS && id.bytes().all(|sign| sign.is_ascii_alphanumeric()) {
         return id;
@@ -70,8 +70,8 @@ pub(crate) fn strict_id(id: Cow<'_, str>) -> Cow<'_, str> {
     format!("{hash:.STRICT_ID_DIGITS$}").into()
 }
 
-/// Returns a name of letters, digits, `_` and `-` alone, of so many at the most: a model may have called a tool that does not
-/// exist, by any name.
+/// Returns a name that has only letters, digits, `_` and `-`, and at most `longest` of them: a model may have called a
+/// nonexistent tool by any name.
 #[must_use]
 pub fn plain_name(name: &str, longest: usize) -> Cow<'_, str> {
     if is_plain_name(name, longest) {
@@ -88,7 +88,7 @@ pub fn plain_name(name: &str, longest: usize) -> Cow<'_, str> {
         .into()
 }
 
-/// Tells whether a name or an id is of letters, digits, `_` and `-` alone, of one to `longest` of them.
+/// Returns whether a name or an id has only letters, digits, `_` and `-`, and one to `longest` of them.
 #[must_use]
 pub fn is_plain_name(name: &str, longest: usize) -> bool {
     !name.is_empty() && name.len() <= longest && name.chars().all(is_plain)

@@ -1,21 +1,21 @@
-//! Writes JSON without building it first.
+//! Writes JSON without building a tree first.
 
-/// A JSON text being written to the end of some bytes. Nothing checks that the pieces make JSON: that is for tests.
+/// A JSON text being appended to a byte vector. Nothing checks that the pieces form valid JSON: tests must do that.
 #[derive(Debug)]
 pub struct JsonWriter<'a>(&'a mut Vec<u8>);
 
 impl<'a> JsonWriter<'a> {
-    /// Writes after what is there.
+    /// Appends to the existing bytes.
     pub const fn new(bytes: &'a mut Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// Writes what is JSON already.
+    /// Writes text that is already JSON.
     pub fn raw(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
-    /// Writes bytes that are JSON already.
+    /// Writes bytes that are already JSON.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -46,7 +46,7 @@ impl<'a> JsonWriter<'a> {
         }
     }
 
-    /// Writes the beginning of a message: its role and a text as its content.
+    /// Writes the beginning of a message: its role, and a text as its content.
     pub fn role_and_text(&mut self, role: &str, text: &str) {
         self.role(role);
         self.string(text);

@@ -1,4 +1,4 @@
-//! Keeps the encoded beginning of conversations, so that each request encodes only what is new.
+//! Caches the encoded beginning of conversations, so each request encodes only what is new.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -8,29 +8,29 @@ use neuraxis_core::{LlmError, Message};
 
 use super::json::JsonWriter;
 
-/// The most bytes of encoded conversations that a client keeps, and the most conversations.
+/// The maximum number of bytes of encoded conversations that a client keeps, and the maximum number of conversations.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 const MAX_PREFIXES: usize = 1_024;
 
-/// The room that a conversation begins with, in bytes and messages: a prompt and a question. Thousands of runs may wait for
-/// their first reply, and each keeps it.
+/// The initial capacity of a conversation, in bytes and messages: a prompt and a question. Thousands of runs may be
+/// waiting for their first reply, and each holds it.
 const FIRST_BYTES: usize = 256;
 const FIRST_MESSAGES: usize = 4;
 
-/// How many conversations there must be before those that ended are looked for.
+/// The number of conversations from which ended ones are looked for.
 const FIRST_SWEEP: usize = 16;
 
-/// The place of a message by which a conversation is known again in a later run: the first may be a prompt, which each run
-/// has of its own.
+/// The index of a message that identifies a conversation in a later run: the first one may be a prompt, of which each
+/// run has its own copy.
 const EARLY: usize = 1;
 
-/// How a protocol writes messages: the rules of one request.
+/// Writes messages in a protocol's form, by the rules of one request.
 pub trait MessageEncoder: Debug + Clone {
-    /// Returns how many messages, from the first on, these rules write as `old` ones did; `usize::MAX` for all.
+    /// Returns how many messages, from the first on, these rules write the same as `old` did; `usize::MAX` for all.
     fn same_until(&self, old: &Self) -> usize;
 
-    /// Writes a message that comes after others, with what has to stand between it and them. What is written may depend on
-    /// the message, those before it and these rules, and on nothing else.
+    /// Writes a message that follows others, with the separator between it and them. The output may depend only on the
+    /// message, those before it and these rules.
     ///
     /// # Errors
     ///
@@ -47,17 +47,17 @@ pub trait MessageEncoder: Debug + Clone {
 #[derive(Debug)]
 pub struct Prefix<R> {
     messages: Vec<Written>,
-    /// The messages as JSON, with what stands between them.
+    /// The messages as JSON, with the separators between them.
     bytes: Vec<u8>,
     rules: Option<R>,
     used: u64,
 }
 
-/// A message that is encoded.
+/// An encoded message.
 #[derive(Debug)]
 struct Written {
-    /// It is recognized by its address in memory. A weak pointer keeps that address from being used for another message, and
-    /// lets the message itself go when its run does.
+    /// Identifies the message by its address in memory. A weak pointer keeps that address from being reused for another
+    /// message, and lets the message be freed with its run.
     message: Weak<Message>,
     /// Where it ends in the bytes.
     end: usize,
@@ -85,13 +85,13 @@ impl<R> Default for Prefix<R> {
 }
 
 impl<R: MessageEncoder> Prefix<R> {
-    /// Returns what the messages are in the request.
+    /// Returns the encoded messages.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns where what is written of the first messages ends in [`bytes`](Self::bytes): 0 of none of them.
+    /// Returns where the first `messages` messages end in [`bytes`](Self::bytes): 0 for none.
     #[must_use]
     pub fn end_of(&self, messages: usize) -> usize {
         let last = messages.checked_sub(1);
@@ -107,7 +107,7 @@ impl<R: MessageEncoder> Prefix<R> {
                 .all(|(known, message)| known.is(message))
     }
 
-    /// Drops what other rules would write differently.
+    /// Drops the messages that other rules would write differently.
     fn follow(&mut self, rules: &R) {
         if let Some(old) = &self.rules {
             self.truncate(rules.same_until(old));
@@ -115,8 +115,8 @@ impl<R: MessageEncoder> Prefix<R> {
         self.rules = Some(rules.clone());
     }
 
-    /// Keeps the beginning that is written of these messages, too. Another copy of a message is told by what is written of
-    /// it, since the one that was encoded may be gone.
+    /// Keeps only the beginning that these messages share with it. Another copy of a message is recognized by its
+    /// encoded bytes, since the one that was encoded may be gone.
     fn share(&mut self, messages: &[Arc<Message>], rules: &R) -> Result<(), LlmError> {
         self.follow(rules);
         let mut written = Vec::new();
@@ -142,7 +142,7 @@ impl<R: MessageEncoder> Prefix<R> {
         Ok(())
     }
 
-    /// Encodes what is new of the messages, and again what other rules would write differently.
+    /// Encodes the new messages, and again those that other rules would write differently.
     fn extend(&mut self, messages: &[Arc<Message>], rules: &R) -> Result<(), LlmError> {
         self.follow(rules);
         if self.bytes.capacity() == 0 {
@@ -169,19 +169,19 @@ impl<R: MessageEncoder> Prefix<R> {
         self.bytes.truncate(self.end_of(count));
     }
 
-    /// The conversation's last message: its key, since what a run asks next begins with all that it asked before.
+    /// Returns the conversation's key, its last message: the run's next request begins with everything in this one.
     fn key(&self) -> Option<usize> {
         self.messages.last().map(Written::address)
     }
 
-    /// What a later run of the session is known by: it has the same history, but other copies of the prompt before it and
-    /// of what the earlier run said.
+    /// Returns the key for a later run of the session: it has the same history, but other copies of the prompt before
+    /// it and of the earlier run's messages.
     fn early_key(&self) -> Option<usize> {
         self.messages.get(EARLY).map(Written::address)
     }
 
-    /// Tells whether nobody has the conversation any more: no run that is at work on it, no store that keeps its history
-    /// for the next one.
+    /// Returns whether the conversation is no longer in use, by a run at work on it or by a store that keeps its
+    /// history for the next one.
     fn has_ended(&self) -> bool {
         let known = [self.messages.last(), self.messages.get(EARLY)];
         let is_gone = |written: &Written| written.message.strong_count() == 0;
@@ -189,8 +189,8 @@ impl<R: MessageEncoder> Prefix<R> {
     }
 }
 
-/// The conversations that were encoded lately, so that each request of a run encodes only what is new: at most 1,024 of
-/// them, and at most 32 MiB.
+/// Recently encoded conversations, so each request of a run encodes only what is new: at most 1,024 of them, and at
+/// most 32 MiB.
 #[derive(Debug)]
 pub struct PrefixCache<R> {
     kept: Mutex<Kept<R>>,
@@ -207,8 +207,8 @@ impl<R: MessageEncoder> Default for PrefixCache<R> {
 struct Kept<R> {
     /// By the address of their last message.
     prefixes: HashMap<usize, Box<Prefix<R>>>,
-    /// The keys of those that were kept last, by the address of an early message: thousands are kept, and a run that begins
-    /// looks at none but its own.
+    /// The keys of the most recently kept ones, by the address of an early message: thousands are kept, and a new run
+    /// looks at only its own.
     by_early: HashMap<usize, usize>,
     bytes: usize,
     clock: u64,
@@ -230,12 +230,12 @@ impl<R: MessageEncoder> PrefixCache<R> {
         }
     }
 
-    /// Returns the messages encoded; the longest beginning that is kept is taken out, to be given back by
+    /// Returns the encoded messages. Takes the longest matching beginning out of the cache; return it with
     /// [`keep`](Self::keep).
     ///
     /// # Errors
     ///
-    /// What the rules fail with.
+    /// The errors of the rules.
     pub fn encoded(
         &self,
         messages: &[Arc<Message>],
@@ -255,7 +255,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
         Ok(prefix)
     }
 
-    /// Keeps an encoded conversation for the request that goes on with it.
+    /// Keeps an encoded conversation for the request that continues it.
     pub fn keep(&self, mut prefix: Box<Prefix<R>>) {
         let Some(key) = prefix.key() else { return };
         if prefix.bytes.len() > self.max_bytes {
@@ -284,7 +284,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
         kept.take(key)
     }
 
-    /// Takes the conversation out that was kept last of an earlier run of the same session.
+    /// Takes out the most recently kept conversation of an earlier run of the same session.
     fn take_of_earlier_run(&self, messages: &[Arc<Message>]) -> Option<Box<Prefix<R>>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let early = Arc::as_ptr(messages.get(EARLY)?).addr();
@@ -305,7 +305,7 @@ impl<R: MessageEncoder> Kept<R> {
         Some(prefix)
     }
 
-    /// Forgets the conversations that a rule names.
+    /// Removes the conversations for which `goes` returns `true`.
     fn forget(&mut self, goes: impl Fn(&Prefix<R>) -> bool) {
         let prefixes = self.prefixes.extract_if(|_, prefix| goes(prefix));
         self.bytes -= prefixes
@@ -325,7 +325,7 @@ impl<R: MessageEncoder> Kept<R> {
         }
     }
 
-    /// Forgets those that were not used for longest: one in eight, since to find them takes a look at each, which would be
+    /// Removes the least recently used ones: one in eight, since finding them reads every entry, which would be too
     /// much for every new conversation.
     fn forget_oldest(&mut self) {
         let mut used: Vec<u64> = self.prefixes.values().map(|prefix| prefix.used).collect();

@@ -1,25 +1,26 @@
-//! What a service refuses to take back of what a model thought.
+//! Earlier reasoning that a service refuses to accept back.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use neuraxis_core::{LlmError, LlmErrorKind, Message, Part};
 
-/// How many conversations are remembered whose reasoning was refused.
+/// The maximum number of remembered conversations whose reasoning was refused.
 const MOST_REFUSED: usize = 64;
 
-/// The conversations whose reasoning a service refused: it is not sent again, and the conversation goes on without.
+/// The conversations whose reasoning a service refused: it is not sent again, and the conversation continues without
+/// it.
 ///
-/// They are known by their last message that was sent then. What comes after it was thought for the service as it is now,
-/// and goes back as ever.
+/// They are identified by their last message at that time. Later reasoning was written for the service in its current
+/// state, and is sent back as usual.
 #[derive(Debug)]
 pub struct RefusedReasoning {
-    /// Words by which the service refuses it, in lower case.
+    /// Words with which the service refuses it, in lower case.
     words: &'static [&'static str],
     refused: Mutex<Vec<Weak<Message>>>,
 }
 
 impl RefusedReasoning {
-    /// Remembers nothing yet. A refusal has one of these words, which are in lower case.
+    /// Creates an empty list. A refusal contains one of these words, which are in lower case.
     #[must_use]
     pub const fn new(words: &'static [&'static str]) -> Self {
         Self {
@@ -28,7 +29,7 @@ impl RefusedReasoning {
         }
     }
 
-    /// Returns up to how many of these messages no reasoning is sent.
+    /// Returns for how many of these messages, from the first on, reasoning is omitted.
     #[must_use]
     pub fn without_until(&self, messages: &[Arc<Message>]) -> usize {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,8 +44,8 @@ impl RefusedReasoning {
         messages.iter().rposition(is_refused).map_or(0, |at| at + 1)
     }
 
-    /// Takes note of a refusal, after which the same request goes out again at once, without reasoning: the model was not
-    /// asked, so that the refusal is no attempt and says nothing of the model's health.
+    /// Records a refusal. The caller then immediately sends the same request again without reasoning: the model was not
+    /// called, so the refusal does not count as an attempt and says nothing about the model's health.
     ///
     /// # Errors
     ///
@@ -58,7 +59,8 @@ impl RefusedReasoning {
         let (true, Some(last)) = (is_refusal && sent.is_some_and(has_reasoning), last) else {
             return Err(error);
         };
-        // Without its words, which may quote the conversation: nobody here knows whether that may be logged.
+        // Without the service's message, which may quote the conversation: it is unknown here whether that may be
+        // logged.
         tracing::warn!(
             error = %error.kind,
             "the service refuses earlier reasoning: the conversation goes on without it"

@@ -1,8 +1,8 @@
-//! Decides whether a JSON Schema can be strict, and makes it so.
+//! Decides whether a JSON Schema can be strict, and makes it strict.
 //!
-//! A strict schema is one that a model cannot but keep to. Providers demand that every object names all of its
-//! properties as required and allows no others, and know a part of JSON Schema only. Rules after OpenAI's guide to
-//! structured outputs (platform.openai.com/docs/guides/structured-outputs, "Supported schemas").
+//! A strict schema is one that a model is forced to follow. Providers require that every object lists all of its
+//! properties as required and allows no others, and they support only a part of JSON Schema. The rules follow OpenAI's
+//! guide to structured outputs (platform.openai.com/docs/guides/structured-outputs, "Supported schemas").
 
 mod keywords;
 
@@ -10,16 +10,17 @@ use serde_json::{Map, Value, json};
 
 use super::tool_schema::REFUSED;
 
-/// How deep objects and lists may nest, how many properties and how many values of enumerations there may be in all.
+/// The maximum nesting depth of objects and lists, and the maximum total number of properties and of enumeration
+/// values.
 const MAX_DEPTH: usize = 10;
 const MAX_PROPERTIES: usize = 5_000;
 const MAX_ENUM_VALUES: usize = 1_000;
 
-/// Returns the strict form of a schema, or nothing if it has none.
+/// Returns the strict form of a schema, or `None` if it has none.
 ///
-/// Whatever fits the strict form fits the schema, too: a keyword that providers do not know is never just dropped. And
-/// a model is never made to invent what it may leave out: such a property becomes required only where it may be null, and
-/// a schema with one that may not has no strict form.
+/// Every value that fits the strict form also fits the schema: a keyword that providers do not know is never dropped
+/// silently. And a model is never made to invent an optional value: an optional property becomes required only if it
+/// may be null, and a schema with one that may not be null has no strict form.
 ///
 /// ```
 /// use neuraxis_wire::strict_schema;
@@ -45,7 +46,7 @@ pub fn strict_schema(schema: &str) -> Option<String> {
     serde_json::to_string(&strict).ok()
 }
 
-/// What was counted on the way.
+/// Running totals of a schema.
 #[derive(Debug, Default)]
 struct Strictness {
     properties: usize,
@@ -82,7 +83,7 @@ impl Strictness {
         (says_something && is_closed).then_some(strict)
     }
 
-    /// Returns what becomes of a keyword: nothing, if it can be dropped; no answer, if the schema cannot be strict.
+    /// Returns the strict form of a keyword: `Some(None)` if it can be dropped, `None` if the schema cannot be strict.
     fn keyword<'a>(
         &mut self,
         keyword: &'a str,
@@ -122,10 +123,10 @@ impl Strictness {
                 let is_local = value.as_str()?.starts_with('#');
                 (is_alone && is_local).then(kept)?
             }
-            // Both are written anew.
+            // Both are written again by `close`.
             "required" => Some(None),
             "additionalProperties" => (value == &Value::Bool(false)).then_some(None),
-            // Beside a reference nothing else may stand.
+            // Nothing else may be beside a reference.
             "title" | "description" if schema.contains_key("$ref") => Some(None),
             "format" if keywords::is_of_type(schema, "string") => {
                 keywords::is_known_format(value).then(kept)?
@@ -163,7 +164,7 @@ impl Strictness {
         let all_can = properties
             .iter()
             .all(|(name, schema)| is_required(name) || keywords::accepts_null(schema));
-        // What is required without being described could not be given any more.
+        // A required property without a description could no longer be given.
         let all_are_there = required.iter().all(|name| {
             name.as_str()
                 .is_some_and(|name| properties.contains_key(name))

@@ -1,5 +1,6 @@
-//! The schemas of tools as services take them. What they refuse of one is told to the model in words: a single tool with
-//! it would make every request fail. Calls are checked against the whole schema all the same, by who runs the tools.
+//! The schemas of tools in a form that services accept. The refused parts of a schema are described to the model in
+//! words: a single tool with them would make every request fail. Calls are checked against the full schema anyway, by
+//! the code that runs the tools.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,34 +10,36 @@ use serde_json::{Map, Value};
 
 use crate::settings::PropertyNames;
 
-/// What services refuse at the root of a schema.
+/// Keywords that services refuse at the root of a schema.
 pub(super) const REFUSED: [&str; 5] = ["allOf", "anyOf", "oneOf", "not", "enum"];
 
-/// Those of them that have schemas with properties of their own.
+/// Those of them that contain schemas with their own properties.
 const BRANCHING: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// What says that there is nothing besides the properties that are named.
+/// Keywords that exclude properties that are not named.
 const CLOSING: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
-/// The most characters of a plain name.
+/// The maximum number of characters of a plain name.
 const MAX_NAME: usize = 64;
 
-/// How many references are followed, one after another, and how deep in branches properties are looked for.
+/// The maximum number of references followed in a row, and how deep branches are searched for properties.
 const MAX_LEVELS: usize = 4;
 
 /// The schema of a tool's arguments.
 #[derive(Debug)]
 pub(super) struct ToolSchema<'a> {
-    /// What is sent as such.
+    /// The part that is sent as a schema.
     pub(super) sent: Cow<'a, str>,
-    /// What the tool's description says besides, of what services refuse.
+    /// The text added to the tool's description about what services refuse.
     pub(super) told: Option<String>,
 }
 
-/// Returns the schema of a tool as services take it: of an object, as the arguments of a call always are.
+/// Returns the schema of a tool in a form that services accept: that of an object, as the arguments of a call always
+/// are.
 ///
-/// At the root a reference is opened, properties of branches stand beside the others, and neither branches nor names that
-/// are refused are sent. There are properties, if only none: OpenAI refuses an object that does not say which it has.
+/// A reference at the root is replaced by its target. Properties of branches are added to the others. Refused branches
+/// and names are not sent. The schema always has properties, even if there are none: OpenAI refuses an object without
+/// the keyword.
 pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> {
     let is_name = |name: &str| names == PropertyNames::Any || is_plain(name);
     let whole = serde_json::from_str::<Value>(schema).ok();
@@ -59,7 +62,7 @@ pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> 
     for (keyword, value) in root {
         match keyword.as_str() {
             "type" | "properties" => {}
-            // There are others, in words.
+            // The words name other properties.
             closing if CLOSING.contains(&closing) && !refused.is_empty() => {}
             keyword if REFUSED.contains(&keyword) => {
                 told.insert(keyword.to_owned(), value);
@@ -93,7 +96,8 @@ pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> 
     }
 }
 
-/// Tells whether services take a schema as it is; nothing is to be made of one that is no object.
+/// Returns whether services accept a schema unchanged; also `true` for one that is not an object, since it cannot be
+/// converted.
 fn is_taken(schema: &Value, is_name: impl Fn(&str) -> bool) -> bool {
     let Value::Object(root) = schema else {
         return true;
@@ -110,7 +114,7 @@ fn is_plain(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_sign)
 }
 
-/// Returns a part of a schema with what it refers to in the place of the reference; what it says itself stays.
+/// Returns a part of a schema with its reference replaced by the target; the part's own keywords take precedence.
 fn opened(part: &Map<String, Value>, whole: &Value, levels: usize) -> Map<String, Value> {
     let mut opened_part = part.clone();
     let reference = part.get("$ref").and_then(Value::as_str);
@@ -139,7 +143,8 @@ fn opened(part: &Map<String, Value>, whole: &Value, levels: usize) -> Map<String
     opened_part
 }
 
-/// Returns the properties of a schema with those of its branches. One that has several forms there may have any of them.
+/// Returns the properties of a schema with those of its branches. A property with several forms there may have any of
+/// them.
 fn properties(root: &Map<String, Value>, whole: &Value) -> Map<String, Value> {
     let own = root.get("properties").and_then(Value::as_object);
     let mut all = own.cloned().unwrap_or_default();
@@ -189,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns what is sent of a schema where names have to be plain, and what is told.
+    /// Returns the part of a schema that is sent if names must be plain, and the text for the rest.
     fn sent(schema: &Value) -> (Value, Option<String>) {
         sent_with(schema, PropertyNames::Plain)
     }

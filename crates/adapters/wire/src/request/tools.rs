@@ -1,4 +1,4 @@
-//! Encodes the tools on offer, once for all requests that share them.
+//! Encodes the offered tools, once for all requests that share them.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,24 +11,24 @@ use super::strict::strict_schema;
 use super::tool_schema::{ToolSchema, tool_schema};
 use crate::settings::{PropertyNames, StrictTools};
 
-/// How many lists of tools are kept; each agent of a run has one.
+/// The maximum number of cached tool lists; each agent of a run has one.
 const MOST: usize = 64;
 
-/// A tool as a server is told of it.
+/// A tool as it is described to a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolDefinition<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What it is for, and what services refuse of its schema, in words.
+    /// Its purpose, and the refused parts of its schema, in words.
     pub description: &'a str,
     /// The JSON Schema of its arguments, in its strict form if it is strict: always that of an object.
     pub schema: &'a str,
-    /// Whether the model cannot but keep to the schema; nothing where [`StrictTools::Unsaid`].
+    /// Whether the model is forced to follow the schema; `None` with [`StrictTools::Unsaid`].
     pub is_strict: Option<bool>,
 }
 
 impl ToolDefinition<'_> {
-    /// Writes `name`, `description` and `parameters`, as fields of an object begun before.
+    /// Writes `name`, `description` and `parameters`, as fields of an object that has been started.
     pub fn write_function(&self, json: &mut JsonWriter<'_>) {
         json.raw(r#""name":"#);
         json.string(self.name);
@@ -39,11 +39,11 @@ impl ToolDefinition<'_> {
     }
 }
 
-/// Writes a tool as a protocol has it: one JSON object.
+/// Writes a tool in a protocol's form: one JSON object.
 pub type WriteTool = fn(&ToolDefinition<'_>, &mut JsonWriter<'_>);
 
-/// The lists of tools that were encoded lately, 64 at most, recognized by their address in memory. A weak pointer keeps
-/// that address from being used for another list.
+/// Recently encoded tool lists, at most 64, identified by their address in memory. A weak pointer keeps that address
+/// from being reused for another list.
 #[derive(Debug)]
 pub struct ToolsCache {
     strict: StrictTools,
@@ -53,7 +53,7 @@ pub struct ToolsCache {
 }
 
 impl ToolsCache {
-    /// Begins with nothing kept.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(strict: StrictTools, names: PropertyNames, write: WriteTool) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl ToolsCache {
     ///
     /// # Errors
     ///
-    /// [`LlmErrorKind::BadRequest`], when a tool's schema is no JSON.
+    /// [`LlmErrorKind::BadRequest`] if a tool's schema is not JSON.
     pub fn encoded(&self, tools: &Arc<[ToolSpec]>) -> Result<Bytes, LlmError> {
         if let Some(bytes) = self.find(tools) {
             return Ok(bytes);
@@ -85,11 +85,11 @@ impl ToolsCache {
         Ok(bytes)
     }
 
-    /// Encodes tools as a JSON array, which is not kept.
+    /// Encodes tools as a JSON array, without caching it.
     ///
     /// # Errors
     ///
-    /// As [`encoded`](Self::encoded).
+    /// Same as [`encoded`](Self::encoded).
     pub fn encode(&self, tools: &[ToolSpec]) -> Result<Bytes, LlmError> {
         let mut bytes = Vec::new();
         let mut json = JsonWriter::new(&mut bytes);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Decodes a stream that comes in these pieces: names and data.
+/// Decodes a stream that arrives in these pieces: names and data.
 fn decode<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     limit: usize,
@@ -139,7 +139,7 @@ fn pieces_may_be_pushed_ahead() {
     assert_eq!(seen, ["a", "b", "c"]);
 }
 
-/// Cuts a stream at the given places.
+/// Splits a stream at the given positions.
 fn cut<'a>(stream: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
     cuts.extend([0, stream.len()]);
@@ -149,7 +149,7 @@ fn cut<'a>(stream: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
         .collect()
 }
 
-/// Bytes that often are what matters to the decoder.
+/// Bytes that are often significant to the decoder.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let word = prop::sample::select(vec![
         "data", "data:", "data: ", "event: ", "id: 1", ":", " ", "\n", "\r", "\r\n", "\n\n", "x",
@@ -172,7 +172,8 @@ proptest! {
         if limit == 1_000 {
             prop_assert_eq!(split, whole);
         } else if let Ok(events) = split {
-            // A field's name counts while its end is not known, so a split stream may be refused earlier, never later.
+            // A field's name counts toward the limit while its end is unknown, so a split stream may be refused
+            // earlier, never later.
             prop_assert_eq!(Ok(events), whole);
         }
     }

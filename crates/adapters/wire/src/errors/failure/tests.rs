@@ -1,4 +1,4 @@
-//! Tests of what becomes of error bodies.
+//! Tests of the conversion of error bodies.
 
 use std::time::Duration;
 

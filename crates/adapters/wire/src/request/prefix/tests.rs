@@ -1,4 +1,4 @@
-//! Tests of what is kept of encoded conversations.
+//! Tests of the cache of encoded conversations.
 
 use neuraxis_testkit::messages;
 
@@ -20,7 +20,7 @@ fn rules(messages: &[Arc<Message>]) -> Rules {
     Rules::new(Dialect::standard("llama"), false, messages)
 }
 
-/// Encodes and keeps; returns the bytes and how many messages were taken over from before.
+/// Encodes and keeps; returns the bytes and how many messages were reused.
 fn ask(cache: &PrefixCache, messages: &[Arc<Message>]) -> (Vec<u8>, usize) {
     let known = {
         let kept = cache.kept.lock().unwrap();
@@ -96,7 +96,7 @@ fn a_message_that_is_gone_is_never_taken_for_a_new_one() {
         let text = String::from_utf8(ask(&cache, &message).0).unwrap();
         assert!(text.contains(&format!("round {round}\"")), "{text}");
     }
-    // The conversations that ended were thrown away on the way.
+    // Ended conversations were removed on the way.
     assert!(count(&cache) <= FIRST_SWEEP, "{}", count(&cache));
 }
 
@@ -130,7 +130,7 @@ fn of_many_conversations_the_oldest_eighth_goes_at_once() {
         ask(&cache, conversation);
     }
     assert_eq!(count(&cache), MAX_PREFIXES);
-    // Asked for again, the first of them is no longer the oldest.
+    // After another request, the first of them is no longer the oldest.
     assert_eq!(ask(&cache, &others[0]).1, 1);
     ask(&cache, newest);
     assert_eq!(count(&cache), MAX_PREFIXES - MAX_PREFIXES / 8);
@@ -165,7 +165,7 @@ fn rules_that_changed_are_applied_to_what_was_encoded_before() {
     }
 }
 
-/// Writes as ordinary rules do, and counts the bytes.
+/// Writes like ordinary rules, and counts the bytes.
 #[derive(Debug, Clone, Default)]
 struct Counting(Arc<std::sync::atomic::AtomicUsize>);
 
@@ -218,7 +218,7 @@ fn a_later_run_of_a_session_encodes_little_more_than_what_is_new() {
         assert_eq!(whole.bytes(), fresh.unwrap().bytes());
         rules.taken();
         cache.keep(whole);
-        // What the run said is read back from its log: other copies.
+        // The run's messages are read back from its log: different copies.
         history.extend(messages.iter().skip(history.len() + 1).map(|it| copy(it)));
     }
     let (first, later) = cost.split_first().unwrap();

@@ -1,8 +1,8 @@
-//! What is known of single keywords of JSON Schema.
+//! Properties of single JSON Schema keywords.
 
 use serde_json::{Map, Value};
 
-/// Tells whether a schema may describe values of a type.
+/// Returns whether a schema may describe values of a type.
 pub(super) fn is_of_type(schema: &Map<String, Value>, kind: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(one)) => one == kind,
@@ -11,7 +11,7 @@ pub(super) fn is_of_type(schema: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// Tells whether a keyword says nothing about which values fit.
+/// Returns whether a keyword does not restrict which values fit.
 pub(super) fn is_annotation(keyword: &str) -> bool {
     matches!(
         keyword,
@@ -25,22 +25,22 @@ pub(super) fn is_annotation(keyword: &str) -> bool {
             | "writeOnly"
             | "$schema"
             | "$comment"
-            // Of anything but a text: which number type a program keeps it in.
+            // For anything but strings, it states which number type a program uses.
             | "format"
     )
 }
 
-/// Tells whether an annotation is one that the model reads.
+/// Returns whether an annotation is one that the model reads.
 pub(super) fn is_shown(keyword: &str) -> bool {
     matches!(keyword, "title" | "description")
 }
 
-/// Tells whether strict schemas know a keyword that takes no schema, with this value.
+/// Returns whether strict schemas support a keyword with this value that takes no schema.
 pub(super) fn is_supported(keyword: &str, value: &Value) -> bool {
     match keyword {
         "title" | "description" => value.is_string(),
         "type" => is_known_type(value),
-        // Looking around is more than a grammar can do.
+        // Lookaround is more than a grammar can do.
         "pattern" => value
             .as_str()
             .is_some_and(|pattern| !pattern.contains("(?")),
@@ -63,7 +63,7 @@ fn is_known_type(value: &Value) -> bool {
     }
 }
 
-/// Tells whether strict schemas know a format of texts.
+/// Returns whether strict schemas support a string format.
 pub(super) fn is_known_format(value: &Value) -> bool {
     matches!(
         value.as_str(),
@@ -81,7 +81,7 @@ pub(super) fn is_known_format(value: &Value) -> bool {
     )
 }
 
-/// Tells whether null fits a schema. Where that takes following references, it is taken not to.
+/// Returns whether a schema accepts null. Returns `false` if answering would require following references.
 pub(super) fn accepts_null(schema: &Value) -> bool {
     let Some(schema) = schema.as_object() else {
         return false;
@@ -102,7 +102,7 @@ pub(super) fn accepts_null(schema: &Value) -> bool {
     by_type && by_value && by_branch && is_open
 }
 
-/// Tells whether the branches of a choice are constants that differ, so that no value fits two of them.
+/// Returns whether the branches of a choice are distinct constants, so that no value fits two of them.
 pub(super) fn are_distinct_constants(branches: &Value) -> bool {
     let Some(branches) = branches.as_array() else {
         return false;
@@ -112,7 +112,7 @@ pub(super) fn are_distinct_constants(branches: &Value) -> bool {
     constants.is_some_and(|all| {
         let mut rest = all.as_slice();
         while let Some((first, others)) = rest.split_first() {
-            // 1 and 1.0 are the same to a schema.
+            // 1 and 1.0 are equal to a schema.
             let is_number = first.is_number() && others.iter().any(|other| other.is_number());
             if others.contains(first) || is_number {
                 return false;

@@ -208,7 +208,7 @@ fn object_of(properties: Vec<(Value, bool)>) -> Value {
     json!({"type": "object", "properties": all, "required": required})
 }
 
-/// Makes a value that fits a strict schema, as the choices say; `None` where there is none.
+/// Creates a value that fits a strict schema, following the choices; `None` if there is none.
 fn fitting(schema: &Value, choices: &mut impl Iterator<Item = usize>) -> Option<Value> {
     let mut choose = |among: &[Value]| {
         let choice = choices.next().unwrap_or(0);
