@@ -1,9 +1,9 @@
-//! What two requests must share to count as the same.
+//! Defines which requests are treated as the same.
 //!
-//! A request is written as lines, which are hashed to find its recording and compared to show what differs. Left out is
-//! what no model reads: provider state, signatures, the model that answered earlier, what a tool may change. Ids are
-//! numbered in the order they appear, since those that the loop makes hold the id of their run. A looser form also
-//! replaces times, dates and UUIDs, for prompts and results that say when they were made.
+//! A request is written as lines, which are hashed to find its recording and compared to show what differs. The lines
+//! leave out what no model reads: provider state, signatures, the models that gave earlier replies, what a tool may
+//! change. Ids are numbered in order of appearance, since the loop's ids contain the id of their run. A looser form
+//! also replaces times, dates and UUIDs, for prompts and results that contain the time they were made.
 
 mod volatile;
 
@@ -22,21 +22,21 @@ use crate::exchange::contents;
 use crate::recording::StatePolicy;
 use crate::redact::Redactor;
 
-/// How much of a request counts.
+/// How much of a request is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Closeness {
-    /// Everything that a model reads, but for the text of ids.
+    /// Everything that a model reads, except the text of ids.
     Exact,
-    /// As `Exact`, without times, dates and UUIDs in texts.
+    /// Like `Exact`, without times, dates and UUIDs in texts.
     Loose,
 }
 
-/// How requests are compared.
+/// The settings for comparing requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Comparison {
     redactor: Redactor,
     tool_results: ToolResults,
-    /// The contents of media that are known, with their hashes, by where they are in memory.
+    /// Known media contents with their hashes, by their address in memory.
     contents: HashMap<usize, (Arc<str>, ContentHash)>,
 }
 
@@ -49,8 +49,8 @@ impl Comparison {
         }
     }
 
-    /// Keeps the hashes of what media of a request hold. It is shared with others, and hashing it for each of them would take
-    /// as long as if it stood in the file as often.
+    /// Caches the hashes of a request's media. Requests share media: hashing them for each request would take as long
+    /// as if the file held a copy for each.
     pub(crate) fn remember(&mut self, request: &ModelRequest) {
         let messages = request.messages.messages().iter();
         for content in messages.flat_map(|message| contents(message)) {
@@ -60,8 +60,8 @@ impl Comparison {
         }
     }
 
-    /// Returns what a judge of an eval is asked, one JSON object, without the results of tools in it, where those may differ, but
-    /// for whether the calls were denied.
+    /// Returns the request to a judge of an eval, one JSON object, without tool results, if those may differ. Whether
+    /// calls were denied is kept.
     fn without_results(&self, text: &str) -> Option<String> {
         if self.tool_results == ToolResults::Compare || !text.starts_with('{') {
             return None;
@@ -106,13 +106,13 @@ impl Comparison {
     }
 }
 
-/// Tells whether a result, or the beginning of one, is that of a call that was denied, in what models are told: a recording holds
-/// nothing else of it. One that failed is no other request: where it is replayed there may be no network.
+/// Returns whether a result, or the beginning of one, is that of a denied call, as models read it: recordings contain
+/// nothing else about it. A failed call does not make a different request: a replay may have no network.
 fn is_denial(result: &str) -> bool {
     result.starts_with(r#"{"error":"denied"#)
 }
 
-/// Lines in the making.
+/// Builds the lines of a request.
 struct LineBuilder<'a> {
     lines: Vec<String>,
     volatile: Volatile,
@@ -229,7 +229,7 @@ impl LineBuilder<'_> {
     fn text(&mut self, text: &str) {
         let clean = self.comparison.redactor.each_line(text);
         let text = self.volatile.replaced(&clean, self.how);
-        // Split at `\n` alone: a text's `\r` counts.
+        // Split only at `\n`: a `\r` in a text is compared.
         let lines = text.split('\n').map(|line| format!("| {line}"));
         self.lines.extend(lines);
     }

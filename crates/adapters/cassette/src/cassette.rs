@@ -1,4 +1,4 @@
-//! A recording that answers in place of the models it was made of.
+//! A recording that answers instead of the recorded models.
 
 mod mismatch;
 mod player;
@@ -22,16 +22,16 @@ use crate::format;
 use crate::recording::{Recording, RecordingOptions, RecordingSummary, StatePolicy, io_error};
 use crate::redact::Redactor;
 
-/// A recording that answers in place of the models it was made of, without any network.
+/// A recording that answers instead of the recorded models, without any network.
 ///
-/// **Which recording answers.** The one of the same request, by the same role; of several, the first that was not played
-/// yet, one that was wanted the same way (whole or streamed) before one that was not. Requests are the same if a model
-/// reads the same: ids are compared by the order in which they appear, and a recording that differs in nothing but times,
-/// dates and UUIDs in its texts answers where none fits better. A request without a recording is refused with
-/// [`NotRecorded`](neuraxis_core::LlmErrorKind::NotRecorded) and a comparison with the recording most like it. Once all
+/// **Which recording answers.** A recording of the same request by the same role. If there are several, the first one
+/// not played yet, preferring one that was requested the same way (whole or streamed). Requests are the same if a model
+/// reads the same: ids are compared by their order of appearance. If nothing fits better, a recording answers that
+/// differs only in times, dates and UUIDs in its texts. A request without a recording is refused with
+/// [`NotRecorded`](neuraxis_core::LlmErrorKind::NotRecorded) and a comparison with the most similar recording. Once all
 /// recordings of a request were played, the last one answers again, unless the replay is strict.
 ///
-/// Cloning shares it: which recordings were played is known to all clones and clients.
+/// Clones share the cassette's state: which recordings were played is known to all clones and clients.
 #[derive(Debug, Clone)]
 pub struct Cassette {
     name: PathBuf,
@@ -41,13 +41,13 @@ pub struct Cassette {
 }
 
 impl Cassette {
-    /// Reads a file. The redactor should know the same secrets as when it was recorded: they are taken out of requests
-    /// before these are compared, or shown.
+    /// Reads a file. The redactor should know the same secrets as during recording: they are removed from requests
+    /// before these are compared or displayed.
     ///
     /// # Errors
     ///
-    /// A [`CassetteError`] naming file, line and exchange when the file cannot be read, is too large, is no cassette, was
-    /// written in a newer format, is cut off, or holds something that cannot be there.
+    /// A [`CassetteError`] with the file, line and exchange if the file cannot be read, is too large, is not a
+    /// cassette, was written in a newer format, is truncated, or has invalid content.
     pub fn open(config: &CassetteConfig, redactor: Redactor) -> Result<Self, CassetteError> {
         let bytes = read_file(&config.file, config.max_bytes)?;
         let (header, exchanges) = format::read(&config.file, &bytes, config.max_bytes)?;
@@ -60,14 +60,14 @@ impl Cassette {
         })
     }
 
-    /// Turns the records of a run into a cassette, given the history that the run began with. What its models were asked
-    /// is found by following the run from its records.
+    /// Creates a cassette from the records of a run, given the history that the run began with. The requests to its
+    /// models are found by replaying the run from its records.
     ///
-    /// What records do not hold, the cassette does not either, and [`not_captured`](Self::not_captured) says so.
+    /// The cassette lacks whatever the records lack; [`not_captured`](Self::not_captured) lists it.
     ///
     /// # Errors
     ///
-    /// [`CassetteError::Run`] when the records do not follow from each other, or belong to another history.
+    /// [`CassetteError::Run`] if the records do not follow from each other, or belong to a different history.
     pub fn from_records(
         history: Transcript,
         records: &[Arc<Record>],
@@ -86,11 +86,11 @@ impl Cassette {
         })
     }
 
-    /// Writes the cassette to a file, without secrets. The header stays as it is; `options.recorded_at` is not used.
+    /// Writes the cassette to a file, without secrets. The header is kept; `options.recorded_at` is ignored.
     ///
     /// # Errors
     ///
-    /// As [`Recording::create`] and [`Recording::finish`].
+    /// Same as [`Recording::create`] and [`Recording::finish`].
     pub fn save(
         &self,
         path: impl Into<PathBuf>,
@@ -107,13 +107,13 @@ impl Cassette {
         recording.finish()
     }
 
-    /// Returns a client that answers in place of a role's model.
+    /// Returns a client that answers instead of a role's model.
     #[must_use]
     pub fn client(&self, role: Role) -> CassetteClient {
         CassetteClient::new(self.clone(), role)
     }
 
-    /// Returns the roles that have recordings, each once, in the order in which they were first asked.
+    /// Returns the roles that have recordings, each once, in the order of their first call.
     #[must_use]
     pub fn roles(&self) -> Vec<Role> {
         let mut roles = Vec::new();
@@ -125,19 +125,19 @@ impl Cassette {
         roles
     }
 
-    /// Returns what the cassette says that it does not hold, a sentence each.
+    /// Returns what the cassette is known to lack, one sentence each.
     #[must_use]
     pub fn not_captured(&self) -> &[String] {
         &self.header.not_captured
     }
 
-    /// Returns how many exchanges it holds.
+    /// Returns the number of exchanges.
     #[must_use]
     pub fn len(&self) -> usize {
         self.recordings.exchanges().len()
     }
 
-    /// Tells whether it holds none.
+    /// Returns whether there are no exchanges.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.recordings.exchanges().is_empty()
@@ -149,7 +149,7 @@ impl Cassette {
         self.recordings.unused()
     }
 
-    /// Returns how often a recording answered that had answered before, since the same was asked more often than it was recorded.
+    /// Returns how often a recording answered again, because a request was repeated more often than it was recorded.
     #[must_use]
     pub fn played_again(&self) -> usize {
         self.recordings.again()
@@ -175,7 +175,7 @@ impl Cassette {
         &self.name
     }
 
-    /// Returns what was recorded for a role.
+    /// Returns the exchanges recorded for a role.
     fn exchanges_of(&self, role: &Role) -> impl Iterator<Item = &Arc<Exchange>> {
         let exchanges = self.recordings.exchanges().iter();
         exchanges.filter(move |exchange| exchange.role == *role)
@@ -186,7 +186,7 @@ fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>, CassetteError> {
     let failed = |source| io_error(path, "read", source);
     let file = File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
-    // One byte more than allowed tells a file that is too large, also one that says nothing of its size.
+    // Read one byte more than allowed, to detect a file that is too large even if its size is unknown.
     let read = file
         .take(max_bytes.saturating_add(1))
         .read_to_end(&mut bytes);

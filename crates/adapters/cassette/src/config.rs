@@ -1,13 +1,13 @@
-//! The configuration section of a recording that is replayed.
+//! The configuration section of a recording to replay.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a file, written or read, unless told otherwise: 64 MiB.
+/// The default for the maximum size of a file in bytes, written or read: 64 MiB.
 pub const DEFAULT_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What is replayed and how: a section such as `[models.reasoning]` with `provider = "cassette"`.
+/// What to replay and how: a section such as `[models.reasoning]` with `provider = "cassette"`.
 ///
 /// ```
 /// use neuraxis_cassette::{CassetteConfig, Speed};
@@ -25,25 +25,25 @@ pub const DEFAULT_MAX_BYTES: u64 = 64 * 1024 * 1024;
 pub struct CassetteConfig {
     /// The file that holds the recording.
     pub file: PathBuf,
-    /// When pieces come: `instant`, or `recorded`, as they came then. `instant`.
+    /// When pieces arrive: `instant`, or `recorded` for the recorded times. Default: `instant`.
     #[serde(default)]
     pub speed: Speed,
-    /// Each recording is played exactly once: one more request like it is refused, and
+    /// Whether each recording is played exactly once: one more request like it is refused, and
     /// [`finish`](crate::Cassette::finish) fails if one was never played. Otherwise the last recording of a request
-    /// answers it again and again. `false`.
+    /// answers repeatedly. Default: `false`.
     #[serde(default)]
     pub strict: bool,
     /// Whether the values of tool results count when requests are matched: `compare`, or `ignore` for tools whose
-    /// results are never the same twice. `compare`.
+    /// results are never the same twice. Default: `compare`.
     #[serde(default)]
     pub tool_results: ToolResults,
-    /// The most bytes that the file may have. 67,108,864.
+    /// The maximum size of the file in bytes. Default: 67,108,864.
     #[serde(default = "default_max_bytes")]
     pub max_bytes: u64,
 }
 
 impl CassetteConfig {
-    /// Describes a file that is replayed at once, not strictly.
+    /// Creates a configuration that replays a file instantly and not strictly.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
@@ -59,14 +59,14 @@ const fn default_max_bytes() -> u64 {
     DEFAULT_MAX_BYTES
 }
 
-/// When the pieces of a recorded reply come.
+/// When the pieces of a recorded reply arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speed {
     /// Without waiting. The default.
     #[default]
     Instant,
-    /// As long after the request as they came when they were recorded.
+    /// As long after the request as during recording.
     Recorded,
 }
 
@@ -74,9 +74,9 @@ pub enum Speed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolResults {
-    /// They count: another value is another request. The default.
+    /// They count: a different value makes a different request. The default.
     #[default]
     Compare,
-    /// They do not; that there is a result, of which call, and whether it was denied, does.
+    /// They do not count. Which call a result answers, and whether it was denied, still does.
     Ignore,
 }

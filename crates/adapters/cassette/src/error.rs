@@ -1,4 +1,4 @@
-//! What can be wrong with a cassette as a file. What a replayed call gets is an `LlmError`.
+//! Errors of a cassette as a file. A replayed call fails with an `LlmError` instead.
 
 use std::fmt;
 use std::io;
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 
 use neuraxis_core::{RestoreError, Role};
 
-/// Why a cassette cannot be written, read or called finished.
+/// Why a cassette cannot be written, read or finished.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CassetteError {
-    /// The file is there already: a recording replaces nothing unless told to.
+    /// The file already exists: by default, a recording replaces no file.
     #[error("{} exists already, and a recording replaces nothing", file.display())]
     Exists {
         /// The path of the cassette.
         file: PathBuf,
     },
-    /// The file cannot be opened, read or written.
+    /// The file cannot be created, read or written.
     #[error("cannot {doing} {}", file.display())]
     Io {
         /// The path of the cassette.
         file: PathBuf,
-        /// The verb of what was tried: `open`, `read` or `write`.
+        /// The verb for the failed operation: `create`, `read` or `write`.
         doing: &'static str,
         /// The error of the file system.
         source: io::Error,
@@ -31,10 +31,10 @@ pub enum CassetteError {
     TooLarge {
         /// The path of the cassette.
         file: PathBuf,
-        /// The most bytes it may have.
+        /// The maximum size in bytes.
         limit: u64,
     },
-    /// The requests would be too large to be read again, each being compared with all that it shares.
+    /// The requests would be too large to be read again, because each is compared with everything that it shares.
     #[error("{} ends here: with more exchanges its requests are too large once what they share is put back, and no replay would read it", file.display())]
     SharesTooMuch {
         /// The path of the cassette.
@@ -47,10 +47,10 @@ pub enum CassetteError {
         file: PathBuf,
         /// The number of the exchange, from 1.
         exchange: u32,
-        /// The most bytes it may have.
+        /// The maximum size in bytes.
         limit: usize,
     },
-    /// The file does not begin with the line that every cassette begins with.
+    /// The file does not begin with the first line of a cassette.
     #[error("{}, line 1: not a cassette: it must begin with {{\"cassette\":{{\"version\":…}}}}", file.display())]
     NotACassette {
         /// The path of the cassette.
@@ -61,9 +61,9 @@ pub enum CassetteError {
     NewerVersion {
         /// The path of the cassette.
         file: PathBuf,
-        /// The version that its first line names.
+        /// The version in its first line.
         found: u32,
-        /// The newest version understood here.
+        /// The newest version that this program supports.
         ours: u32,
     },
     /// The file ends within an exchange.
@@ -73,15 +73,15 @@ pub enum CassetteError {
         file: PathBuf,
         /// The number of its last line, from 1.
         line: usize,
-        /// The exchange that is cut.
+        /// The exchange that is cut off.
         exchange: u32,
     },
-    /// A line is not what may stand there.
+    /// A line is not valid at its position.
     #[error("{}, line {line}{}: {reason}", file.display(), within(*exchange))]
     Malformed {
         /// The path of the cassette.
         file: PathBuf,
-        /// The line, counted from 1.
+        /// The number of the line, from 1.
         line: usize,
         /// The exchange it belongs to, if one has begun.
         exchange: Option<u32>,
@@ -96,7 +96,7 @@ pub enum CassetteError {
         /// The recordings that were never played, in the order of the file.
         unused: Vec<UnusedRecording>,
     },
-    /// The records of a run cannot be followed.
+    /// The records of a run cannot be replayed.
     #[error("the run cannot be turned into a cassette")]
     Run {
         /// The record that does not follow from those before it.
@@ -110,7 +110,7 @@ pub enum CassetteError {
 pub struct UnusedRecording {
     /// Its number, from 1, in the order in which the calls began.
     pub exchange: u32,
-    /// The line of the file that it begins at; 0 where there is no file.
+    /// The line of the file where it begins; 0 if there is no file.
     pub line: usize,
     /// The role it was recorded for.
     pub role: Role,
@@ -126,7 +126,7 @@ impl fmt::Display for UnusedRecording {
     }
 }
 
-/// How many unused recordings an error names.
+/// The maximum number of unused recordings that an error names.
 const MOST_NAMED: usize = 10;
 
 fn within(exchange: Option<u32>) -> String {

@@ -1,4 +1,4 @@
-//! One recorded call: what was asked, what came back, and when.
+//! A recorded call: the request, what came back, and when.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use neuraxis_core::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a cassette says of itself in its first line.
+/// The content of a cassette's first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) recorded_at: Timestamp,
@@ -17,46 +17,46 @@ pub(crate) struct Header {
     pub(crate) not_captured: Vec<String>,
 }
 
-/// One recorded call of a model.
+/// A recorded call of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Exchange {
     /// Its number, from 1, in the order in which the calls began.
     pub(crate) number: u32,
-    /// The line of the file that it begins at.
+    /// The line of the file where it begins.
     pub(crate) line: usize,
     pub(crate) role: Role,
-    /// The model that was asked.
+    /// The model that was called.
     pub(crate) model: ModelRef,
-    /// Its context size in tokens, as far as it was known then: what it was asked depends on it.
+    /// Its context size in tokens, if it was known then: requests depend on it.
     pub(crate) context_tokens: Option<u64>,
     pub(crate) mode: Mode,
-    /// When the call began, in milliseconds of the recording.
+    /// When the call began, in milliseconds since the recording started.
     pub(crate) started_ms: u64,
     pub(crate) request: ModelRequest,
-    /// What came, each with its milliseconds since the call began.
+    /// What came back, with milliseconds since the call began.
     pub(crate) events: Vec<(u64, Event)>,
     pub(crate) ended_ms: u64,
     pub(crate) ended: Ended,
 }
 
-/// How the reply was wanted.
+/// How the reply was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
-    /// At once, by `respond`.
+    /// Whole, by `respond`.
     Whole,
-    /// In pieces, by `stream_respond`.
+    /// Streamed, by `stream_respond`.
     Streamed,
 }
 
 /// Something that came back.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Event {
-    /// `stream_respond` gave a stream.
+    /// `stream_respond` returned a stream.
     Open,
-    /// The stream gave a piece.
+    /// The stream returned a piece.
     Delta(ReplyDelta),
-    /// `respond` gave a reply.
+    /// `respond` returned a reply.
     Reply(Reply),
     /// `respond` or the stream failed.
     Error(LlmError),
@@ -66,13 +66,13 @@ pub(crate) enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ended {
-    /// The client had no more to say.
+    /// The client had nothing more to return.
     Ended,
     /// Its caller gave up before that.
     Abandoned,
 }
 
-/// Returns the contents of the media that a message holds itself, in base64.
+/// Returns the contents of the media embedded in a message, in base64.
 pub(crate) fn contents(message: &Message) -> impl Iterator<Item = &Arc<str>> {
     let (parts, media): (&[Part], &[MediaPart]) = match message {
         Message::System { .. } => (&[], &[]),

@@ -1,15 +1,14 @@
 //! Records the exchanges of any model client to a readable file, and replays them exactly: an adapter of the
 //! `LlmClient` port.
 //!
-//! **For** tests that hold what a real model once said, for showing a run without a model or a network, and for finding
-//! out what a model was asked. A [`Recording`] is one file; [`Recording::wrap`] puts a recorder before the client of
-//! each role. A [`Cassette`] reads the file, and [`Cassette::client`] answers for a role. The file is JSON Lines, one
-//! delta a line, made to be read and compared in version control; secrets are taken out before it is written. The
-//! records of a run can be turned into one too, by [`Cassette::from_records`].
+//! **For** tests that preserve a real model's answers, for demonstrating a run without a model or a network, and for
+//! finding out what a model was asked. A [`Recording`] is one file; [`Recording::wrap`] puts a recorder in front of the
+//! client of each role. A [`Cassette`] reads the file, and [`Cassette::client`] answers for a role. The file is JSON
+//! Lines with one delta per line, made to be read and compared in version control. Secrets are removed before it is
+//! written. [`Cassette::from_records`] creates a cassette from the records of a run.
 //!
-//! **Not for** imitating a model: a request that was not recorded is refused, with what differs. Nor for storing runs:
-//! their records do that.
-//!
+//! **Not for** imitating a model: a request that was not recorded is refused with a description of what differs. Nor
+//! for storing runs: their records do that.
 //! ```
 //! use std::sync::Arc;
 //!
@@ -25,13 +24,13 @@
 //! # let model: Arc<dyn LlmClient> = Arc::new(ScriptedModel::new().then(reply::text("42")));
 //! # let now = Timestamp::UNIX_EPOCH;
 //!
-//! // Whatever this client is asked goes to the model, and into the file.
+//! // Every call of this client goes to the model, and into the file.
 //! let recording = Recording::create(&file, RecordingOptions::new(now))?;
 //! let client = recording.wrap(Role::REASONING, model);
 //! let reply = client.respond(&request, &ctx).await?;
 //! recording.finish()?;
 //!
-//! // This one answers out of the file.
+//! // This one answers from the file.
 //! let cassette = Cassette::open(&CassetteConfig::new(&file), Redactor::default())?;
 //! let client = cassette.client(Role::REASONING);
 //! assert_eq!(client.respond(&request, &ctx).await?, reply);

@@ -12,8 +12,8 @@ use neuraxis_ports::{
 
 use crate::{Cassette, CassetteClient, CassetteConfig, CassetteError, Redactor};
 
-/// The recordings that one configuration replays. Roles that name the same one share it: which exchanges were played is
-/// known to all.
+/// The recordings that one configuration replays. Roles that name the same recording share it, including which
+/// exchanges were played.
 #[derive(Debug, Default)]
 pub struct OpenCassettes {
     open: Mutex<Vec<(CassetteConfig, Cassette)>>,
@@ -21,13 +21,14 @@ pub struct OpenCassettes {
 }
 
 impl OpenCassettes {
-    /// Lets recordings that are opened from here on take out of requests what this does, besides the secrets that their
-    /// context names: recordings were made without it, and would answer no request that holds it. Of several the first counts.
+    /// Sets an additional redactor for recordings opened from now on: it removes secrets from requests, in addition to
+    /// those in the connection's context. The recordings were made without these secrets, and could not match a request
+    /// that contains one. Only the first call has an effect.
     pub fn redact(&self, redactor: Redactor) {
         let _ = self.redactor.set(redactor);
     }
 
-    /// Returns them all, in the order in which they were opened.
+    /// Returns all of them, in the order in which they were opened.
     #[must_use]
     pub fn all(&self) -> Vec<Cassette> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! A client that writes down what another client does.
+//! A client that records the calls of another client.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,14 +12,13 @@ use tokio::time::Instant;
 use crate::exchange::{Ended, Event, Exchange, Mode};
 use crate::recording::{MAX_EXCHANGE_BYTES, Recording, millis};
 
-/// What a delta counts for beside its text.
+/// The size of a delta in bytes, without its text.
 const DELTA_BYTES: usize = size_of::<(u64, Event)>();
 
-/// A client that passes everything through to another one, unchanged, and writes each exchange to a
-/// [`Recording`].
+/// A client that passes all calls to another one, unchanged, and writes each exchange to a [`Recording`].
 ///
-/// A call that its caller gives up is recorded with what had come by then. Writing is one append to a file, made on the
-/// caller's thread when a call is done.
+/// A call that its caller gives up is recorded with what had arrived by then. Writing is one append to a file, on the
+/// caller's thread, when a call is complete.
 #[derive(Debug)]
 pub struct Recorder {
     recording: Arc<Recording>,
@@ -109,7 +108,7 @@ impl LlmClient for Recorder {
     }
 }
 
-/// A stream that is written down as it is read.
+/// A stream that is recorded as it is read.
 struct RecordedStream {
     stream: ReplyStream,
     exchange: OpenExchange,
@@ -134,7 +133,7 @@ impl Stream for RecordedStream {
     }
 }
 
-/// An exchange being recorded. It is written when it ends or, given up by its caller, when it is dropped.
+/// An exchange being recorded. It is written when it ends or, if its caller gives up, when it is dropped.
 struct OpenExchange {
     recording: Arc<Recording>,
     started: Instant,
@@ -157,7 +156,7 @@ impl OpenExchange {
         exchange.events.push((ms, event));
     }
 
-    /// The client had no more to say.
+    /// Records that the client had nothing more to return.
     fn ended(&mut self) {
         self.write(Ended::Ended);
     }
@@ -178,7 +177,7 @@ impl Drop for OpenExchange {
             .exchange
             .as_ref()
             .and_then(|exchange| exchange.events.last());
-        // Who has the end of a reply, or an error, may leave without asking for more.
+        // A caller that has the end of a reply, or an error, may drop the stream without polling further.
         let is_over = matches!(
             last,
             Some((_, Event::Delta(ReplyDelta::End(_)) | Event::Error(_)))
@@ -191,7 +190,7 @@ impl Drop for OpenExchange {
     }
 }
 
-/// How many bytes an event takes in memory, about.
+/// Returns the approximate number of bytes that an event takes in memory.
 fn weight(event: &Event) -> usize {
     let text = match event {
         Event::Open => 0,

@@ -1,4 +1,4 @@
-//! A recording under way: one file that any number of clients write their exchanges to.
+//! A recording in progress: one file to which any number of clients write their exchanges.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -18,10 +18,10 @@ use crate::format::{Writer, most_shared};
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
 
-/// The most bytes of one exchange that are kept in memory until it is done: four times what a reply may have.
+/// The maximum number of bytes of one exchange kept in memory until it is complete: four times the maximum of a reply.
 pub(crate) const MAX_EXCHANGE_BYTES: usize = 4 * neuraxis_core::MAX_REPLY_BYTES;
 
-/// What no recording of a client holds.
+/// What a client's recording lacks.
 const NOT_CAPTURED: [&str; 4] = [
     "what went over the wire: HTTP status, headers and bytes",
     "times finer than a millisecond",
@@ -29,24 +29,25 @@ const NOT_CAPTURED: [&str; 4] = [
     "secrets: [redacted] stands where something was known as one, or looked like one",
 ];
 
-/// How a recording is made.
+/// Options of a recording.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordingOptions {
-    /// When it is made. For people; nothing depends on it.
+    /// The time of the recording. For information only.
     pub recorded_at: Timestamp,
-    /// What takes secrets out before anything is written.
+    /// Removes secrets before anything is written.
     pub redactor: Redactor,
-    /// Whether opaque data of the provider is written.
+    /// Whether the provider's opaque data is written.
     pub provider_state: StatePolicy,
-    /// What becomes of a file that is there already.
+    /// What to do with an existing file.
     pub existing: ExistingFile,
-    /// The most bytes that the file may have.
+    /// The maximum size of the file in bytes.
     pub max_bytes: u64,
 }
 
 impl RecordingOptions {
-    /// Takes well-known shapes of secrets out, keeps provider state, replaces no file, stops at 64 MiB.
+    /// Creates options that remove well-known forms of secrets, keep provider state, replace no file, and limit the
+    /// file to 64 MiB.
     #[must_use]
     pub fn new(recorded_at: Timestamp) -> Self {
         Self {
@@ -58,7 +59,7 @@ impl RecordingOptions {
         }
     }
 
-    /// Sets what takes secrets out.
+    /// Sets the redactor.
     #[must_use]
     pub fn redactor(mut self, redactor: Redactor) -> Self {
         self.redactor = redactor;
@@ -69,10 +70,10 @@ impl RecordingOptions {
 /// Whether opaque data of the provider (encrypted reasoning, signatures) is written to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StatePolicy {
-    /// It is: a replay gives it back.
+    /// It is written: a replay returns it.
     #[default]
     Keep,
-    /// It is not, and the file says so.
+    /// It is not written, and the file states that.
     Drop,
 }
 
@@ -82,21 +83,20 @@ impl StatePolicy {
     }
 }
 
-/// What becomes of a file that is there already.
+/// What to do with an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ExistingFile {
-    /// It stays, and the recording fails.
+    /// Keep it, and fail the recording.
     #[default]
     Refuse,
-    /// The recording replaces it.
+    /// Replace it.
     Replace,
 }
 
-/// A recording under way: one file, written by as many clients as [`wrap`](Recording::wrap) makes.
+/// A recording in progress: one file, written by any number of clients created by [`wrap`](Recording::wrap).
 ///
-/// An exchange is written when it is done, in one piece, so that whatever happens later does not touch what stands in
-/// the file. Writing never fails a call: what goes wrong ends the recording, is logged, and is told by
-/// [`finish`](Recording::finish).
+/// An exchange is written once, when it is complete, so later failures do not affect what is in the file. A failure to
+/// write never fails a call: it ends the recording, is logged, and is returned by [`finish`](Recording::finish).
 #[derive(Debug)]
 pub struct Recording {
     path: PathBuf,
@@ -116,29 +116,31 @@ struct State {
     exchanges: u32,
     depends_on_secrets: bool,
     failure: Option<CassetteError>,
-    /// Nothing more is written, since the recording failed or was finished.
+    /// The recording failed or was finished: nothing more is written.
     is_over: bool,
 }
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordingSummary {
-    /// How many exchanges it holds.
+    /// Number of exchanges.
     pub exchanges: u32,
-    /// How many bytes the file has.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Whether a secret that is known by its value stands in what agents or users say to models, or in what tools are described
-    /// with: a replay that does not know it asks something else. A value that is an ordinary word does so.
+    /// Whether a secret known by its value occurs in what agents or users tell models, or in the descriptions of tools.
+    /// A replay that does not know the secret then sends different requests. A secret that is an ordinary word can
+    /// cause this.
     pub depends_on_secrets: bool,
 }
 
 impl Recording {
-    /// Creates the file, readable by its owner only, and writes its first line.
+    /// Creates the file, readable only by its owner, and writes its first line.
     ///
     /// # Errors
     ///
-    /// [`CassetteError::Exists`] for a file that is there and shall stay, [`CassetteError::Io`] for anything else.
+    /// [`CassetteError::Exists`] if the file exists and must not be replaced, [`CassetteError::Io`] for any other
+    /// failure.
     pub fn create(
         path: impl Into<PathBuf>,
         options: RecordingOptions,
@@ -155,7 +157,7 @@ impl Recording {
         Self::begin(path.into(), options, &header)
     }
 
-    /// Creates a file with a header of its own.
+    /// Creates a file with the given header.
     pub(crate) fn begin(
         path: PathBuf,
         options: RecordingOptions,
@@ -188,17 +190,18 @@ impl Recording {
         }))
     }
 
-    /// Wraps the client of a role: it behaves as before, and its exchanges are recorded as that role's.
+    /// Wraps the client of a role: it behaves as before, and its exchanges are recorded for that role.
     pub fn wrap(self: &Arc<Self>, role: Role, client: Arc<dyn LlmClient>) -> Recorder {
         Recorder::new(Arc::clone(self), role, client)
     }
 
-    /// Ends the recording and brings the file to the disk. Exchanges that are still open are not
-    /// part of it, and nothing is written from now on.
+    /// Ends the recording and syncs the file to disk. Exchanges that are still open are not part of it, and nothing is
+    /// written from now on.
     ///
     /// # Errors
     ///
-    /// What stopped the recording, the first time this is asked: the file is whole up to there, and gone if that is nothing.
+    /// On the first call, the error that ended the recording. The file is complete up to that point. If it holds no
+    /// exchange, it is deleted, except with [`ExistingFile::Replace`].
     pub fn finish(&self) -> Result<RecordingSummary, CassetteError> {
         let mut state = self.lock();
         state.is_over = true;
@@ -217,7 +220,7 @@ impl Recording {
         })
     }
 
-    /// Returns the number of the next exchange and when it begins, in milliseconds of the recording.
+    /// Returns the number of the next exchange and its start, in milliseconds since the recording started.
     pub(crate) fn next(&self) -> (u32, u64) {
         let number = self.begun.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         (number, millis(self.started))
@@ -237,7 +240,7 @@ impl Recording {
         }
     }
 
-    /// Ends the recording with an exchange that is too large to be kept.
+    /// Ends the recording because of an exchange that is too large to be kept.
     pub(crate) fn too_large(&self, exchange: u32) {
         let mut state = self.lock();
         if state.is_over {
@@ -265,7 +268,7 @@ impl Recording {
             });
         }
         if let Err(source) = state.file.write_all(lines.as_bytes()) {
-            // A part of an exchange would have a replay refuse those before it, too.
+            // A partial exchange would make a replay refuse the earlier ones, too.
             let _ = state.file.set_len(state.bytes);
             return Err(io_error(&self.path, "write", source));
         }
@@ -285,7 +288,7 @@ impl Recording {
     }
 }
 
-/// Tells whether a request holds a known secret in what has to be the same in a replay.
+/// Returns whether a request contains a known secret in a part that must be the same in a replay.
 fn says_a_secret(redactor: &Redactor, request: &ModelRequest) -> bool {
     let mut messages = request.messages.messages().iter();
     let is_said = |message: &Message| match message {
@@ -299,7 +302,7 @@ fn says_a_secret(redactor: &Redactor, request: &ModelRequest) -> bool {
         })
 }
 
-/// Returns the whole milliseconds since then.
+/// Returns the whole milliseconds since `since`.
 pub(crate) fn millis(since: Instant) -> u64 {
     whole_millis(since.elapsed())
 }
@@ -321,8 +324,8 @@ fn create(path: &Path, existing: ExistingFile) -> Result<File, CassetteError> {
     })
 }
 
-/// Removes the file of a recording that holds nothing: the next try would be refused for it. What was there before stays, such
-/// as a device.
+/// Removes the file of an empty recording, since a retry would be refused because of it. A file that existed before,
+/// such as a device, is kept.
 fn remove_new(path: &Path, existing: ExistingFile) {
     if existing == ExistingFile::Refuse
         && let Err(error) = fs::remove_file(path)

@@ -1,12 +1,12 @@
-//! Takes secrets out of texts: values that are known, and whatever has the shape of one.
+//! Removes secrets from texts: known values, and anything in the form of a secret.
 //!
 //! **For** everything that goes into a file or an error message. A text is searched as it is and inside its JSON string
-//! literals, so that an escaped line break before a key does not hide it; pieces of one text are searched together, so
-//! that a key that arrives in two deltas is found. What is found becomes [`REDACTED`] and is not found again.
-//! Patterns of a deployment's own are searched too: in JSON inside its strings and long numbers, so that it stays JSON.
+//! literals, so an escaped line break before a key does not hide it. Pieces of one text are searched together, so a key
+//! that arrives in two deltas is found. What is found becomes [`REDACTED`] and is not found again. A deployment's own
+//! patterns are also searched for; in JSON only inside strings and long numbers, so that the result is still JSON.
 //!
-//! **Not for** proving that a text holds no secret: what is neither given nor has a known shape stays,
-//! and the base64 content of media is not looked into.
+//! **Not for** proving that a text holds no secret: a secret that is neither given nor in a known form stays, and the
+//! base64 content of media is not searched.
 
 mod parts;
 mod patterns;
@@ -18,16 +18,16 @@ use std::ops::Range;
 
 use regex::Regex;
 
-/// What stands in the place of a secret.
+/// The replacement for a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// The fewest bytes of a value that is taken for a secret: a shorter one would be found in ordinary words.
+/// The minimum length in bytes of a value treated as a secret: a shorter one would be found in ordinary words.
 pub const MIN_SECRET_BYTES: usize = 4;
 
-/// How deep JSON texts inside JSON strings are looked into.
+/// How deeply JSON texts inside JSON strings are searched.
 const MAX_NESTING: u8 = 4;
 
-/// Takes secrets out of texts.
+/// Removes secrets from texts.
 ///
 /// ```
 /// use neuraxis_cassette::Redactor;
@@ -38,25 +38,25 @@ const MAX_NESTING: u8 = 4;
 /// ```
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// The values in every form they are searched in, longest first.
+    /// The values in every form that is searched for, longest first.
     values: Vec<String>,
-    /// What a deployment wants out besides.
+    /// The deployment's own patterns.
     patterns: Vec<Regex>,
 }
 
-/// How often a text is searched at most: what is taken out can bring a secret next to what tells it is one.
+/// The maximum number of times a text is searched: a replacement can move a secret next to the text that identifies it.
 const MAX_PASSES: u8 = 8;
 
-/// A range of a text and what is to stand there instead.
+/// A range of a text and its replacement.
 type Edit = (Range<usize>, String);
 
 impl Redactor {
-    /// Takes the secret values that are known, such as the keys of the configured models. Well-known shapes are always
-    /// found. Values of fewer than [`MIN_SECRET_BYTES`] bytes are left out.
+    /// Creates a redactor for known secret values, such as the keys of the configured models. Well-known forms are
+    /// always found. Values shorter than [`MIN_SECRET_BYTES`] bytes are ignored.
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let values = values.into_iter().map(|value| value.as_ref().to_owned());
         let values = values.filter(|value: &String| {
-            // What stands in the place of a secret must not be found as one.
+            // The replacement itself must not be found as a secret.
             value.len() >= MIN_SECRET_BYTES && !REDACTED.contains(value.as_str())
         });
         Self {
@@ -65,7 +65,7 @@ impl Redactor {
         }
     }
 
-    /// Takes out what another one does, too.
+    /// Also removes what another redactor removes.
     ///
     /// ```
     /// use neuraxis_cassette::Redactor;
@@ -86,8 +86,8 @@ impl Redactor {
         self
     }
 
-    /// Takes out what matches one of these, too. In a text that is JSON they are searched in each string and each number of
-    /// nine digits or more, so that `CUST-.*` ends where its string does.
+    /// Also removes matches of these patterns. In a text that is JSON, they are searched for in each string and each
+    /// number of nine or more digits, so `CUST-.*` ends where its string does.
     ///
     /// ```
     /// use neuraxis_cassette::Redactor;
@@ -103,7 +103,7 @@ impl Redactor {
         self
     }
 
-    /// Looks for no patterns any more: for a text of a form other than JSON in which they were searched piece by piece.
+    /// Removes all patterns: for a text in a format other than JSON whose parts have already been searched for them.
     #[must_use]
     pub fn without_patterns(mut self) -> Self {
         self.patterns.clear();
@@ -121,14 +121,14 @@ impl Redactor {
         Cow::Owned(edited(clean.as_deref().unwrap_or(text), &matches))
     }
 
-    /// Tells whether a text holds a value that is known.
+    /// Returns whether a text contains a known value.
     pub(crate) fn knows(&self, text: &str) -> bool {
         let mut values = self.values.iter();
         values.any(|value| text.contains(value.as_str()))
     }
 
-    /// Returns a clean text without what is found in its lines alone, as a recording holds it, which has each on a line of its
-    /// own: patterns search a part of JSON as prose.
+    /// Returns a redacted text without the matches in its single lines. A recording stores each line of a text
+    /// separately, where patterns search a line of JSON as prose.
     pub(crate) fn each_line<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.patterns.is_empty() || !text.contains('\n') {
             return Cow::Borrowed(text);
@@ -137,8 +137,8 @@ impl Redactor {
         Cow::Owned(lines.collect())
     }
 
-    /// Returns JSON without the secrets that its strings hold, each searched alone. Its keys and numbers stay, and so does what
-    /// stands behind a key that is said to hold a word of the format: a secret may be one, too.
+    /// Returns JSON without the secrets in its strings, each searched alone. Keys and numbers are kept, and so are the
+    /// values of keys for which `is_word` returns `true`: a word of the format may equal a secret.
     pub(crate) fn values<'a>(&self, json: &'a str, is_word: impl Fn(&str) -> bool) -> Cow<'a, str> {
         let mut edits: Vec<Edit> = Vec::new();
         let mut key = "";
@@ -160,7 +160,7 @@ impl Redactor {
         }
     }
 
-    /// Takes secrets out of a text that came in pieces; as many pieces stay.
+    /// Removes secrets from a text in pieces; the number of pieces stays the same.
     pub(crate) fn pieces(&self, pieces: &mut [&mut String]) {
         let whole = |pieces: &[&mut String]| -> String {
             pieces.iter().map(|piece| piece.as_str()).collect()
@@ -196,7 +196,7 @@ impl Redactor {
         clean
     }
 
-    /// Finds secrets in the text as it stands.
+    /// Finds secrets in the text as it is written.
     fn in_text(&self, text: &str) -> Vec<Edit> {
         let known = self.values.iter().flat_map(|value| {
             text.match_indices(value.as_str())
@@ -214,7 +214,7 @@ impl Redactor {
         }
         let edit = |range: Range<usize>| {
             let literal = text.get(range.clone())?;
-            // Without an escape the literal shows what it holds, and is searched as text.
+            // A literal without escapes shows its content, and is searched as text.
             if !literal.contains('\\') {
                 return None;
             }
@@ -232,7 +232,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Sorts ranges, and makes one of those that overlap.
+/// Sorts ranges, and merges those that overlap.
 fn merged(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
     found.sort_by_key(|range| (range.start, range.end));
     let mut merged: Vec<Range<usize>> = Vec::new();
@@ -245,7 +245,7 @@ fn merged(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
     merged
 }
 
-/// A value as it is, and as it looks inside a JSON string.
+/// Returns a value unchanged and as it is written inside a JSON string.
 fn forms(value: String) -> Vec<String> {
     let escaped = serde_json::to_string(&value).unwrap_or_default();
     let escaped = escaped.get(1..escaped.len().saturating_sub(1));
@@ -255,7 +255,7 @@ fn forms(value: String) -> Vec<String> {
     std::iter::once(value).chain(escaped).collect()
 }
 
-/// Finds what stands between double quotes, the quotes included.
+/// Finds the texts between double quotes, including the quotes.
 fn literals(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut bytes = text.bytes().enumerate();
     std::iter::from_fn(move || {
@@ -276,8 +276,8 @@ fn edited(text: &str, edits: &[Edit]) -> String {
     text
 }
 
-/// Makes edits, sorted and apart from each other, in a text that consists of pieces. What replaces a range goes into the
-/// piece that the range begins in.
+/// Applies edits, sorted and not overlapping, to a text in pieces. A replacement goes into the piece in which its range
+/// begins.
 fn apply(pieces: &mut [&mut String], edits: &[Edit]) {
     let mut edits = edits.iter().peekable();
     let mut start = 0;
@@ -309,7 +309,7 @@ fn apply(pieces: &mut [&mut String], edits: &[Edit]) {
     }
 }
 
-/// Puts values into the order in which they are searched, each once: a longer one may hold a shorter one.
+/// Sorts values in search order, without duplicates: a longer one may contain a shorter one.
 fn longest_first(mut values: Vec<String>) -> Vec<String> {
     values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
     values.dedup();

@@ -1,4 +1,4 @@
-//! What differs between two runs that are otherwise the same: ids, times and dates in texts.
+//! Parts of texts that differ between two otherwise equal runs: ids, times and dates.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 
 use super::Closeness;
 
-/// The ids of tool calls that the loop makes, wherever a text repeats one.
+/// The ids of tool calls that the loop assigns, wherever a text repeats one.
 static CALL_IDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| compiled(r"\bcall_([0-9a-f]{32})_(a[0-9]+_[0-9]+_[0-9]+)\b"));
 
@@ -17,8 +17,8 @@ static UUIDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     compiled(r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b")
 });
 
-/// Times and dates, longest form first: RFC 3339 and its parts, clock times, dates in English, weekdays, and seconds or
-/// milliseconds since 1970 from 2017 on.
+/// Times and dates, longest form first: RFC 3339 and its parts, clock times, dates in English, weekdays, and Unix times
+/// in seconds or milliseconds from 2017 on.
 static TIMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let month = "(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:tember)?\
         |Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)";
@@ -34,7 +34,7 @@ static TIMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .join("|"))
 });
 
-/// Replaces what differs between runs, the same thing by the same name all over one request.
+/// Replaces what differs between runs; within one request, equal ids get the same name.
 #[derive(Debug, Default)]
 pub(super) struct Volatile {
     names: HashMap<String, usize>,
@@ -52,7 +52,7 @@ impl Volatile {
         }
     }
 
-    /// Replaces ids by their number in the order they appear.
+    /// Replaces ids with numbers, in order of appearance.
     fn numbered<'a>(&mut self, text: Cow<'a, str>, ids: &Option<Regex>) -> Cow<'a, str> {
         replace(text, ids, |found| {
             let id = found.get(0).map_or("", |id| id.as_str());
@@ -76,7 +76,7 @@ fn replace<'a>(
 }
 
 fn compiled(expression: &str) -> Option<Regex> {
-    // A test holds every expression to be valid.
+    // A test checks that every expression is valid.
     Regex::new(expression).ok()
 }
 

@@ -1,4 +1,4 @@
-//! What a request that has no recording is told: the recording most like it, and what differs.
+//! The error for a request without a recording: the most similar recording, and what differs.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,25 +11,25 @@ use super::recordings::Missing;
 use crate::canonical::Closeness;
 use crate::exchange::Exchange;
 
-/// The most lines of a comparison that are shown.
+/// The maximum number of lines shown of a comparison.
 const MAX_LINES_SHOWN: usize = 40;
 
-/// The most characters of a line that are shown.
+/// The maximum number of characters shown of a line.
 const MAX_LINE_CHARS: usize = 160;
 
-/// How many characters of a long line are shown before those that differ.
+/// How many characters of a long line are shown before the first difference.
 const CONTEXT_CHARS: usize = 40;
 
 /// How many equal lines are shown around each difference.
 const CONTEXT: usize = 2;
 
-/// The most lines that are compared one by one, after equal ones at both ends were set aside.
+/// The maximum number of lines compared one by one, after equal ones at both ends were removed.
 const MAX_LINES_COMPARED: usize = 2_000;
 
-/// The most recordings that are looked at for the one most like a request.
+/// The maximum number of recordings searched for the one most similar to a request.
 const MAX_CANDIDATES: usize = 500;
 
-/// Makes the error of a request that no recording answers.
+/// Creates the error for a request that no recording answers.
 pub(super) fn error(
     cassette: &Cassette,
     role: &Role,
@@ -62,7 +62,7 @@ fn difference(cassette: &Cassette, role: &Role, request: &ModelRequest) -> Strin
         let theirs = lines(&exchange.role, &exchange.request);
         (likeness(&ours, &theirs), exchange, theirs)
     });
-    // Of equally like ones the first.
+    // The first of several that are equally similar.
     let nearest = candidates.reduce(|best, next| if next.0 > best.0 { next } else { best });
     match nearest {
         None => "the cassette is empty".to_owned(),
@@ -83,7 +83,7 @@ fn describe(exchange: &Exchange) -> String {
     }
 }
 
-/// Tells how many lines in a thousand two requests share.
+/// Returns how many lines in a thousand two requests share.
 fn likeness(ours: &[String], theirs: &[String]) -> usize {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for line in ours {
@@ -99,7 +99,7 @@ fn likeness(ours: &[String], theirs: &[String]) -> usize {
     2_000 * shared / (ours.len() + theirs.len()).max(1)
 }
 
-/// Shows what differs between two requests: lines with `-`, `+` and, around them, equal ones.
+/// Shows what differs between two requests: lines with `-` and `+`, and equal lines around them.
 fn compare(recorded: &[String], asked: &[String]) -> String {
     let pairs = || recorded.iter().zip(asked);
     let start = pairs().take_while(|(a, b)| a == b).count();
@@ -141,13 +141,13 @@ fn compare(recorded: &[String], asked: &[String]) -> String {
     shown
 }
 
-/// Returns the lines before the last `end`, no more than can be compared.
+/// Returns the lines before the last `end`, up to the maximum for a comparison.
 fn middle(lines: &[String], end: usize) -> Vec<&str> {
     let kept = lines.len().saturating_sub(end).min(MAX_LINES_COMPARED);
     lines.iter().take(kept).map(String::as_str).collect()
 }
 
-/// Returns the line of the other request that stands where a changed one does, if there is one.
+/// Returns the line of the other request at the same position as a changed one, if there is one.
 fn opposite<'a>(
     op: &DiffOp,
     change: &Change<&str>,
@@ -169,8 +169,8 @@ fn opposite<'a>(
     lines.get(number).copied()
 }
 
-/// Returns a line as far as it is shown, a long one around where it begins to differ from another; what could steer a terminal
-/// is escaped.
+/// Returns the part of a line to show; for a long line, the part around its first difference from another. Control
+/// characters are escaped, so that they cannot affect a terminal.
 fn cut(line: &str, other: &str) -> String {
     let pairs = line.chars().zip(other.chars());
     let same = pairs.take_while(|(ours, theirs)| ours == theirs).count();

@@ -17,9 +17,8 @@ use crate::exchange::{Ended, Event, Exchange, Mode};
 
 /// A client that answers with the recordings of one role.
 ///
-/// A reply that was recorded in pieces can be asked for whole, and the other way round. A call whose caller gave up
-/// when it was recorded plays what had come by then and fails with
-/// [`Incomplete`](neuraxis_core::LlmErrorKind::Incomplete).
+/// A reply recorded as a stream can be requested whole, and the other way round. If the caller gave up a call during
+/// recording, it plays what had arrived by then and fails with [`Incomplete`](neuraxis_core::LlmErrorKind::Incomplete).
 #[derive(Debug, Clone)]
 pub struct CassetteClient {
     cassette: Cassette,
@@ -102,7 +101,7 @@ impl LlmClient for CassetteClient {
             |exchange| exchange.model.clone(),
         );
         let mut info = ModelInfo::new(model);
-        // What was not known yet when the first call was made may have been later.
+        // It may not have been known at the first call, only later.
         info.context_tokens = recorded().find_map(|exchange| exchange.context_tokens);
         let file = self.cassette.name().display();
         let (by, at) = (
@@ -116,7 +115,7 @@ impl LlmClient for CassetteClient {
     }
 }
 
-/// What is left to play of an exchange.
+/// The rest of an exchange being played.
 struct Playing {
     events: VecDeque<(u64, Event)>,
     started: Instant,
@@ -125,7 +124,7 @@ struct Playing {
 }
 
 impl Playing {
-    /// Returns what comes next, when it is due.
+    /// Returns the next event, when its time has come.
     async fn next(&mut self) -> Result<Option<Event>, LlmError> {
         let Some((ms, event)) = self.events.pop_front() else {
             return Ok(None);
@@ -143,7 +142,7 @@ impl Playing {
     }
 }
 
-/// Returns what an exchange plays when it is wanted in the given way.
+/// Returns the events that an exchange plays in a given mode.
 fn events(exchange: &Arc<Exchange>, mode: Mode) -> VecDeque<(u64, Event)> {
     let mut events: VecDeque<(u64, Event)> = match (exchange.mode, mode) {
         (Mode::Whole, Mode::Streamed) => exchange.events.iter().flat_map(pieces).collect(),
@@ -159,7 +158,7 @@ fn events(exchange: &Arc<Exchange>, mode: Mode) -> VecDeque<(u64, Event)> {
     events
 }
 
-/// Returns a whole reply as a stream of it would come.
+/// Returns a whole reply as the events of a stream.
 fn pieces((ms, event): &(u64, Event)) -> Vec<(u64, Event)> {
     let Event::Reply(reply) = event else {
         return vec![(*ms, event.clone())];

@@ -1,4 +1,4 @@
-//! The exchanges of a cassette, which request each answers, and which were played.
+//! The exchanges of a cassette, which requests they answer, and which were played.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,16 +21,16 @@ pub(super) struct Recordings {
     loose: Index,
     is_strict: bool,
     played: Mutex<Vec<bool>>,
-    /// How often one was played that had been played before.
+    /// How often an exchange was played again.
     again: AtomicUsize,
 }
 
 /// Why no exchange answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// No recording is of this request.
+    /// No recording matches this request.
     Unknown,
-    /// All so many recordings of this request were played, and the replay is strict.
+    /// All recordings of this request, of the given number, were played, and the replay is strict.
     Exhausted(usize),
 }
 
@@ -74,7 +74,7 @@ impl Recordings {
         self.is_strict
     }
 
-    /// Takes the exchange that answers a request, and notes that it was played.
+    /// Returns the exchange that answers a request, and marks it as played.
     pub(super) fn take(
         &self,
         role: &Role,

@@ -1,4 +1,4 @@
-//! From the records of a run to the exchanges it had with its models.
+//! Converts the records of a run to the exchanges it had with its models.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use neuraxis_core::{
 use crate::error::CassetteError;
 use crate::exchange::{Ended, Event, Exchange, Header, Mode};
 
-/// What the records of a run do not hold.
+/// What the records of a run lack.
 const NOT_CAPTURED: [&str; 5] = [
     "pieces: each reply comes whole, at the time of its end",
     "what a failed attempt had given before it failed",
@@ -21,7 +21,7 @@ const NOT_CAPTURED: [&str; 5] = [
     "what went over the wire: HTTP status, headers and bytes",
 ];
 
-/// Follows a run from its records and returns every exchange that came to an end.
+/// Replays a run from its records and returns every completed exchange.
 pub(super) fn exchanges(
     history: Transcript,
     records: &[Arc<Record>],
@@ -50,7 +50,7 @@ pub(super) fn exchanges(
     Ok((header, asked.exchanges))
 }
 
-/// Returns the model that answered for each role, as far as one did.
+/// Returns the model that answered for each role, if one did.
 fn models(records: &[Arc<Record>]) -> BTreeMap<Role, ModelRef> {
     let calls = records.iter().filter_map(|record| match &record.body {
         RecordBody::LlmCall(call) => Some((call.served_by.clone(), call.reply.model.clone())),
@@ -59,8 +59,8 @@ fn models(records: &[Arc<Record>]) -> BTreeMap<Role, ModelRef> {
     calls.collect()
 }
 
-/// Returns how much context the model of each role has, as far as the agents of a run say: what each was given is the least of
-/// the models that may serve it.
+/// Returns the context size of each role's model, as far as the run's agents state it: each agent got the smallest size
+/// among the models that may serve it.
 fn contexts(records: &[Arc<Record>]) -> BTreeMap<Role, u64> {
     let Some(started) = records.first().and_then(|first| first.run_started()) else {
         return BTreeMap::new();
@@ -87,7 +87,7 @@ fn contexts(records: &[Arc<Record>]) -> BTreeMap<Role, u64> {
     let mut contexts = BTreeMap::new();
     for (role, tokens) in known {
         if let Some(tokens) = tokens {
-            // An agent may have been given less than its model has, and never more.
+            // An agent may have got a smaller size than its model has, never a larger one.
             let most = contexts.entry(role.clone()).or_insert(tokens);
             *most = tokens.max(*most);
         }
@@ -95,7 +95,7 @@ fn contexts(records: &[Arc<Record>]) -> BTreeMap<Role, u64> {
     contexts
 }
 
-/// What the run has asked of its models.
+/// The requests of the run to its models.
 struct Asked {
     open: BTreeMap<EffectId, CallModel>,
     began: Timestamp,
@@ -105,7 +105,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Takes note of the calls as whoever plays the recording makes them: with no longer reply than the context leaves.
+    /// Records the calls as a player of the recording makes them: with replies limited to what the context leaves.
     fn note(&mut self, run: &RunTree, effects: &[Effect]) {
         for effect in effects {
             if let Effect::CallModel(call) = effect {
@@ -146,7 +146,7 @@ impl Asked {
             Event::Reply(reply) => Some(&reply.model),
             _ => self.models.get(role),
         };
-        // Where no model has the role that was asked, that of another serves it.
+        // If no model has the requested role, another role's model serves the call.
         let context = self
             .contexts
             .get(role)

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::exchange::{Ended, Mode};
 
-/// One line. Tagged from outside: that is the form in which JSON can be kept as it is.
+/// One line. Externally tagged, since only that form can keep embedded JSON unchanged.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Line {
@@ -117,7 +117,7 @@ pub(super) struct ToolLine {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CallLine {
-    /// The loop's id: there in a message, not yet in a reply.
+    /// The loop's id: set in a message, not yet set in a reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<ToolCallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,7 +155,7 @@ pub(super) struct SchemaField {
     pub(super) schema_text: Option<String>,
 }
 
-/// A piece of a reply: one of its last four fields is set.
+/// A piece of a reply: one of the last four fields is set.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeltaLine {
@@ -204,13 +204,13 @@ pub(super) struct EndLine {
     pub(super) model: ModelRef,
 }
 
-/// A JSON text as two fields of a line, of which one is set.
+/// A JSON text as two fields of a line, one of which is set.
 pub(super) type JsonFields = (Option<Box<RawValue>>, Option<String>);
 
-/// Writes a JSON text: in place where that keeps its exact bytes, else as a string.
+/// Writes a JSON text: embedded if that preserves its exact bytes, otherwise as a string.
 pub(super) fn to_fields(json: &JsonText) -> JsonFields {
     let text = json.as_str();
-    // A bare `null` would read as a field that is missing.
+    // A bare `null` would be read as a missing field.
     let is_bare = text != "null" && !text.contains(['\n', '\r']) && text.trim().len() == text.len();
     let raw = is_bare.then(|| RawValue::from_string(text.to_owned()).ok());
     match raw.flatten() {
@@ -219,12 +219,12 @@ pub(super) fn to_fields(json: &JsonText) -> JsonFields {
     }
 }
 
-/// Writes a JSON text that may be missing.
+/// Writes an optional JSON text.
 pub(super) fn optional_to_fields(json: Option<&JsonText>) -> JsonFields {
     json.map_or((None, None), to_fields)
 }
 
-/// Reads a JSON text that may be missing.
+/// Reads an optional JSON text.
 pub(super) fn from_fields(raw: Option<Box<RawValue>>, text: Option<String>) -> Option<JsonText> {
     raw.map(|raw| JsonText::from_text(Box::<str>::from(raw)))
         .or_else(|| text.map(JsonText::from_text))

@@ -1,4 +1,4 @@
-//! From lines to exchanges.
+//! Converts lines to exchanges.
 
 mod block;
 
@@ -16,19 +16,19 @@ use crate::error::CassetteError;
 use crate::exchange::{Ended, Exchange, Header};
 use crate::redact::Redactor;
 
-/// What is wrong with a line that belongs to an exchange where there is none.
+/// The error for a line of an exchange that has not begun.
 const NO_EXCHANGE: &str = "an exchange must begin before this";
 
-/// What begins the lines that version control leaves where two versions of a file contradict each other.
+/// The beginnings of lines that version control inserts for merge conflicts.
 const CONFLICT_MARKS: [&[u8]; 4] = [b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"];
 
-/// What is wrong with such a line.
+/// The error for such a line.
 const CONFLICT: &str = "a merge conflict that was not resolved";
 
-/// The most characters of a parser's complaint that an error repeats.
+/// The maximum number of characters of a parser's error that are repeated.
 const MAX_REASON_CHARS: usize = 200;
 
-/// Reads a file's bytes. The exchanges come in the order in which they began.
+/// Reads a file's bytes. The exchanges are returned in the order in which they began.
 pub(crate) fn read(
     file: &Path,
     bytes: &[u8],
@@ -62,13 +62,13 @@ struct AnyHeader {
     version: u32,
 }
 
-/// The request of an exchange that was read, for those that share parts of it.
+/// The request of an exchange that was read, for later ones that share parts of it.
 struct ReadRequest {
     messages: Vec<Weighed>,
     tools: Arc<[ToolSpec]>,
 }
 
-/// A message and how many bytes it counts each time that it is shared.
+/// A message and the number of bytes it adds each time it is shared.
 #[derive(Clone)]
 struct Weighed {
     message: Arc<Message>,
@@ -129,7 +129,7 @@ impl Reader {
             let line = match serde_json::from_slice(text) {
                 Ok(line) => line,
                 Err(_) if is_conflict(text) => return Err(self.malformed(CONFLICT)),
-                // Only the last line has no line break, and only in a file that was cut or edited by hand.
+                // Only the last line can lack a line break, and only in a file that was truncated or edited by hand.
                 Err(_) if !text.ends_with(b"\n") => return Err(self.truncated()),
                 Err(error) => return Err(self.unreadable(&error)),
             };
@@ -222,7 +222,8 @@ impl Reader {
         }
     }
 
-    /// Says why a line is no JSON of the format. Its number stands in front of that, and the parser was given it alone.
+    /// Describes why a line is not JSON of the format. The parser saw only this line, so its line number is replaced by
+    /// the file's.
     fn unreadable(&self, error: &serde_json::Error) -> CassetteError {
         let reason = error.to_string();
         self.malformed(&reason.replace(" at line 1 column ", " at column "))
@@ -233,7 +234,7 @@ impl Reader {
     }
 
     fn malformed_in(&self, exchange: Option<u32>, reason: &str) -> CassetteError {
-        // A parser's complaint may quote the line.
+        // A parser's error may quote the line.
         let reason = Redactor::default().text(reason).into_owned();
         CassetteError::Malformed {
             file: self.file.clone(),

@@ -1,4 +1,4 @@
-//! From exchanges to lines.
+//! Converts exchanges to lines.
 
 mod lines;
 
@@ -14,10 +14,10 @@ use crate::exchange::{Exchange, Header};
 use crate::recording::StatePolicy;
 use crate::redact::Redactor;
 
-/// How many earlier requests are looked at for what a request shares with them.
+/// How many earlier requests are searched for parts that a request shares.
 const REMEMBERED: usize = 16;
 
-/// Turns exchanges into the lines of one file, without secrets.
+/// Converts exchanges to the lines of one file, without secrets.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     redactor: Redactor,
@@ -27,12 +27,12 @@ pub(crate) struct Writer {
     shared_bytes: usize,
 }
 
-/// A request that was written, for those that share parts of it.
+/// A written request, for later ones that share parts of it.
 #[derive(Debug)]
 struct Written {
     exchange: u32,
     request: ModelRequest,
-    /// How much each of its messages counts where it is shared.
+    /// The bytes that each of its messages adds when it is shared.
     bytes: Vec<usize>,
 }
 
@@ -58,7 +58,7 @@ impl Writer {
         lines.text
     }
 
-    /// Returns how many bytes the requests share that were written: [`most_shared`](super::most_shared) are read.
+    /// Returns how many bytes the written requests share; readers accept at most [`most_shared`](super::most_shared).
     pub(crate) const fn shared_bytes(&self) -> usize {
         self.shared_bytes
     }

@@ -1,4 +1,4 @@
-//! Takes secrets out of requests and of what came back.
+//! Removes secrets from requests and from what came back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::Redactor;
 use crate::exchange::Event;
 use crate::recording::StatePolicy;
 
-/// Which text a piece belongs to.
+/// The text that a piece belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Channel {
     Text(BlockIndex),
@@ -22,7 +22,7 @@ enum Channel {
 }
 
 impl Redactor {
-    /// Returns a request without its secrets and, if so wished, without provider state.
+    /// Returns a request without its secrets and, depending on `state`, without provider state.
     pub(crate) fn request(&self, request: &ModelRequest, state: StatePolicy) -> ModelRequest {
         let messages = request.messages.messages().iter();
         let reply_format = match &request.reply_format {
@@ -72,7 +72,7 @@ impl Redactor {
         }
     }
 
-    /// Takes secrets out of what came back, those that came in pieces too.
+    /// Removes secrets from what came back, including texts that came in pieces.
     pub(crate) fn events(&self, events: &mut [(u64, Event)], state: StatePolicy) {
         let mut pieces: BTreeMap<Channel, Vec<&mut String>> = BTreeMap::new();
         for (_, event) in events {
@@ -92,7 +92,7 @@ impl Redactor {
         }
     }
 
-    /// Takes secrets out of what comes whole in a piece, and returns what comes in pieces.
+    /// Removes secrets from the complete fields of a piece, and returns the text that comes in pieces.
     fn delta<'a>(
         &self,
         delta: &'a mut ReplyDelta,

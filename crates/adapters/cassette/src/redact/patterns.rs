@@ -1,5 +1,5 @@
-//! What matches a deployment's own patterns. In JSON they are searched inside strings and long numbers alone: an expression
-//! such as `CUST-.*` knows nothing of where a string ends, and what it leaves has to be JSON still.
+//! Matches of a deployment's own patterns. In JSON only strings and long numbers are searched: an expression such as
+//! `CUST-.*` does not know where a string ends, and the result must still be JSON.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use serde::de::IgnoredAny;
 
 use super::{Edit, REDACTED, Redactor, literals, merged};
 
-/// The fewest digits of a number in which patterns are searched: shorter ones count and measure, and programs read them.
+/// The minimum number of digits of a number that is searched: programs read shorter ones as counts and measurements.
 const MIN_DIGITS: usize = 9;
 
 impl Redactor {
-    /// Finds what matches a pattern, sorted and apart from each other.
+    /// Finds the matches of patterns, sorted and not overlapping.
     pub(super) fn matches(&self, text: &str, nesting: u8) -> Vec<Edit> {
         if self.patterns.is_empty() {
             return Vec::new();
@@ -23,7 +23,7 @@ impl Redactor {
     }
 
     fn matches_in_text(&self, text: &str) -> Vec<Edit> {
-        // What was taken out already is not looked at again.
+        // Earlier replacements are not searched again.
         let taken: Vec<Range<usize>> = text
             .match_indices(REDACTED)
             .map(|(start, found)| start..start + found.len())
@@ -34,7 +34,7 @@ impl Redactor {
         };
         let matches = self.patterns.iter();
         let matches = matches.flat_map(|pattern| pattern.find_iter(text));
-        // A match that begins or ends within what was taken out takes the whole of it along.
+        // A match that begins or ends within an earlier replacement is extended over all of it.
         let whole = |found: Range<usize>| {
             let touched = taken
                 .iter()
@@ -60,7 +60,7 @@ impl Redactor {
         edits
     }
 
-    /// Returns a string of JSON without what matches, if anything does.
+    /// Returns a JSON string without its matches, if it has any.
     fn in_literal(&self, text: &str, literal: Range<usize>, nesting: u8) -> Option<Edit> {
         let written = text.get(literal.clone())?;
         let said: String = serde_json::from_str(written).ok()?;
@@ -72,7 +72,7 @@ impl Redactor {
         Some((literal, clean))
     }
 
-    /// Finds the long numbers that match, between the strings of JSON. A string stands in the place of one.
+    /// Finds matching long numbers between the strings of JSON. A string replaces each.
     fn numbers(&self, text: &str, between: Range<usize>) -> Vec<Edit> {
         let start = between.start;
         let between = text.get(between).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Redactor {
         let mut at = 0;
         for token in between.split(|character: char| !u8::try_from(character).is_ok_and(is_part)) {
             let range = start + at..start + at + token.len();
-            // What splits is one byte: all of JSON outside of strings is ASCII.
+            // The separator is one byte: JSON outside strings is all ASCII.
             at += token.len() + 1;
             let digits = token.bytes().filter(u8::is_ascii_digit).count();
             let matches = |token: &str| {
@@ -96,7 +96,7 @@ impl Redactor {
     }
 }
 
-/// Tells whether a text is an object, a list or a string of JSON.
+/// Returns whether a text is a JSON object, list or string.
 fn is_json(text: &str) -> bool {
     let begins = text.trim_start().starts_with(['{', '[', '"']);
     begins && serde_json::from_str::<IgnoredAny>(text).is_ok()

@@ -1,19 +1,19 @@
-//! The shapes by which secrets are known.
+//! The known forms of secrets.
 //!
-//! Prefixes are those that the providers publish for their own keys (OpenAI and compatible `sk-`, GitHub `ghp_` and
-//! kin, GitLab `glpat-`, Slack `xoxb-` and kin, AWS `AKIA`/`ASIA`, Google `AIza`, Hugging Face `hf_`, Groq `gsk_`,
-//! Stripe `sk_live_`), JSON Web Tokens (RFC 7519), bearer and basic credentials (RFC 6750, RFC 7617), the user
-//! information of URLs (RFC 3986) and private keys in PEM (RFC 7468).
+//! These are the prefixes that providers publish for their own keys (OpenAI and compatible `sk-`, GitHub `ghp_` and
+//! related, GitLab `glpat-`, Slack `xoxb-` and related, xAI `xai-`, AWS `AKIA`/`ASIA`, Google `AIza`, Hugging Face
+//! `hf_`, Groq `gsk_`, Stripe `sk_live_`), JSON Web Tokens (RFC 7519), bearer and basic credentials (RFC 6750, RFC
+//! 7617), the user information of URLs (RFC 3986) and private keys in PEM (RFC 7468).
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// What a secret with a telling beginning may follow: a word's edge, or a letter that is an escape of JSON.
+/// What may precede a secret with a distinctive prefix: a word boundary, or the letter of a JSON escape.
 const EDGE: &str = r"(?:(?-u:\b)|\\[nrtbf])";
 
-/// Secrets that begin in a way that nothing else does.
+/// Secrets with a distinctive prefix.
 const PREFIXED: [&str; 10] = [
     r"(sk-[A-Za-z0-9_-]{6,})",
     r"((?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,})",
@@ -27,7 +27,7 @@ const PREFIXED: [&str; 10] = [
     r"(eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*)",
 ];
 
-/// Secrets that stand where only a secret stands.
+/// Positions that only a secret takes.
 const PLACED: [&str; 6] = [
     r#"(?i)authorization[\\"']{0,3}\s{0,3}[:=]\s{0,3}[\\"']{0,2}(?:bearer|basic|token)\s{1,3}([^\s"'\\,;{}\[\]]{4,})"#,
     r#"(?i)(?:api[_-]?key|(?:access|auth|refresh|id)[_-]token|client[_-]secret|secret[_-](?:access[_-])?key)[\\"']{0,3}\s{0,3}[:=]\s{0,3}[\\"']{0,2}([^\s"'\\,;{}\[\]&]*[0-9][^\s"'\\,;{}\[\]&]*)"#,
@@ -37,7 +37,7 @@ const PLACED: [&str; 6] = [
     r"(-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*)",
 ];
 
-/// Where a secret may stand, and an ordinary word too: after "bearer" and "basic", and as a header without a scheme.
+/// Positions that a secret or an ordinary word may take: after "bearer" and "basic", and in a header without a scheme.
 const MAYBE: [&str; 2] = [
     r"(?i)(?:\b|\\[nrtbf])(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/-]*[A-Za-z0-9]=*)",
     r#"(?i)authorization[\\"']{0,3}\s{0,3}[:=]\s{0,3}[\\"']{0,2}([^\s"'\\,;{}\[\]]+)"#,
@@ -51,7 +51,7 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 static MAYBE_SECRETS: LazyLock<Vec<Regex>> =
     LazyLock::new(|| compiled(MAYBE.iter().map(|shape| (*shape).to_owned())));
 
-/// Finds everything that has the shape of a secret, in no order; ranges may overlap.
+/// Finds everything in the form of a secret, unordered; ranges may overlap.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let secrets = SECRETS.iter().flat_map(|shape| shape.captures_iter(text));
     let secrets = secrets.filter_map(|found| secret_range(&found));
@@ -59,7 +59,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     secrets.chain(maybe).collect()
 }
 
-/// Finds the places of a shape that no ordinary word fills.
+/// Finds the matches of a form that are not ordinary words.
 fn places(shape: &Regex, text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -68,7 +68,7 @@ fn places(shape: &Regex, text: &str) -> Vec<Range<usize>> {
         .and_then(|found| secret_range(&found))
     {
         if text.get(place.clone()).is_some_and(is_ordinary_word) {
-            // The word may itself be one that a secret follows.
+            // The word may itself introduce a secret.
             at = place.start;
         } else {
             at = place.end;
@@ -82,14 +82,14 @@ fn secret_range(found: &Captures<'_>) -> Option<Range<usize>> {
     found.get(1).map(|secret| secret.range())
 }
 
-/// Tells a word of prose, as in "bearer certificates", from a credential.
+/// Returns whether a token is a word of prose, as in "bearer certificates", rather than a credential.
 fn is_ordinary_word(token: &str) -> bool {
     let is_word = token.bytes().all(|byte| byte.is_ascii_alphabetic());
     token.len() < 8 || (is_word && token.len() < 20)
 }
 
 fn compiled(shapes: impl IntoIterator<Item = String>) -> Vec<Regex> {
-    // A test counts them: none may be left out.
+    // Invalid expressions are dropped; a test checks that none is.
     let shapes = shapes.into_iter().map(|shape| Regex::new(&shape));
     shapes.filter_map(Result::ok).collect()
 }

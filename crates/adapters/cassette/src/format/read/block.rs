@@ -1,4 +1,4 @@
-//! The lines of one exchange, as they are read.
+//! The lines of one exchange while they are read.
 
 mod convert;
 
@@ -19,10 +19,10 @@ use crate::format::shared_bytes;
 /// What is wrong with a line.
 type Reason = &'static str;
 
-/// What is wrong with a line that stands where the settings have to.
+/// The error for a line where the settings should be.
 const NO_SETTINGS: Reason = "something came back before the request's settings";
 
-/// An exchange of which lines were read.
+/// An exchange being read.
 pub(super) struct Block {
     line: usize,
     head: ExchangeLine,
@@ -43,7 +43,7 @@ enum Open {
 }
 
 impl Block {
-    /// Begins an exchange with what it shares of others.
+    /// Begins an exchange with what it shares with earlier ones.
     pub(super) const fn new(
         line: usize,
         head: ExchangeLine,
@@ -66,7 +66,7 @@ impl Block {
         self.head.number
     }
 
-    /// Takes the next line.
+    /// Processes the next line.
     pub(super) fn take(&mut self, line: Line, bytes: usize) -> Result<(), Reason> {
         match line {
             Line::Text { .. } | Line::Reasoning { .. } | Line::Call(_) | Line::Media(_) => {
@@ -192,7 +192,7 @@ impl Block {
         Ok(())
     }
 
-    /// Puts the message or reply away whose parts were read.
+    /// Stores the message or reply whose parts were read.
     fn close(&mut self) {
         match self.open.take() {
             Some(Open::System(text, bytes)) => self.push(Message::System { text }, bytes),
@@ -220,7 +220,7 @@ impl Block {
         self.messages.push(Weighed { message, bytes });
     }
 
-    /// Returns the exchange that is done, and its messages with their sizes.
+    /// Returns the finished exchange, and its messages with their sizes.
     pub(super) fn into_exchange(
         mut self,
         ended_ms: u64,

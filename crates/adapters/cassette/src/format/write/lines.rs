@@ -1,4 +1,4 @@
-//! The lines of one exchange, as they are written.
+//! The lines of one exchange while they are written.
 
 use neuraxis_core::{
     AssistantMessage, Message, ModelRequest, Part, ReasoningPart, Reply, ReplyDelta, ReplyFormat,
@@ -12,7 +12,7 @@ use crate::format::line::{
 use crate::format::line::{optional_to_fields, to_fields};
 use crate::redact::Redactor;
 
-/// Lines in the making.
+/// Builds the lines of an exchange.
 pub(super) struct Lines<'a> {
     redactor: &'a Redactor,
     pub(super) text: String,
@@ -27,21 +27,22 @@ impl<'a> Lines<'a> {
     }
 
     pub(super) fn add(&mut self, line: &Line) {
-        // Lines are built of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
+        // Lines consist of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
         let line = serde_json::to_string(line).unwrap_or_default();
-        // What is in a line was cleaned part by part; this finds what no part is known to hold, such as a name.
+        // The contents of a line were redacted part by part; this covers the remaining values, such as names.
         self.text.push_str(&self.redactor.values(&line, holds_word));
         self.text.push('\n');
     }
 
-    /// Adds a piece of a stream. It was cleaned together with the others: alone, its edge would be taken for a word's.
+    /// Adds a piece of a stream. It was redacted together with the others: alone, its edge would be mistaken for the
+    /// edge of a word.
     fn add_piece(&mut self, line: &Line) {
         self.text
             .push_str(&serde_json::to_string(line).unwrap_or_default());
         self.text.push('\n');
     }
 
-    /// Adds a line that holds a text, its further lines each on one of their own.
+    /// Adds a line with a text; each further line of the text becomes a line of its own.
     fn add_text(&mut self, text: &str, line: impl FnOnce(String) -> Line) {
         let mut pieces = text.split_inclusive('\n');
         self.add(&line(pieces.next().unwrap_or_default().to_owned()));
@@ -110,7 +111,7 @@ impl<'a> Lines<'a> {
                 self.add(&Line::Call(line));
             }
             Part::Media(media) => self.add(&Line::Media(media.clone())),
-            // A kind of part that this version does not know is left out: no request with it can be matched.
+            // An unknown kind of part is left out: no request with it can be matched.
             _ => {}
         }
     }
@@ -185,10 +186,10 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Tells whether a word of the format stands behind a key, or what has to be found again: a time, or the role that a recording
-/// answers for.
+/// Returns whether the value of a key is a word of the format, or is needed for lookup: a time, or the role that a
+/// recording answers for.
 fn holds_word(key: &str) -> bool {
-    // How a count of tokens came about.
+    // The value states how a token count was obtained.
     let is_count = key.ends_with("_tokens");
     let words = [
         "finish",

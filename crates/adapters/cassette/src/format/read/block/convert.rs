@@ -1,4 +1,4 @@
-//! From lines to what they stand for.
+//! Converts lines to the values they represent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::exchange::{Ended, Event, Mode};
 use crate::format::line::from_fields;
 use crate::format::line::{CallLine, DeltaLine, Line, SettingsLine, ToolLine};
 
-/// Checks that what came back can have come back.
+/// Checks that the recorded events are possible.
 pub(super) fn check(mode: Mode, events: &[(u64, Event)], how: Ended) -> Result<(), Reason> {
     let opens = |event: &Event| matches!(event, Event::Open);
     match mode {
@@ -58,7 +58,7 @@ pub(super) fn request(
     })
 }
 
-/// Makes a tool of what a model sees of it; the rest was not recorded.
+/// Creates a tool from the parts that a model sees; the rest was not recorded.
 pub(super) fn spec(line: ToolLine) -> Result<ToolSpec, Reason> {
     let parameters = from_fields(line.parameters, line.parameters_text);
     let parameters = parameters.ok_or("a tool without parameters")?;
@@ -98,7 +98,7 @@ pub(super) fn part(line: Line) -> Result<Part, Reason> {
 fn call(line: CallLine) -> Result<ToolCall, Reason> {
     let arguments = from_fields(line.arguments, line.arguments_text);
     Ok(ToolCall {
-        // A call of a reply has no id yet, and loses this one with `reply_part`.
+        // A reply's call has no id yet; `reply_part` drops this one.
         id: line.id.unwrap_or_else(|| ToolCallId::from_text("")),
         name: line.name.into(),
         arguments: arguments.ok_or("a call without arguments")?,
