@@ -1,7 +1,7 @@
-//! Reads a reply as it streams in: what the model thinks, what it says, and what it used.
+//! Reads a streamed reply: the model's thinking, its text, and its usage.
 //!
-//! `cargo run -p neuraxis-anthropic --example stream`; with `ANTHROPIC_API_KEY` set it asks Anthropic, else a server in
-//! this program that says what a model might, so that it needs no key and no network.
+//! `cargo run -p neuraxis-anthropic --example stream`. With `ANTHROPIC_API_KEY` set, it calls Anthropic; otherwise it
+//! uses a server in this program with a prepared reply, and needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use neuraxis_core::ReplyDelta;
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{call_context, request};
 
-/// What a model might say.
+/// A reply that a model might give.
 const SAID: &str = r#"HTTP/1.1 200 OK
 content-type: text/event-stream
 connection: close
@@ -80,7 +80,7 @@ fn serve_once() -> std::io::Result<String> {
     std::thread::spawn(move || -> std::io::Result<()> {
         let (mut connection, _) = listener.accept()?;
         let mut asked = Vec::new();
-        // A request is a JSON object, which ends where its headers and its body do.
+        // A request ends with its body, a JSON object.
         while !asked.ends_with(b"}") {
             let mut piece = [0; 1_024];
             let size = connection.read(&mut piece)?;

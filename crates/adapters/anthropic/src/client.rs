@@ -14,13 +14,14 @@ use crate::decode::Decoder;
 use crate::encode::{Encoder, MEDIA};
 use crate::thinking::REFUSALS;
 
-/// How many models are listed: as many as the service lists at once.
+/// How many models are listed: as many as the service lists in one response.
 const LISTED_MODELS: &str = "1000";
 
-/// What Anthropic's errors mean, besides what holds everywhere; the first rule that fits counts. Inside a stream there is no
-/// status, so that the type alone tells (docs.claude.com/en/api/errors).
+/// The meanings of Anthropic's errors, in addition to the common rules; the first matching rule applies. Inside a
+/// stream there is no status, so only the type distinguishes errors (docs.claude.com/en/api/errors).
 const RULES: [ErrorRule; 13] = [
-    // A limit on money is told with the type of a bad request, or with that of a rate which no waiting helps.
+    // A spending limit is reported with the type of a bad request, or with that of a rate limit that waiting does not
+    // lift.
     ErrorRule::code("enforced_spend_limit_reached", Meaning::QuotaExhausted),
     ErrorRule::message("credit balance is too low", Meaning::QuotaExhausted),
     ErrorRule::message("api usage limits", Meaning::QuotaExhausted),
@@ -36,13 +37,14 @@ const RULES: [ErrorRule; 13] = [
     ErrorRule::kind("overloaded_error", Meaning::Server),
 ];
 
-/// The client of one model of Anthropic.
+/// The client of one Anthropic model.
 ///
-/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
+/// Makes one attempt per call. Canceling a call, or dropping it, closes its connection, or only its HTTP/2 stream.
 ///
-/// Where the service refuses what the model thought earlier in a conversation, since it was thought about another
-/// beginning, that conversation is sent without it, at once and from then on. Where it refuses the form of a reply as too
-/// complex, the model is told the form in words, at once and from then on.
+/// The service may refuse the model's earlier thinking in a conversation, because it was produced for a different
+/// beginning. The client then immediately sends that conversation without it, and keeps doing so. If the service
+/// refuses the form of a reply as too complex, the client immediately describes the form to the model in words, and
+/// keeps doing so.
 #[derive(Debug)]
 pub struct AnthropicClient {
     endpoint: Endpoint,
@@ -54,8 +56,8 @@ pub struct AnthropicClient {
 }
 
 impl AnthropicClient {
-    /// Prepares a client of a model, with the key in the environment variable `ANTHROPIC_API_KEY` and, where it is set, the
-    /// address in `ANTHROPIC_BASE_URL`.
+    /// Creates a client of a model, with the key from the environment variable `ANTHROPIC_API_KEY` and, if it is set,
+    /// the address from `ANTHROPIC_BASE_URL`.
     ///
     /// ```no_run
     /// use neuraxis_anthropic::AnthropicClient;
@@ -66,16 +68,16 @@ impl AnthropicClient {
     ///
     /// # Errors
     ///
-    /// A [`ConnectError`] that names the variable, if it holds no key; otherwise as [`new`](Self::new).
+    /// A [`ConnectError`] that names the variable if it holds no key; otherwise the same as [`new`](Self::new).
     pub fn from_env(model: impl Into<String>) -> Result<Self, ConnectError> {
         Ok(Self::new(AnthropicConfig::from_env(model)?)?)
     }
 
-    /// Prepares a client. Nothing is sent yet.
+    /// Creates a client. Nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// [`AnthropicError`], when the configuration contradicts itself, the address cannot be used, or TLS cannot be set up.
+    /// [`AnthropicError`] if the configuration contradicts itself, the address cannot be used, or TLS cannot be set up.
     pub fn new(config: AnthropicConfig) -> Result<Self, AnthropicError> {
         config.check()?;
         let model = ModelRef::new(crate::PROVIDER, config.model.as_str());
@@ -95,11 +97,11 @@ impl AnthropicClient {
         })
     }
 
-    /// Asks the server for the names of its models, within a time.
+    /// Returns the names of the server's models, waiting at most `within`.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`], when there is no server, it wants another key, or it lists no models.
+    /// An [`LlmError`] if the server cannot be reached, wants another key, or lists no models.
     ///
     /// # Cancel safety
     ///
@@ -108,7 +110,7 @@ impl AnthropicClient {
         models(&self.endpoint, &models_route(&self.endpoint), within).await
     }
 
-    /// Encodes a request, and makes what decodes the reply to it.
+    /// Encodes a request, and creates the decoder for its reply.
     fn exchange(
         &self,
         request: &ModelRequest,
@@ -119,12 +121,12 @@ impl AnthropicClient {
         Ok((body, Decoder::new(self.info.model.clone(), thinking)))
     }
 
-    /// Takes note of what the service refuses and takes in another form, in which the request goes out again. `is_told` says
-    /// whether it went out with its form in words for that.
+    /// Adapts to a refusal of something that can be expressed differently; the caller then sends the request again.
+    /// `is_told` states whether the refused request already described the reply form in words.
     ///
     /// # Errors
     ///
-    /// Any other error, and a second refusal of the same.
+    /// Any other error, and a second refusal of the same thing.
     fn learn(
         &self,
         error: LlmError,
@@ -182,14 +184,14 @@ impl LlmClient for AnthropicClient {
     }
 }
 
-/// Returns where the server lists its models.
+/// Returns the route of the server's list of models.
 pub(crate) fn models_route(endpoint: &Endpoint) -> Route {
     endpoint
         .route("v1/models")
         .with_query("limit", LISTED_MODELS)
 }
 
-/// Returns how the server is reached.
+/// Returns the configuration of the connection.
 pub(crate) fn endpoint_of(config: AnthropicConfig) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(config.base_url);
     endpoint.api_key = config.api_key;

@@ -1,4 +1,4 @@
-//! How Anthropic is reached and what is asked of it.
+//! The configuration of Anthropic's service and models.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::ModelTraits;
 
-/// The fewest tokens that a model may be allowed to think.
+/// The minimum number of tokens in a thinking budget.
 pub(crate) const LEAST_BUDGET: u32 = 1_024;
 
-/// The most tokens of a reply if nothing is said: as much as all but the oldest models can give, thinking included.
+/// The default limit on the tokens of a reply: as many as all but the oldest models can generate, including thinking.
 const DEFAULT_OUTPUT_TOKENS: NonZeroU32 = match NonZeroU32::new(32_000) {
     Some(tokens) => tokens,
     None => NonZeroU32::MIN,
 };
 
-/// How Anthropic is reached and what is asked of it: a section such as `[models.reasoning]`.
+/// The configuration of Anthropic's service and models: a section such as `[models.reasoning]`.
 ///
-/// The key comes from where `api_key_env` or `api_key_file` of the section point, which whoever reads the configuration
-/// looks up.
+/// The key comes from the place that the section's `api_key_env` or `api_key_file` names, and is read by the code that
+/// reads the configuration.
 ///
 /// ```
 /// use neuraxis_anthropic::{AnthropicConfig, Cache, Effort, Thinking};
@@ -45,72 +45,74 @@ const DEFAULT_OUTPUT_TOKENS: NonZeroU32 = match NonZeroU32::new(32_000) {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AnthropicConfig {
-    /// The address that `/v1/messages` is added to. `https://api.anthropic.com`.
+    /// The address to which `/v1/messages` is appended. Default: `https://api.anthropic.com`.
     pub base_url: String,
-    /// The model's name, such as `claude-opus-5-5`. There is no default.
+    /// The model's name, such as `claude-opus-5-5`. Required.
     pub model: String,
-    /// How the key is sent: `api_key`, in the header `x-api-key`, or `bearer`, as gateways want it. `api_key`.
+    /// How the key is sent: `api_key`, in the header `x-api-key`, or `bearer`, as gateways require. Default: `api_key`.
     pub auth: Auth,
-    /// The version of the protocol, a date. `2023-06-01`, the only one that this adapter was made for.
+    /// The version of the protocol, a date. Default: `2023-06-01`, the only one that this adapter was written for.
     pub version: String,
-    /// Parts of the service that are being tried out and are to be switched on, such as `context-1m-2025-08-07`. The
-    /// service refuses a name that it does not know. None.
+    /// Beta features to turn on, such as `context-1m-2025-08-07`. The service refuses names that it does not know.
+    /// Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub betas: Vec<String>,
-    /// The most tokens of a reply, thinking included, where a request names no number: the protocol demands one. Never
-    /// more than the model can give is asked for, as far as its name tells. Beside a `thinking_budget` half of it is the
-    /// answer's at least. 32,000.
+    /// The maximum number of tokens of a reply, including thinking, for requests without a number: the protocol
+    /// requires one. A request never asks for more than the model can generate, as far as its name shows. With a
+    /// `thinking_budget`, at least half of it is reserved for the answer. Default: 32,000.
     pub max_output_tokens: NonZeroU32,
-    /// Whether the model thinks before it answers: `model_default`, `adaptive`, where it decides how much, or `off`.
-    /// What a model does not take, by its name, is left out with a warning: `adaptive` before 4.6, `off` on models that
-    /// always think. `model_default`: nothing is said, and each model does as the service has it.
+    /// Whether the model thinks before it answers: `model_default`, `adaptive`, where it decides how much, or `off`. A
+    /// value that the model does not accept, by its name, is omitted with a warning: `adaptive` before 4.6, `off` on
+    /// models that always think. `model_default` sends nothing, so the service's default for each model applies.
+    /// Default: `model_default`.
     pub thinking: Thinking,
-    /// How many tokens a model up to 4.6 may think, 1,024 at least; newer ones do not take the setting, which is left out
-    /// with a warning, and take `thinking` and `effort`. It comes on top of the most tokens that a request asks for; where
-    /// the model cannot give as much, it is cut, and below 1,024 left out. No thinking of this kind if nothing is said.
+    /// How many tokens a model up to 4.6 may think, at least 1,024. Newer models do not accept the setting, which is
+    /// then omitted with a warning; for them, use `thinking` and `effort`. The budget is added to the maximum that a
+    /// request asks for. If the model cannot generate that many, the budget is reduced, and omitted below 1,024.
+    /// Default: no budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_budget: Option<u32>,
-    /// How much of its thinking is shown: `summarized`, or `omitted`. Needs `thinking = "adaptive"` or a `thinking_budget`,
-    /// with which it is sent. As the model has it if nothing is said, which is `omitted` from 4.7 on. A model that thinks
-    /// long and shows nothing needs a longer `timeouts.output`.
+    /// How much of the thinking is shown: `summarized` or `omitted`. Requires `thinking = "adaptive"` or a
+    /// `thinking_budget`, with which it is sent. Default: that of the model, which is `omitted` from 4.7 on. A model
+    /// that thinks long and shows nothing needs a longer `timeouts.output`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub show_thinking: Option<ShownThinking>,
-    /// How much work the model puts into a reply: `low`, `medium`, `high`, `xhigh` or `max`, as far as the model knows
-    /// them. Left out with a warning where its name tells that it takes none: before 4.6, but for Opus 4.5. As the service
-    /// has it if nothing is said.
+    /// How much work the model puts into a reply: `low`, `medium`, `high`, `xhigh` or `max`, as far as the model
+    /// supports them. Omitted with a warning if its name shows that it accepts none: before 4.6, except Opus 4.5.
+    /// Default: that of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
     /// How long the service keeps the beginning of a prompt that a request marks: `5m`, `1h`, which costs more to write
-    /// than the list of public prices says, or `off`. `5m`.
+    /// than the list of public prices states, or `off`. Default: `5m`.
     pub cache: Cache,
-    /// Whether several calls in one reply are welcome. They are if nothing is said.
+    /// Whether several calls in one reply are allowed. Default: yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
-    /// Whether the model takes a demand to call a tool. By its name if nothing is said. One that does not is asked for the
-    /// call in words.
+    /// Whether the model can be forced to call a tool. Default: depends on the model's name. A model that cannot is
+    /// asked for the call in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forced_tool_choice: Option<bool>,
-    /// Whether a temperature is `sent` or `left_out`. By the model's name if nothing is said: models after 4.6, and all that
-    /// think, refuse one.
+    /// Whether a temperature is `sent` or `left_out`. Default: depends on the model's name. Models after 4.6 refuse a
+    /// temperature, and so does any model that is thinking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
-    /// How many replies may come in at the same time. Any number if nothing is said.
+    /// The maximum number of replies received at the same time. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
-    /// A file of certificates in PEM form that are trusted besides the machine's own.
+    /// A PEM file of certificates to trust in addition to the machine's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// The address of a proxy, without a password. What `HTTPS_PROXY` and its kin name if nothing is said.
+    /// The address of a proxy, without a password. Default: the one in `HTTPS_PROXY` and related variables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
-    /// How long each part of an exchange may take. While a model thinks and shows nothing, the service sends keep-alive
-    /// events: `timeouts.output` is what limits that.
+    /// The time limit for each part of an exchange. While a model thinks and shows nothing, the service sends
+    /// keep-alive events: `timeouts.output` limits that time.
     pub timeouts: Timeouts,
-    /// The context size in tokens. If nothing is said, it is known of models on Anthropic's own service by their names, and
-    /// of others if their server tells it.
+    /// The context size in tokens. Default: known from the name for models on Anthropic's own service; for others, the
+    /// size that their server reports, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// The key. Never part of a file: it is set by whoever reads the configuration.
+    /// The key. Never part of a file: the code that reads the configuration sets it.
     #[serde(skip)]
     pub api_key: Option<Secret>,
 }
@@ -132,16 +134,16 @@ pub enum Auth {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Thinking {
-    /// As the service has it when nothing is said.
+    /// The service's default.
     #[default]
     ModelDefault,
-    /// As much as the model sees fit, between calls of tools, too.
+    /// As much as the model decides, also between tool calls.
     Adaptive,
-    /// Not at all.
+    /// No thinking.
     Off,
 }
 
-/// How much of a model's thinking is shown. All of it goes back to the model either way.
+/// How much of a model's thinking is shown. All of it is sent back to the model in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -157,15 +159,15 @@ pub enum ShownThinking {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effort {
-    /// As little as it can.
+    /// As little as possible.
     Low,
     /// A little.
     Medium,
-    /// As most models do by themselves.
+    /// The default of most models.
     High,
-    /// More than that.
+    /// More than high.
     Xhigh,
-    /// As much as it can.
+    /// As much as possible.
     Max,
 }
 
@@ -180,12 +182,12 @@ pub enum Cache {
     /// An hour after it was last used. Writing it costs more.
     #[serde(rename = "1h")]
     OneHour,
-    /// Not at all: nothing is marked.
+    /// No caching: nothing is marked.
     #[serde(rename = "off")]
     Off,
 }
 
-/// Why a client cannot be made from a configuration.
+/// Why a client cannot be created from a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnthropicError {
@@ -195,13 +197,13 @@ pub enum AnthropicError {
     /// No model is named.
     #[error("no model is named: set model, such as claude-opus-5-5")]
     NoModel,
-    /// A budget for thinking that no model takes.
+    /// A thinking budget too small for any model.
     #[error("thinking_budget is {0} tokens, and {LEAST_BUDGET} is the least that models take")]
     SmallBudget(u32),
-    /// A budget for thinking beside another way to think.
+    /// A thinking budget combined with another way to think.
     #[error("thinking_budget is for models that are told how long to think: leave thinking out")]
     BudgetAndThinking,
-    /// Thinking is to be shown that is not asked for.
+    /// `show_thinking` is set, but no thinking is requested.
     #[error("show_thinking needs thinking = \"adaptive\" or a thinking_budget")]
     NothingToShow,
 }
@@ -234,7 +236,7 @@ impl Default for AnthropicConfig {
 }
 
 impl AnthropicConfig {
-    /// Describes a model by its name, on Anthropic's own service.
+    /// Creates a configuration for a model by its name, on Anthropic's own service.
     pub fn new(model: impl Into<String>) -> Self {
         Self {
             model: model.into(),
@@ -242,8 +244,8 @@ impl AnthropicConfig {
         }
     }
 
-    /// Describes a model by its name, with the key in the environment variable `ANTHROPIC_API_KEY` and, where it is set, the
-    /// address in `ANTHROPIC_BASE_URL`.
+    /// Creates a configuration for a model by its name, with the key from the environment variable `ANTHROPIC_API_KEY`
+    /// and, if it is set, the address from `ANTHROPIC_BASE_URL`.
     ///
     /// # Errors
     ///
@@ -254,7 +256,7 @@ impl AnthropicConfig {
         Ok(config)
     }
 
-    /// Refuses what contradicts itself.
+    /// Refuses contradictory settings.
     pub(crate) fn check(&self) -> Result<(), AnthropicError> {
         if self.model.trim().is_empty() {
             return Err(AnthropicError::NoModel);
@@ -270,20 +272,20 @@ impl AnthropicConfig {
         }
     }
 
-    /// Returns the context size, as far as it is known without asking.
+    /// Returns the context size, as far as it is known without asking the server.
     pub(crate) fn context_tokens(&self) -> Option<u64> {
         let known = || ModelTraits::of(&self.model).context_tokens;
         let known = || known().filter(|_| self.is_first_hand());
         self.context_tokens.or_else(known)
     }
 
-    /// Tells whether thinking goes back that is not signed: some models behind gateways do not sign theirs, and want it back
-    /// all the same. Those of Anthropic do, and refuse it.
+    /// Returns whether unsigned thinking is sent back. Some models behind gateways do not sign theirs, and want it back
+    /// anyway. Anthropic's models sign theirs, and refuse unsigned thinking.
     pub(crate) fn takes_unsigned_thinking(&self) -> bool {
         !self.is_first_hand() && ModelTraits::of(&self.model) == ModelTraits::UNKNOWN
     }
 
-    /// Tells whether the server is Anthropic's own.
+    /// Returns whether the server is Anthropic's own.
     fn is_first_hand(&self) -> bool {
         let url = self.base_url.trim().to_ascii_lowercase();
         let host = url.strip_prefix("https://").unwrap_or_default();
@@ -292,7 +294,7 @@ impl AnthropicConfig {
 }
 
 impl ShownThinking {
-    /// Returns the word that is sent.
+    /// Returns the value that is sent.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Summarized => "summarized",
@@ -302,7 +304,7 @@ impl ShownThinking {
 }
 
 impl Effort {
-    /// Returns the word that is sent.
+    /// Returns the value that is sent.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Low => "low",

@@ -1,4 +1,4 @@
-//! How much context a model has, as far as its name does not tell: its server is asked once, when it is first needed.
+//! The context size of a model, if its name does not show it: the server is asked once, when it is first needed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use neuraxis_core::LlmErrorKind;
 use neuraxis_wire::Endpoint;
 use serde::Deserialize;
 
-/// How long a server may take to tell: somebody waits for an answer.
+/// How long to wait for the server: a user is waiting for an answer.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
-/// The context of a model, once it is known.
+/// The context size of a model, once it is known.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     /// In tokens; 0 until it is known.
@@ -18,7 +18,7 @@ pub(crate) struct Context {
     was_asked: AtomicBool,
 }
 
-/// What a server says of a model.
+/// A server's information about a model.
 #[derive(Deserialize)]
 struct Model {
     #[serde(default)]
@@ -37,8 +37,8 @@ impl Context {
         Some(self.tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
     }
 
-    /// Asks the server, unless it is known or the server was asked before. A name that would lead to another
-    /// place is not asked about.
+    /// Asks the server, unless the size is known or the server was asked before. Does not ask about a name that would
+    /// lead to a different path.
     pub(crate) async fn learn(&self, endpoint: &Endpoint, model: &str) {
         if self.known().is_some() {
             return;
@@ -56,7 +56,7 @@ impl Context {
             Ok(Ok(Model {
                 max_input_tokens: Some(tokens),
             })) => self.tokens.store(tokens, Ordering::Relaxed),
-            // It may tell when it is there.
+            // The server may answer once it is reachable.
             Err(error) if error.kind == LlmErrorKind::Connection => {
                 self.was_asked.store(false, Ordering::Relaxed);
             }
@@ -65,8 +65,8 @@ impl Context {
     }
 }
 
-/// Returns a model's name as one segment of a path, such as `anthropic%2Fclaude-sonnet-4.6`; nothing if a server might
-/// read another path in it.
+/// Returns a model's name as one path segment, such as `anthropic%2Fclaude-sonnet-4.6`; `None` if a server might read
+/// it as a different path.
 fn path_segment(model: &str) -> Option<String> {
     let is_name = |letter: char| {
         letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':' | '@')

@@ -1,7 +1,7 @@
-//! Turns the events of a stream, or a whole message, into the blocks of a reply, and refuses what contradicts itself.
+//! Turns the events of a stream, or a whole message, into the blocks of a reply, and rejects contradictions.
 //!
-//! Blocks keep the order in which they begin. What a reply holds that is not known here is skipped or goes back as it came:
-//! the service adds events and kinds of blocks within a version.
+//! Blocks keep the order in which they begin. Unknown parts of a reply are skipped or sent back unchanged: the service
+//! adds events and kinds of blocks within a version.
 
 mod block;
 mod event;
@@ -24,30 +24,30 @@ use self::block::{Block, Content};
 use self::event::{Event, Message, Stop, UsageField};
 use crate::thinking::NewThinking;
 
-/// The most blocks of one reply: far more than any model means.
+/// The maximum number of blocks in one reply: far more than any model intends.
 const MAX_BLOCKS: usize = 1_000;
 
-/// The most bytes of all blocks together, signatures and sealed data included, as JSON.
+/// The maximum size of all blocks together in bytes of JSON, including signatures and sealed data.
 const MAX_BYTES: usize = 4 * MAX_REPLY_BYTES;
 
-/// A reply that is coming in.
+/// A reply being received.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    /// The model that was asked, to which a reply's thinking goes back, if it does.
+    /// The model that was asked, if the reply's thinking is sent back to it later.
     back_to: Option<ModelRef>,
     /// The model that answers.
     model: ModelRef,
     blocks: Vec<Block>,
     bytes: usize,
     usage: Option<UsageField>,
-    /// The service counted the reply: what it says when a stream begins is about the prompt alone.
+    /// The service reported the reply's own count: the count at the beginning of a stream covers only the prompt.
     is_counted: bool,
     shares: Shares,
     finish: Option<ReplyFinish>,
 }
 
 impl Decoder {
-    /// Begins a reply of a model, unless the server says that another one gives it.
+    /// Starts a reply of `asked`; the server may still name another model.
     pub(crate) fn new(asked: ModelRef, thinking: NewThinking) -> Self {
         Self {
             back_to: (thinking == NewThinking::GoesBack).then(|| asked.clone()),
@@ -61,7 +61,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes a message that comes whole. It goes the way of a stream, so that both give the same.
+    /// Decodes a whole message. It is processed like a stream, so both give the same result.
     pub(crate) fn whole(mut self, body: &[u8], errors: &ServerErrors) -> Result<Reply, LlmError> {
         let mut out = VecDeque::new();
         self.take_whole(body, &mut out, errors)
@@ -139,7 +139,7 @@ impl Decoder {
                 return Err(error_of(json.error, json.request_id, errors));
             }
             "" => return Err(invalid("the server sent something that is no event")),
-            // A ping, or something newer than this adapter.
+            // A ping, or an event newer than this adapter.
             _ => return Ok(EventOutcome::Nothing),
         }
         Ok(EventOutcome::Output)
@@ -217,13 +217,13 @@ impl Decoder {
         blocks.filter(|block| matches!(block.content, Content::Call { .. }))
     }
 
-    /// Takes note of why the model stopped, once it is said.
+    /// Records why the model stopped, if that is reported.
     fn stop(&mut self, stop: &Stop<'_>, errors: &ServerErrors) -> Result<(), LlmError> {
         self.finish = stop.finish(errors)?.or(self.finish);
         Ok(())
     }
 
-    /// Ends the reply, which the server says is whole.
+    /// Ends a reply that the server reports as complete.
     fn end(&mut self, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
         let Some(said) = self.finish else {
             let said = "the reply ended without a reason to stop";
@@ -256,7 +256,7 @@ impl Decoder {
         }
     }
 
-    /// Takes what the service counted, the reply included.
+    /// Adds usage that includes the reply.
     fn count(&mut self, said: Option<UsageField>) {
         self.is_counted |= said.is_some_and(|said| said.has_completion());
         self.update_usage(said);
@@ -292,7 +292,7 @@ impl Decoder {
             usage.reasoning = TokenCount::UNKNOWN;
         }
         if !self.is_counted {
-            // What is hidden may be any number of tokens more.
+            // Hidden content may be any number of additional tokens.
             let more = match has_hidden {
                 true => TokenCount::UNKNOWN,
                 false => TokenCount::estimated(0),
@@ -336,7 +336,7 @@ impl ReplyDecoder for Decoder {
     }
 }
 
-/// Reads the error that came in place of a reply, or inside one.
+/// Reads the error that was sent instead of a reply, or inside one.
 fn error_of(
     error: Option<&RawValue>,
     request: Option<Text<'_>>,

@@ -1,5 +1,6 @@
-//! Encodes requests. No message is encoded twice: what a request shares with an earlier one is taken over as bytes, which
-//! also makes sure that a prompt's beginning stays the same byte for byte, as the service's cache and signatures demand.
+//! Encodes requests. No message is encoded twice: the part that a request shares with an earlier one is copied as
+//! bytes. This also keeps the beginning of a prompt the same, byte for byte, as the service's cache and signatures
+//! require.
 
 mod content;
 mod message;
@@ -23,11 +24,11 @@ use self::settings::{Demand, Settings};
 use crate::config::AnthropicConfig;
 use crate::thinking::NewThinking;
 
-/// What a model is told that would go on with its own message: such a conversation is refused.
+/// The message for a model that would otherwise continue its own: the service refuses such a conversation.
 const GO_ON: &str = "Please go on.";
 
-/// How many blocks of the conversation are marked for the cache: with the tools and the instructions as many as may be.
-/// The last mark of this request is the one before the last of the next.
+/// How many blocks of the conversation are marked for the cache: with those for the tools and the instructions, as many
+/// marks as are allowed. This request's last mark is the next request's second to last.
 const MARKS: usize = 2;
 
 /// Encodes the requests to one model.
@@ -63,11 +64,12 @@ impl Encoder {
         }
     }
 
-    /// Encodes a request, without the thinking of as many of its messages. Tells what becomes of what is thought about it.
+    /// Encodes a request, without the thinking of its first `no_thinking_until` messages. Also returns whether the
+    /// reply's thinking is sent back later.
     ///
     /// # Errors
     ///
-    /// [`BadRequest`](neuraxis_core::LlmErrorKind::BadRequest) for what this protocol cannot express.
+    /// [`BadRequest`](neuraxis_core::LlmErrorKind::BadRequest) for content that this protocol cannot express.
     pub(crate) fn body(
         &self,
         request: &ModelRequest,
@@ -113,18 +115,18 @@ impl Encoder {
         Ok((body.into(), thinking))
     }
 
-    /// Tells whether the model is told the form of the reply because the service refused it.
+    /// Returns whether the request describes the reply form in words because the service refused its schema.
     pub(crate) fn tells_refused_form(&self, request: &ModelRequest) -> bool {
         self.settings.refused_schemas.has(request)
     }
 
-    /// Takes note of a service that refuses the form of a reply as too much; false if the error does not say so.
+    /// Records that the service refuses the form of a reply as too complex. Returns `false` for any other error.
     pub(crate) fn learn_form(&self, error: &LlmError, request: &ModelRequest) -> bool {
         self.settings.refused_schemas.learn(error, request)
     }
 }
 
-/// Writes what is encoded of a conversation, and marks the ends of the last messages of the user in it for the cache.
+/// Writes an encoded conversation, and marks the ends of its last user messages for the cache.
 fn write_marked(
     prefix: &Prefix<Rules>,
     messages: &[Arc<Message>],
@@ -148,7 +150,7 @@ fn write_marked(
     json.bytes(bytes.get(written..).unwrap_or_default());
 }
 
-/// Returns after how many messages the user has spoken and the model has its turn, the last time first.
+/// Returns the message counts after which the user has spoken and it is the model's turn, the last one first.
 fn ends_of_user(messages: &[Arc<Message>]) -> impl Iterator<Item = usize> {
     let mut answered = true;
     (1..=messages.len()).rev().filter(move |count| {
@@ -159,7 +161,7 @@ fn ends_of_user(messages: &[Arc<Message>]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Ends the conversation: with what this request alone says, and always with a message of the user.
+/// Ends the conversation with the additions of this request alone, and always with a user message.
 fn write_end(messages: &[Arc<Message>], rules: &Rules, demand: &Demand, json: &mut JsonWriter<'_>) {
     let position = Position::after(messages);
     if position != Position::User {
@@ -175,7 +177,7 @@ fn write_end(messages: &[Arc<Message>], rules: &Rules, demand: &Demand, json: &m
     json.raw("]}]");
 }
 
-/// Writes a tool as the protocol has it.
+/// Writes a tool in the protocol's form.
 fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
     json.raw(r#"{"name":"#);
     json.string(tool.name);

@@ -1,14 +1,15 @@
 //! Anthropic's language models: an adapter of the `LlmClient` port that speaks the Messages API.
 //!
 //! **For** the models of Anthropic's own service, and for gateways that serve them under the same protocol.
-//! [`AnthropicClient`] asks one model, whole or streamed; [`AnthropicConfig`] says which, how it thinks, and what of a
-//! prompt is cached. What models differ in is known by their names, and configuration overrides it.
+//! [`AnthropicClient`] calls one model, whole or streamed. [`AnthropicConfig`] states which model, how it thinks, and
+//! which parts of a prompt are cached. Differences between models are derived from their names; configuration overrides
+//! them.
 //!
-//! What is special about these models stays in here: thinking that has to go back as it came, with its signature; the
-//! results of a turn in one message of the user; instructions that may stand only at the beginning; and marks in the
-//! prompt up to which the service keeps it.
+//! The crate handles what is special about these models: thinking that must be sent back unchanged, with its signature;
+//! the results of a turn in one user message; instructions only at the beginning; and marks in the prompt up to which
+//! the service caches it.
 //!
-//! **Not for** repeating what failed, which the engine does, nor for the service's own tools, batches and files.
+//! **Not for** retrying failures, which the engine does, nor for the service's own tools, batches and files.
 //!
 //! ```
 //! use neuraxis_anthropic::{AnthropicClient, AnthropicConfig, Secret};

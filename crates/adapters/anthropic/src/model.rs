@@ -1,66 +1,67 @@
-//! What models differ in, as far as their names tell.
+//! Differences between models, as far as their names show them.
 //!
-//! After docs.claude.com/en/docs/about-claude/models and the guides to thinking and to tools there. A name that tells
-//! nothing is taken for that of a model which accepts what the newest do.
+//! Based on docs.claude.com/en/docs/about-claude/models and the guides to thinking and to tools there. A model whose
+//! name shows nothing is assumed to accept every setting except a temperature.
 
-/// A version of a family of models, such as 4.6.
+/// A version of a model family, such as 4.6.
 type Version = (u32, u32);
 
-/// The first version that takes no temperature.
+/// The first version that accepts no temperature.
 const FIRST_WITHOUT_TEMPERATURE: Version = (4, 7);
 
 /// The first version with a context of a million tokens, and with replies of twice the size.
 const FIRST_WITH_LONG_CONTEXT: Version = (4, 6);
 
-/// The first version that can be told to think for so many tokens, and the first that no longer can.
+/// The first version that accepts a thinking budget in tokens, and the first that no longer does.
 const BUDGETS: std::ops::Range<Version> = (3, 7)..(4, 7);
 
-/// The first version that decides by itself how long it thinks.
+/// The first version that can decide how long it thinks.
 const FIRST_ADAPTIVE: Version = (4, 6);
 
-/// The first version that thinks unless it is told not to.
+/// The first version that thinks by default.
 const FIRST_THINKING_UNASKED: Version = (5, 0);
 
-/// The first version of all families that takes an effort; Opus takes one from the version before.
+/// The first version in which all families accept an effort; Opus accepts one from the version before.
 const FIRST_WITH_EFFORT: Version = (4, 6);
 
-/// The first version of Opus that cannot be told not to think; Fable and Mythos never can.
+/// The first version of Opus whose thinking cannot be turned off; that of Fable and Mythos never can.
 const FIRST_ALWAYS_THINKING_OPUS: Version = (5, 5);
 
-/// The first version whose thinking holds for the very beginning of a conversation alone; of Fable and Mythos an earlier one.
+/// The first version whose thinking is valid only for the exact beginning of a conversation; earlier for Fable and
+/// Mythos.
 const FIRST_BOUND: Version = (5, 5);
 const FIRST_BOUND_FABLE: Version = (5, 1);
 
-/// The first version of most families that cannot be made to call a tool.
+/// The first version of most families that cannot be forced to call a tool.
 const FIRST_UNFORCED: Version = (5, 5);
 
-/// What is known of a model.
+/// What is known about a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ModelTraits {
-    /// It can be made to call a tool.
+    /// It can be forced to call a tool.
     pub(crate) can_be_forced: bool,
-    /// It takes a temperature, as long as it does not think.
+    /// It accepts a temperature while it is not thinking.
     pub(crate) takes_temperature: bool,
-    /// It can be told to think for so many tokens.
+    /// It accepts a thinking budget in tokens.
     pub(crate) takes_budget: bool,
-    /// It can be told to think as much as it sees fit.
+    /// It can decide how much it thinks.
     pub(crate) is_adaptive: bool,
-    /// It thinks as much as it sees fit if nothing is said.
+    /// It thinks by default, as much as it decides.
     pub(crate) thinks_unasked: bool,
-    /// It can be told not to think.
+    /// Its thinking can be turned off.
     pub(crate) can_stop_thinking: bool,
-    /// It takes thinking back only behind the very conversation that it thought about.
+    /// It accepts its thinking back only after the exact conversation that it was produced for.
     pub(crate) binds_thinking: bool,
-    /// It can be told how much work to put into a reply.
+    /// It accepts an effort.
     pub(crate) takes_effort: bool,
-    /// The most tokens of a conversation with its reply.
+    /// The maximum number of tokens of a conversation with its reply.
     pub(crate) context_tokens: Option<u64>,
-    /// The most tokens of a reply, thinking included.
+    /// The maximum number of tokens of a reply, including thinking.
     pub(crate) max_output_tokens: Option<u32>,
 }
 
 impl ModelTraits {
-    /// What is taken for granted of a model whose name tells nothing: whoever configures it knows how it thinks.
+    /// The assumptions about a model whose name shows nothing: the author of its configuration knows how it thinks.
     pub(crate) const UNKNOWN: Self = Self {
         can_be_forced: true,
         takes_temperature: false,
@@ -74,7 +75,7 @@ impl ModelTraits {
         max_output_tokens: None,
     };
 
-    /// Returns what the name of a model tells.
+    /// Returns the traits that a model's name shows.
     pub(crate) fn of(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let Some((_, rest)) = name.split_once("claude-") else {
@@ -111,7 +112,7 @@ impl ModelTraits {
     }
 }
 
-/// Reads what follows `claude-`: `opus-4-8`, `sonnet-4-5-20250929`, or, of older models, `3-5-haiku-latest`.
+/// Parses what follows `claude-`: `opus-4-8`, `sonnet-4-5-20250929`, or, for older models, `3-5-haiku-latest`.
 fn family_and_version(rest: &str) -> (&str, Option<Version>) {
     let end = rest
         .find(|letter: char| !letter.is_ascii_alphanumeric() && !matches!(letter, '-' | '.'))

@@ -14,7 +14,7 @@ use crate::PROVIDER;
 use crate::client::{AnthropicClient, endpoint_of, models_route};
 use crate::config::{AnthropicConfig, AnthropicError};
 
-/// The digits of the date by which a model's full name differs from its short one.
+/// The number of digits in the date that distinguishes a model's full name from its short one.
 const DATE_DIGITS: usize = 8;
 
 impl Provider for AnthropicConfig {
@@ -72,7 +72,7 @@ impl ModelSource for AnthropicClient {
         Ok(offer)
     }
 
-    /// The list has the full names, with dates; what is asked may be the short one.
+    /// The list has full names, with dates; `asked` may be a short one.
     fn is_asked(&self, asked: &str, offered: &str) -> bool {
         let is_date = |rest: &str| {
             let date = rest.strip_prefix('-').unwrap_or_default();

@@ -1,6 +1,8 @@
-//! What a model thought, on its way back to it: whose it is, and how the service says that it takes it no longer.
+//! A model's thinking that is sent back to it: which model it belongs to, and how the service reports that it no longer
+//! accepts it.
 //!
-//! A block of thinking is signed, and goes back to the model that gave it exactly as it came, or not at all.
+//! A block of thinking is signed, and is sent back to the model that produced it either exactly as it arrived or not at
+//! all.
 
 use std::borrow::Cow;
 
@@ -8,8 +10,9 @@ use neuraxis_core::{ModelRef, ProviderState};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Words by which the service refuses thinking in a conversation: its signature was made for another one, for example
-/// since a prompt or the tools are not those of then. Or it misses some at the beginning of a turn, and wants it without any.
+/// Phrases with which the service refuses thinking in a conversation. Its signature may belong to a different
+/// conversation, for example because a prompt or the tools have changed since. Or thinking is missing at the beginning
+/// of a turn, and the service wants the turn without any.
 pub(crate) const REFUSALS: [&str; 5] = [
     "invalid `signature`",
     "invalid signature",
@@ -18,22 +21,22 @@ pub(crate) const REFUSALS: [&str; 5] = [
     "expected `thinking`",
 ];
 
-/// Whether what a model thinks in its reply goes back to it later.
+/// Whether the thinking in a reply is sent back to the model later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewThinking {
-    /// With all later requests of the conversation, as the service wants it.
+    /// With all later requests of the conversation, as the service requires.
     GoesBack,
-    /// It was thought about words that stand in that one request alone, and the service would refuse it.
+    /// It was produced for texts that are only in that one request, and the service would refuse it.
     StaysOut,
 }
 
-/// What is kept beside a block: whose it is, and the block itself where it is nothing but sealed data.
+/// The state stored with a block: its model, and the block itself if it is only sealed data.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BlockState<'a> {
     provider: Cow<'a, str>,
-    /// The model that was asked; what it calls itself may be longer.
+    /// The model that was asked for; the name it reports may be longer.
     model: Cow<'a, str>,
-    /// The block as it came and goes back, of a kind that has no text of its own.
+    /// The block exactly as it arrived, for a kind without text of its own.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(crate) block: Option<&'a RawValue>,
 }
@@ -47,14 +50,14 @@ impl<'a> BlockState<'a> {
         }
     }
 
-    /// Reads what was kept beside a block, if this model gave it.
+    /// Reads the state stored with a block, if this model produced the block.
     pub(crate) fn read(state: &'a ProviderState, model: &ModelRef) -> Option<Self> {
         let state: Self = serde_json::from_str(state.as_str()).ok()?;
         let is_ours = *state.provider == *model.provider && *state.model == *model.model;
         is_ours.then_some(state)
     }
 
-    /// Writes it down; nothing only if it cannot be written.
+    /// Serializes it; `None` only if it cannot be serialized.
     pub(crate) fn written(&self) -> Option<ProviderState> {
         ProviderState::encode(self).ok()
     }

@@ -9,6 +9,7 @@
 //!
 //! **Not for** imitating a model: a request that was not recorded is refused with a description of what differs. Nor
 //! for storing runs: their records do that.
+//!
 //! ```
 //! use std::sync::Arc;
 //!

@@ -100,6 +100,7 @@ impl SqlStore {
     /// the store's own, and a second one while sessions are removed; both are created the way the pool creates its own.
     /// The configuration's `url` and [`max_connections`](SqlConfig::max_connections) are ignored. Closing the store
     /// leaves the pool open.
+    ///
     /// ```no_run
     /// use neuraxis_sql::{PgPool, SqlConfig, SqlStore};
     ///

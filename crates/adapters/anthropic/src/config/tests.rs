@@ -1,4 +1,4 @@
-//! What a section may say.
+//! Tests of valid and invalid configuration sections.
 
 use super::*;
 

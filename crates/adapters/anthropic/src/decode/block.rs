@@ -1,4 +1,4 @@
-//! One block of a reply, as it comes in.
+//! One block of a reply being received.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use crate::thinking::BlockState;
 /// A block of a reply.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The number that the service gave it.
+    /// The service's number for it.
     pub(super) number: u64,
-    /// Its place in the reply.
+    /// Its position in the reply.
     pub(super) place: BlockIndex,
     pub(super) content: Content,
     pub(super) is_done: bool,
 }
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Debug)]
 pub(super) enum Content {
     Text,
     Thinking {
-        /// It had no text so far: the service keeps it to itself.
+        /// No text has arrived so far: the service keeps it hidden.
         is_hidden: bool,
         signature: String,
     },
     Call {
         id: Option<Arc<str>>,
-        /// Arguments that came whole at the beginning, for a call that brings none later.
+        /// Complete arguments from the beginning of the block, for a call without later pieces.
         begun_with: Option<String>,
         has_arguments: bool,
     },
-    /// A block of another kind, which is kept as it came, if it came whole.
+    /// A block of another kind, stored unchanged if it arrived whole.
     Sealed(Option<Box<RawValue>>),
 }
 
 impl Block {
-    /// Begins a block; of a reply that comes whole, this is all of it.
+    /// Begins a block; in a whole reply, this is all of it.
     pub(super) fn begin(
         number: u64,
         place: BlockIndex,
@@ -96,7 +96,7 @@ impl Block {
         })
     }
 
-    /// Takes a piece of the block. A piece of a kind that is not known is skipped.
+    /// Processes a piece of the block. Skips a piece of an unknown kind.
     pub(super) fn go_on(
         &mut self,
         raw: &RawValue,
@@ -104,7 +104,7 @@ impl Block {
         out: &mut impl Extend<ReplyDelta>,
     ) -> Result<(), LlmError> {
         if let Content::Sealed(block) = &mut self.content {
-            // What it is part of cannot go back whole.
+            // A block with further pieces cannot be sent back whole.
             *block = None;
             return Ok(());
         }
@@ -141,7 +141,7 @@ impl Block {
         Ok(())
     }
 
-    /// Ends the block: what goes back with it is whole now, if it goes back to a model.
+    /// Ends the block: its state is complete now, if it is sent back to a model.
     pub(super) fn end(
         &mut self,
         back_to: Option<&ModelRef>,
@@ -155,7 +155,7 @@ impl Block {
                 is_hidden,
                 signature,
             } => {
-                // Whether it goes back unsigned is for who asks next to say.
+                // The encoder of the next request decides whether it is sent back unsigned.
                 let signature = std::mem::take(signature);
                 if let Some(model) = back_to
                     && (!signature.is_empty() || !*is_hidden)
@@ -222,7 +222,7 @@ fn thinking_delta(
     Some(ReplyDelta::Reasoning { block, text })
 }
 
-/// Returns a text that may be missing, null or empty.
+/// Returns a string that may be missing, null or empty.
 fn text_of(field: Option<Text<'_>>) -> Cow<'_, str> {
     Text::of(field).unwrap_or_default()
 }

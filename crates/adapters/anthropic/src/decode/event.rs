@@ -1,7 +1,7 @@
-//! What comes over the wire: the events of a stream, and a message that comes whole.
+//! The received JSON: the events of a stream, and a whole message.
 //!
-//! Decoded without building a tree: texts are borrowed from the bytes that came in where nothing is escaped in them. What
-//! is not known here is skipped: the service adds fields, events and kinds of blocks within a version.
+//! It is decoded without building a tree: texts without escapes are borrowed from the received bytes. Unknown content
+//! is skipped: the service adds fields, events and kinds of blocks within a version.
 
 use neuraxis_core::{LlmError, LlmErrorKind, ReplyFinish};
 use neuraxis_wire::ServerErrors;
@@ -9,12 +9,12 @@ use neuraxis_wire::reply::{Text, TokenCounts, clean, known_count, written_count}
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// An event of a stream, or a whole message, or an error in place of either.
+/// An event of a stream, a whole message, or an error instead of either.
 #[derive(Debug, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(borrow, default, rename = "type")]
     pub(super) kind: Option<Text<'a>>,
-    /// The number of the block that it is about.
+    /// The number of the block that it belongs to.
     #[serde(default)]
     pub(super) index: Option<u64>,
     #[serde(borrow, default)]
@@ -31,7 +31,7 @@ pub(super) struct Event<'a> {
     pub(super) request_id: Option<Text<'a>>,
 }
 
-/// A message: the beginning of one in a stream, without content, or a whole one.
+/// A message: whole, or the beginning of one in a stream, without content.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message<'a> {
     #[serde(borrow, default)]
@@ -46,7 +46,7 @@ pub(super) struct Message<'a> {
     pub(super) stop_details: Option<StopDetails<'a>>,
 }
 
-/// Why a model stopped, which a stream tells in an event of its own.
+/// Why a model stopped; in a stream, this has its own event.
 #[derive(Debug, Deserialize)]
 pub(super) struct Stop<'a> {
     #[serde(borrow, default)]
@@ -55,7 +55,7 @@ pub(super) struct Stop<'a> {
     pub(super) stop_details: Option<StopDetails<'a>>,
 }
 
-/// What is said of a refusal.
+/// Details of a refusal.
 #[derive(Debug, Deserialize)]
 pub(super) struct StopDetails<'a> {
     #[serde(borrow, default)]
@@ -71,7 +71,7 @@ pub(super) struct Kind<'a> {
     pub(super) kind: Option<Text<'a>>,
 }
 
-/// A block as it begins, or a whole one.
+/// A block at its beginning, or a whole one.
 #[derive(Debug, Deserialize)]
 pub(super) struct StartedBlock<'a> {
     #[serde(borrow, default)]
@@ -103,10 +103,10 @@ pub(super) struct Delta<'a> {
     pub(super) partial_json: Option<Text<'a>>,
 }
 
-/// Token counts. Signed, since some gateways write -1 for what they do not know.
+/// Token counts. Signed, since some gateways write -1 for unknown counts.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct UsageField {
-    /// What of the prompt was neither read from the cache nor written to it.
+    /// Prompt tokens neither read from the cache nor written to it.
     #[serde(default, deserialize_with = "written_count")]
     input_tokens: Option<i64>,
     #[serde(default, deserialize_with = "written_count")]
@@ -126,14 +126,15 @@ struct OutputDetails {
 }
 
 impl Stop<'_> {
-    /// Returns why the model stopped, if that is said. A refusal is an error: what came before it is not to be used.
+    /// Returns why the model stopped, if that is reported. A refusal is an error: the content before it must not be
+    /// used.
     pub(super) fn finish(&self, errors: &ServerErrors) -> Result<Option<ReplyFinish>, LlmError> {
         Ok(match said(self.stop_reason.as_ref()) {
             "" => None,
             "end_turn" | "stop_sequence" => Some(ReplyFinish::Stop),
             "tool_use" => Some(ReplyFinish::ToolCalls),
             "refusal" => return Err(self.refusal(errors)),
-            // Each other reason so far was one to stop early, after which calls may not be whole.
+            // All other reasons so far mean an early stop, after which calls may be incomplete.
             other => {
                 if let Some(reason) = early_end(other) {
                     tracing::warn!("the reply may not be whole: {reason}");
@@ -158,7 +159,7 @@ impl Stop<'_> {
     }
 }
 
-/// Returns why a reply ended early, unless it is for the limit that the request names.
+/// Returns why a reply ended early, except at the request's own token limit.
 fn early_end(reason: &str) -> Option<String> {
     Some(match reason {
         "max_tokens" => return None,
@@ -178,14 +179,14 @@ fn early_end(reason: &str) -> Option<String> {
     })
 }
 
-/// Returns a text that may be missing, null or empty.
+/// Returns a string that may be missing, null or empty.
 fn said<'a>(field: Option<&'a Text<'_>>) -> &'a str {
     field.map_or("", |text| &text.0)
 }
 
 impl UsageField {
-    /// Takes what a later event says. Counts grow over a stream and are told in all each time; some gateways tell a count
-    /// once and 0 at another time.
+    /// Merges a later event's counts. Counts grow over a stream and each event has the total; some gateways report a
+    /// count once and 0 at other times.
     pub(super) fn update(&mut self, later: Self) {
         self.input_tokens = self.input_tokens.max(later.input_tokens);
         self.cache_creation_input_tokens = self
@@ -198,12 +199,12 @@ impl UsageField {
         self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
     }
 
-    /// Tells whether it says what the reply has.
+    /// Returns whether it has the reply's count.
     pub(super) fn has_completion(&self) -> bool {
         known_count(self.output_tokens).is_some()
     }
 
-    /// Returns what was counted. The parts of the prompt are counted apart.
+    /// Returns the counts. The parts of the prompt are counted separately.
     pub(super) fn counts(&self) -> TokenCounts {
         let read = known_count(self.cache_read_input_tokens).unwrap_or(0);
         let fresh = known_count(self.input_tokens);
@@ -219,7 +220,7 @@ impl UsageField {
         }
     }
 
-    /// Returns what of the prompt was written to the cache, if that is told.
+    /// Returns the prompt tokens written to the cache, if reported.
     fn written(&self) -> Option<u64> {
         known_count(self.cache_creation_input_tokens)
     }

@@ -1,4 +1,4 @@
-//! What messages hold, in a form that the service takes: texts, images and documents, and the ids of calls.
+//! The content of messages in a form that the service accepts: texts, images and documents, and the ids of calls.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use neuraxis_wire::request::{
     JsonWriter, hashed_id, is_plain_name, is_web_address, left_out, unsupported,
 };
 
-/// What stands for a message of the user without anything that could be sent: an empty one is refused.
+/// Sent for a user message without any content that could be sent: an empty one is refused.
 const NOTHING_SAID: &str = "(nothing)";
 
-/// The most bytes of the id of a call.
+/// The maximum length of a call's id in bytes.
 const LONGEST_CALL_ID: usize = 64;
 
-/// Writes what the user said. A message without content is refused, so that there is always some.
+/// Writes the content of a user message. There is always some, since a message without content is refused.
 pub(super) fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
     let mut is_empty = true;
     for part in parts {
@@ -38,7 +38,7 @@ pub(super) fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<()
     Ok(())
 }
 
-/// Writes a block of text; one that is blank is refused, and left out. False if it is.
+/// Writes a block of text. A blank text would be refused: it is omitted, and the result is `false`.
 pub(super) fn write_text_unless_blank(text: &str, json: &mut JsonWriter<'_>) -> bool {
     let is_blank = text.trim().is_empty();
     if !is_blank {
@@ -55,8 +55,8 @@ pub(super) fn write_text<'a>(texts: impl IntoIterator<Item = &'a str>, json: &mu
     json.raw("}");
 }
 
-/// What the service takes besides text (docs.claude.com/en/docs/build-with-claude/vision and /pdf-support): all of its models
-/// do.
+/// The media that the service accepts in addition to text, with all of its models
+/// (docs.claude.com/en/docs/build-with-claude/vision and /pdf-support).
 pub(crate) const MEDIA: MediaTypes = MediaTypes::Only(&[
     "image/png",
     "image/jpeg",
@@ -65,12 +65,12 @@ pub(crate) const MEDIA: MediaTypes = MediaTypes::Only(&[
     "application/pdf",
 ]);
 
-/// Tells whether the protocol has a form for a media part.
+/// Returns whether the protocol has a form for a media part.
 pub(super) fn has_form(part: &MediaPart) -> bool {
     block_of(&part.media_type).is_some()
 }
 
-/// Returns the kind of block that media of a type are, and what the service calls the type.
+/// Returns the kind of block for a media type, and the service's name for the type.
 fn block_of(media_type: &str) -> Option<(&'static str, &str)> {
     match media_type {
         "image/jpg" => Some(("image", "image/jpeg")),
@@ -80,7 +80,7 @@ fn block_of(media_type: &str) -> Option<(&'static str, &str)> {
     }
 }
 
-/// Writes a media part as a block, as far as the protocol has a form for it.
+/// Writes a media part as a block. Fails if the protocol has no form for it.
 pub(super) fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
     let Some((block, kind)) = block_of(&part.media_type) else {
         return Err(unsupported(&format!("media of type {}", part.media_type)));
@@ -98,7 +98,7 @@ pub(super) fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result
             json.raw(r#","source":{"type":"url","url":"#);
             json.string(url);
         }
-        // A server may read its own files for whoever names them.
+        // A server may read its own files for a client that names them.
         MediaSource::Url(_) => {
             return Err(unsupported("media at an address that is not http(s)"));
         }
@@ -107,7 +107,7 @@ pub(super) fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result
     Ok(())
 }
 
-/// Returns an id that the service takes: letters, digits, `_` and `-`.
+/// Returns an id that the service accepts: letters, digits, `_` and `-`.
 pub(super) fn known_id(id: &str) -> Cow<'_, str> {
     if is_plain_name(id, LONGEST_CALL_ID) {
         return id.into();

@@ -1,8 +1,8 @@
-//! Encodes one message after others: as blocks of the instructions at the beginning, or of a turn of user or assistant.
+//! Encodes one message after others: as blocks of the instructions at the beginning, or of a user or assistant turn.
 //!
-//! The protocol has two roles that take turns, and instructions in a field of their own. So what speaks with the voice of
-//! the user goes into one message with what stands beside it: results of tools, what was said, and late instructions. What
-//! ends a block or a message is written by whatever comes next, or by the end of the request.
+//! The protocol has two alternating roles, and a separate field for instructions. Everything sent in the user role
+//! therefore shares one message with its neighbors: tool results, user messages, and late instructions. The end of a
+//! block or a message is written by the next message, or by the end of the request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use super::content::{
 use crate::config::Cache;
 use crate::thinking::BlockState;
 
-/// What stands before instructions that come late, where the protocol has room for what the user says alone.
+/// The prefix of late instructions, where the protocol allows only user content.
 const FROM_THE_SYSTEM: &str = "[System message] ";
 
-/// The most bytes of a tool's name.
+/// The maximum length of a tool's name in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// What stands for an answer without anything that could be sent: an empty message is refused.
+/// Sent for an answer without any content that could be sent: an empty message is refused.
 const NO_ANSWER: &str = "(no answer)";
 
-/// What decides how a message is written, besides itself and those before it.
+/// Everything that determines how a message is written, apart from the message and those before it.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     pub(crate) model: ModelRef,
     pub(crate) cache: Cache,
-    /// Up to how many messages no thinking is sent.
+    /// The number of messages, from the first on, whose thinking is omitted.
     pub(crate) no_thinking_until: usize,
-    /// Thinking that is not signed goes back, too.
+    /// Whether unsigned thinking is sent back, too.
     pub(crate) takes_unsigned: bool,
 }
 
@@ -50,9 +50,9 @@ pub(crate) enum Position {
     Start,
     /// After instructions.
     System,
-    /// In a message of the user.
+    /// In a user message.
     User,
-    /// In a message of the assistant.
+    /// In an assistant message.
     Assistant,
 }
 
@@ -117,7 +117,7 @@ impl MessageEncoder for Rules {
 }
 
 impl Rules {
-    /// Ends what stands before and begins a message of this role, unless that is the one under way.
+    /// Ends the current message and begins one of this role, unless the current one already has it.
     fn begin_message(&self, role: Position, before: &[Arc<Message>], json: &mut JsonWriter<'_>) {
         let position = Position::after(before);
         if position != role {
@@ -126,7 +126,7 @@ impl Rules {
         }
     }
 
-    /// Ends the message or the instructions under way.
+    /// Ends the current message or the instructions.
     pub(crate) fn end(&self, position: Position, json: &mut JsonWriter<'_>) {
         match position {
             Position::Start => {}
@@ -138,7 +138,7 @@ impl Rules {
         }
     }
 
-    /// Begins a message of a role after what was ended before.
+    /// Begins a message of a role after the previous one was ended.
     pub(crate) fn begin(&self, position: Position, role: Position, json: &mut JsonWriter<'_>) {
         if matches!(position, Position::Start | Position::System) {
             json.raw(r#""messages":["#);
@@ -151,7 +151,7 @@ impl Rules {
         json.raw("[");
     }
 
-    /// Returns what marks a block up to which the service is to keep the prompt, written at its end.
+    /// Returns the mark at the end of a block up to which the service should cache the prompt.
     pub(crate) const fn mark(&self) -> &'static str {
         match self.cache {
             Cache::FiveMinutes => r#","cache_control":{"type":"ephemeral"}"#,
@@ -190,7 +190,7 @@ impl Rules {
         json.raw("}");
     }
 
-    /// Writes what the model answered, in its order. A message without content is refused, so that there is always some.
+    /// Writes the model's answer, in its order. There is always some content, since a message without any is refused.
     fn write_assistant(
         &self,
         message: &AssistantMessage,
@@ -218,8 +218,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Writes a block of thinking if it goes back, exactly as it came; so also a block of a kind that is not known here.
-    /// False if it is left out.
+    /// Writes a block of thinking, or of an unknown kind, exactly as it arrived, if it is sent back. Returns `false` if
+    /// it is omitted.
     fn write_thinking(
         &self,
         part: &ReasoningPart,
@@ -242,8 +242,8 @@ impl Rules {
         true
     }
 
-    /// Returns what was kept beside a block of thinking, if it goes back: this model gave it, and signed or sealed it if it
-    /// has to. What was cut has nothing beside it.
+    /// Returns the state stored with a block of thinking, if the block is sent back: this model produced it, and signed
+    /// or sealed it if required. A truncated block has no state.
     fn state_of<'a>(
         &self,
         part: &'a ReasoningPart,
@@ -257,9 +257,9 @@ impl Rules {
         (state.block.is_some() || is_whole).then_some(state)
     }
 
-    /// Tells whether the results of calls are what comes last, and none of the turns that made these calls begins with
-    /// thinking: the model was made to call, another one did, or its thinking stays out. The service refuses to let a
-    /// model with a budget think then.
+    /// Returns whether the last messages are results of calls, and none of the turns that made these calls begins with
+    /// thinking: the model was forced to call, another model made the calls, or its thinking is omitted. The service
+    /// then refuses to let a model with a budget think.
     pub(crate) fn has_unthought_calls(&self, messages: &[Arc<Message>]) -> bool {
         let (mut has_results, mut has_calls) = (false, false);
         for (index, message) in messages.iter().enumerate().rev() {
@@ -272,7 +272,7 @@ impl Rules {
                     (has_results, has_calls) = (false, true);
                 }
                 Message::Assistant(_) => break,
-                // What was said between calls begins another turn.
+                // A message between calls begins another turn.
                 _ if has_calls && !is_blank(message) => break,
                 _ => {}
             }
@@ -300,7 +300,7 @@ fn write_call(message: &AssistantMessage, call: &ToolCall, json: &mut JsonWriter
     json.string(&plain_name(&call.name, LONGEST_NAME));
     json.raw(r#","input":"#);
     let arguments = call.arguments.as_str();
-    // Unlike text that is skipped, its strings are decoded: the service refuses half of a surrogate pair.
+    // Unlike in skipped text, its strings are decoded: the service refuses half of a surrogate pair.
     if serde_json::from_str::<Map<String, Value>>(arguments).is_ok() {
         json.raw(arguments);
     } else if arguments.trim().is_empty() {
@@ -313,19 +313,19 @@ fn write_call(message: &AssistantMessage, call: &ToolCall, json: &mut JsonWriter
     json.raw("}");
 }
 
-/// Tells whether a message is one of no words, which is left out where nobody misses it.
+/// Returns whether a message is a blank system message, which can be omitted.
 fn is_blank(message: &Message) -> bool {
     matches!(message, Message::System { text } if text.trim().is_empty())
 }
 
-/// Tells whether messages are nothing but instructions.
+/// Returns whether all messages are instructions.
 fn is_beginning(messages: &[Arc<Message>]) -> bool {
     messages
         .iter()
         .all(|message| matches!(**message, Message::System { .. }))
 }
 
-/// Tells whether a result is that of a call which failed: the loop writes those as an object of an error alone.
+/// Returns whether a result is that of a failed call: the loop writes those as an object with only an error.
 fn is_error(content: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Which schemas of a reply the service can hold a model to.
+//! Decides which reply schemas the service can enforce.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use neuraxis_wire::request::schema_of;
 use neuraxis_wire::strict_schema;
 use serde_json::{Map, Value};
 
-/// Keywords that strict schemas of others know and this service refuses.
+/// Keywords that other providers' strict schemas support and this service refuses.
 const REFUSED: [&str; 8] = [
     "minimum",
     "maximum",
@@ -19,23 +19,23 @@ const REFUSED: [&str; 8] = [
     "pattern",
 ];
 
-/// Words by which the service refuses a schema that it would take if there were less of it, in lower case. How much it takes
-/// shows only then.
+/// Phrases, in lower case, with which the service refuses a schema only for its size. The limit shows only in such a
+/// refusal.
 const TOO_MUCH: [&str; 3] = [
     "schema is too complex",
     "compiled grammar is too large",
     "too many parameters with union types",
 ];
 
-/// How many schemas are remembered that the service refused.
+/// The maximum number of refused schemas that are remembered.
 const MOST_REFUSED: usize = 64;
 
-/// The schemas of replies that the service refused as too much, of which the model is told in words.
+/// The reply schemas that the service refused as too complex, which are described to the model in words.
 #[derive(Debug, Default)]
 pub(super) struct RefusedSchemas(Mutex<Vec<ContentHash>>);
 
 impl RefusedSchemas {
-    /// Tells whether the schema of a request is one of them.
+    /// Returns whether the schema of a request is one of them.
     pub(super) fn has(&self, request: &ModelRequest) -> bool {
         let schema = schema_of(&request.reply_format);
         schema.is_some_and(|(_, schema)| {
@@ -44,7 +44,7 @@ impl RefusedSchemas {
         })
     }
 
-    /// Takes note of an error that refuses the schema of a request; false if it does not.
+    /// Records an error that refuses the schema of a request; returns `false` for any other error.
     pub(super) fn learn(&self, error: &LlmError, request: &ModelRequest) -> bool {
         let said = error.message.to_ascii_lowercase();
         let is_refusal = error.kind == LlmErrorKind::BadRequest
@@ -52,7 +52,8 @@ impl RefusedSchemas {
         let (true, Some((name, schema))) = (is_refusal, schema_of(&request.reply_format)) else {
             return false;
         };
-        // Without its words, which may quote the conversation: nobody here knows whether that may be logged.
+        // Without the service's message, which may quote the conversation: it is unknown here whether that may be
+        // logged.
         tracing::warn!(error = %error.kind, name, "the service refuses the form of a reply: the model is told it in words");
         let mut refused = self.lock();
         if refused.len() >= MOST_REFUSED {
@@ -67,7 +68,7 @@ impl RefusedSchemas {
     }
 }
 
-/// Returns the form of a schema that the service can hold a model to, or nothing if it has none
+/// Returns the form of a schema that the service can enforce, or `None` if it has none
 /// (docs.claude.com/en/docs/build-with-claude/structured-outputs, "JSON Schema limitations").
 pub(super) fn native_schema(schema: &str) -> Option<String> {
     let strict = strict_schema(schema)?;
@@ -77,7 +78,7 @@ pub(super) fn native_schema(schema: &str) -> Option<String> {
     is_taken(&root, false).then_some(strict)
 }
 
-/// Tells whether the service takes a schema. A definition that refers to another may lead back to itself.
+/// Returns whether the service accepts a schema. A definition that refers to another one may be recursive.
 fn is_taken(schema: &Map<String, Value>, is_definition: bool) -> bool {
     let one = |value: &Value, is_definition| {
         value

@@ -1,4 +1,4 @@
-//! What is asked of a model besides the conversation: how it thinks, what it may call, and the form of its reply.
+//! The settings of a request besides the conversation: thinking, tool calls, and the form of the reply.
 
 mod thinking;
 
@@ -14,26 +14,27 @@ use super::schema::{RefusedSchemas, native_schema};
 use crate::config::{AnthropicConfig, Effort, LEAST_BUDGET, ShownThinking};
 use crate::model::ModelTraits;
 
-/// What is asked of one model. What it does not take is left out or put into words, and said once.
+/// The settings for one model. A setting that it does not accept is omitted or expressed in words, with a single
+/// warning.
 #[derive(Debug)]
 pub(super) struct Settings {
     thinking: ThinkingMode,
-    /// The model thinks as much as it sees fit, whether it is asked to or nothing is said.
+    /// The model decides how much it thinks, either because it is asked to or by default.
     thinks_as_it_sees_fit: bool,
-    /// It can be told not to think, at this effort.
+    /// Thinking can be turned off, at this effort.
     can_stop_thinking: bool,
-    /// It takes thinking back only behind the very conversation that it thought about.
+    /// The model accepts its thinking back only after the exact conversation that it was produced for.
     pub(super) binds_thinking: bool,
     shown: Option<ShownThinking>,
     effort: Option<Effort>,
-    /// What is said of settings that the model does not take.
+    /// Warnings about settings that the model does not accept.
     left_out: [Option<&'static str>; 2],
-    /// The most tokens of a reply, thinking included, if a request names no number.
+    /// The maximum number of tokens of a reply, including thinking, if a request has no number.
     usual_tokens: u32,
-    /// The most tokens that the model can give, thinking included.
+    /// The maximum number of tokens that the model can generate, including thinking.
     most_tokens: u32,
     takes_temperature: bool,
-    /// No temperature is sent because the configuration says so.
+    /// Whether the configuration turns the temperature off.
     is_temperature_off: bool,
     can_be_forced: bool,
     one_call_at_a_time: bool,
@@ -44,16 +45,16 @@ pub(super) struct Settings {
     said_left_out: AtomicBool,
 }
 
-/// What is asked for in one request.
+/// The settings of one request.
 #[derive(Debug)]
 pub(super) struct Demand<'a> {
-    /// What the model is told after the conversation, in this request alone.
+    /// Texts for the model after the conversation, in this request alone.
     pub(super) said: Vec<String>,
     choice: Option<Choice<'a>>,
     thinking: ThinkingMode,
     max_tokens: u32,
     temperature: Option<f32>,
-    /// The schema that the text of the reply cannot but fit.
+    /// The schema that the reply's text is forced to fit.
     schema: Option<String>,
 }
 
@@ -102,7 +103,7 @@ impl Settings {
         }
     }
 
-    /// Returns what a request asks for, as far as the model takes it.
+    /// Returns the settings of a request, as far as the model accepts them.
     pub(super) fn demand<'a>(
         &self,
         request: &'a ModelRequest,
@@ -117,7 +118,7 @@ impl Settings {
         let choice = self.choice(request, &mut said);
         let is_forced = matches!(choice, Some(Choice::Any | Choice::Tool(_)));
         let (thinking, max_tokens) = match self.thinking {
-            // Which tool is called matters more to whoever asks than how it was thought about.
+            // To the caller, which tool is called matters more than the thinking behind it.
             ThinkingMode::Budget(_) if is_forced => (ThinkingMode::Off, self.room(request)),
             ThinkingMode::Budget(_) if rules.has_unthought_calls(request.messages.messages()) => {
                 (ThinkingMode::Off, self.room(request))
@@ -136,17 +137,17 @@ impl Settings {
         })
     }
 
-    /// Returns the most tokens of a reply that does not think for a budget.
+    /// Returns the maximum number of tokens of a reply without a thinking budget.
     fn room(&self, request: &ModelRequest) -> u32 {
         let asked = request.max_output_tokens.unwrap_or(self.usual_tokens);
         asked.clamp(1, self.most_tokens)
     }
 
-    /// Returns how long the model thinks for a budget, and the most tokens of the reply, thinking included.
+    /// Returns the thinking budget, and the maximum number of tokens of the reply, including thinking.
     ///
-    /// What a request asks for is the answer's alone. Of what is usual, which includes thinking, half is the answer's at
-    /// least. Where the model cannot give as much, it thinks less. A request for a few words, such as which role is to serve,
-    /// is not thought about: it asks for fewer tokens than the least budget.
+    /// A request's own maximum is for the answer alone. The default maximum includes thinking, and at least half of it
+    /// is for the answer. If the model cannot generate that many, the budget is reduced. A request for a short answer,
+    /// such as the choice of a role, is answered without thinking: it asks for fewer tokens than the minimum budget.
     fn with_budget(&self, budget: u32, request: &ModelRequest) -> (ThinkingMode, u32) {
         let asks_for_little = |asked| asked < LEAST_BUDGET;
         if request.max_output_tokens.is_some_and(asks_for_little) {
@@ -167,10 +168,11 @@ impl Settings {
         (ThinkingMode::Off, self.room(request))
     }
 
-    /// Returns what a model is told that thinks as much as it sees fit, and the most tokens of the reply, thinking included.
+    /// Returns the thinking mode for a model that decides how much it thinks, and the maximum number of tokens of the
+    /// reply, including thinking.
     ///
-    /// A request for a few words is not thought about. Where the model cannot but think, and where a request asks for no
-    /// more than the least that models think, that comes on top: the answer would have no room.
+    /// A request for a short answer is answered without thinking. If thinking cannot be turned off, or if a request asks for
+    /// exactly the minimum that models think, that minimum is added: the answer would otherwise have no space.
     fn as_it_sees_fit(&self, mode: ThinkingMode, request: &ModelRequest) -> (ThinkingMode, u32) {
         let room = self.room(request);
         match request.max_output_tokens {
@@ -185,7 +187,7 @@ impl Settings {
         }
     }
 
-    /// Returns what is said about calling tools. Definitions stay where they are, whatever the choice.
+    /// Returns the tool choice to send. The definitions are the same for every choice.
     fn choice<'a>(&self, request: &'a ModelRequest, said: &mut Vec<String>) -> Option<Choice<'a>> {
         if request.tools.is_empty() {
             return None;
@@ -235,8 +237,8 @@ impl Settings {
         }
     }
 
-    /// Returns the schema that the reply has to fit, where the service can hold the model to it. Where it cannot, the model is
-    /// told the schema.
+    /// Returns the schema that the reply must fit, if the service can enforce it. Otherwise the schema is described to
+    /// the model.
     fn form_of(
         &self,
         request: &ModelRequest,
@@ -259,7 +261,7 @@ impl Settings {
         Ok(native)
     }
 
-    /// Writes what a request asks for, as fields at the end of its body.
+    /// Writes the settings of a request, as fields at the end of its body.
     pub(super) fn write(&self, demand: &Demand<'_>, json: &mut JsonWriter<'_>) {
         if let Some(choice) = demand.choice {
             self.write_choice(choice, json);

@@ -1,4 +1,4 @@
-//! What of a configuration is left out, and what is said of it.
+//! Which settings of a configuration are omitted, and the warnings about them.
 
 use super::*;
 use crate::config::Thinking;

@@ -1,5 +1,5 @@
-//! Whether and how long a model is asked to think, and which models do not take that. How much room a budget leaves for
-//! the answer is decided beside the other settings, request by request.
+//! Whether and how long a model is asked to think, and which models do not accept that. How many tokens a budget leaves
+//! for the answer is decided with the other settings, for each request.
 
 use crate::config::{AnthropicConfig, Thinking};
 use crate::model::ModelTraits;
@@ -9,13 +9,13 @@ use crate::model::ModelTraits;
 pub(super) enum ThinkingMode {
     Unsaid,
     Adaptive,
-    /// For as many tokens.
+    /// With a budget of this many tokens.
     Budget(u32),
     Off,
 }
 
 impl ThinkingMode {
-    /// Returns what a configuration asks for.
+    /// Returns the mode that a configuration asks for.
     pub(super) const fn of(config: &AnthropicConfig) -> Self {
         match (config.thinking, config.thinking_budget) {
             (_, Some(budget)) => Self::Budget(budget),
@@ -25,7 +25,7 @@ impl ThinkingMode {
         }
     }
 
-    /// Returns what is said where a model does not take this: it is left out.
+    /// Returns the warning if a model does not accept this mode, which is then omitted.
     pub(super) const fn refused_by(self, traits: ModelTraits) -> Option<&'static str> {
         match self {
             Self::Budget(_) if !traits.takes_budget && traits.is_adaptive => Some(
