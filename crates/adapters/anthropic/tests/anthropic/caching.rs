@@ -1,4 +1,4 @@
-//! What of a prompt is marked for the cache, and that its beginning stays the same.
+//! Which parts of a prompt are marked for the cache, and that its beginning stays the same.
 
 use neuraxis_anthropic::Cache;
 use neuraxis_core::{Message, ModelRequest};
@@ -25,7 +25,7 @@ fn conversation(turns: usize) -> ModelRequest {
     request
 }
 
-/// Where the marks of a request are.
+/// The positions of a request's marks.
 fn marks(value: &Value, path: &str, out: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -86,7 +86,7 @@ async fn a_mark_says_how_long() {
     }
 }
 
-/// What a request says of the conversation, as it was sent, without marks and without its end.
+/// The conversation in a request, as it was sent, without marks and without its end.
 fn sent_conversation(seen: &Seen) -> String {
     let conversation = seen.body.split_once(r#"]}],"tools":"#).unwrap().0;
     conversation.replace(MARK, "")
@@ -111,7 +111,7 @@ async fn each_request_begins_with_the_one_before_it_byte_for_byte() {
     }
 }
 
-/// Any message, by its number: its role and whether it says anything.
+/// Any message, by its number: its role, and whether it has text.
 fn any_message(number: u8) -> Message {
     match number {
         0 => Message::system("s"),

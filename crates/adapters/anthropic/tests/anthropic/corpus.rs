@@ -1,4 +1,4 @@
-//! The corpus of streams of messages, with which the fuzz target begins, too.
+//! The corpus of message streams, which the fuzz target also starts from.
 
 use std::path::Path;
 

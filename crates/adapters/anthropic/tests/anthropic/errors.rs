@@ -1,4 +1,4 @@
-//! What becomes of the errors that Anthropic documents.
+//! The conversion of the errors that Anthropic documents.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const fn server(status: u16) -> LlmErrorKind {
     LlmErrorKind::server(Some(status))
 }
 
-/// Status, type, message, and what it means.
+/// Status, type, message, and meaning.
 const DOCUMENTED: [(u16, &str, &str, LlmErrorKind); 17] = [
     (
         400,
@@ -233,7 +233,7 @@ async fn an_error_inside_a_stream_is_what_its_type_says_and_tells_what_was_used(
         assert!(error.message.contains("req_8"), "{error}");
         let used = error.usage.expect("the usage is kept");
         assert_eq!(used.prompt, TokenCount::measured(50));
-        // A stream begins with a count of 1, whatever comes: "Good day" came.
+        // A stream begins with a count of 1, whatever follows: "Good day" arrived.
         assert_eq!(used.completion, TokenCount::estimated(2));
         assert_eq!(used.total, TokenCount::estimated(52));
     }

@@ -1,4 +1,4 @@
-//! Servers that send what no server should: each has its kind of error, and none holds a call up.
+//! Servers that send what no server should: each has its kind of error, and none delays a call beyond its limits.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::shapes::{call, content, message, named_events, pieces, streamed, text};
 use crate::{both, client, config, respond, stream};
 
-/// A time in which nothing on loopback can be meant to happen, yet short enough to wait for.
+/// A time limit that an exchange on loopback exceeds only on purpose, yet short enough to wait for.
 const SOON: Duration = Duration::from_millis(50);
 
 fn good() -> Vec<Value> {
@@ -24,7 +24,7 @@ async fn error_of(text: String) -> LlmError {
     stream(&client(&server), &request("hi")).await.unwrap_err()
 }
 
-/// The error of a stream that begins well and goes on so.
+/// The error of a stream that begins correctly and continues with `rest`.
 async fn error_after_start(rest: &str) -> LlmErrorKind {
     let start = named_events(&good()[..5]);
     error_of(format!("{start}{rest}")).await.kind

@@ -1,4 +1,4 @@
-//! The adapter against a server on loopback that speaks as Anthropic documents it.
+//! The adapter with a loopback server that follows Anthropic's documentation.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -24,10 +24,10 @@ use serde_json::Value;
 
 use crate::shapes::answer;
 
-/// A key that must never show.
+/// A key that must never be displayed.
 const CANARY: &str = "sk-ant-canary-5f1e";
 
-/// Makes the configuration of a client of a server on loopback.
+/// Creates the configuration for a client of a loopback server.
 fn config(server: &Loopback) -> AnthropicConfig {
     let mut config = AnthropicConfig::new("claude-opus-4-8");
     config.base_url = server.url();
@@ -39,7 +39,7 @@ fn client(server: &Loopback) -> AnthropicClient {
     AnthropicClient::new(config(server)).unwrap()
 }
 
-/// What a whole and a streamed call come to.
+/// The results of a whole and a streamed call.
 async fn both(client: &AnthropicClient, request: &ModelRequest) -> [Result<Reply, LlmError>; 2] {
     [
         respond(client, request).await,
@@ -47,7 +47,7 @@ async fn both(client: &AnthropicClient, request: &ModelRequest) -> [Result<Reply
     ]
 }
 
-/// Returns what is sent for a request.
+/// Returns the HTTP request that is sent for a model request.
 async fn sent(request: &ModelRequest, set_up: impl FnOnce(&mut AnthropicConfig)) -> Seen {
     let server = Loopback::start(answer).await;
     let mut config = config(&server);

@@ -1,4 +1,4 @@
-//! By which way the server is reached, what models it has, and how much context they have.
+//! How the server is reached, which models it has, and their context sizes.
 
 use std::time::Duration;
 

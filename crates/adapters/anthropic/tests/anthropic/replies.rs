@@ -1,4 +1,4 @@
-//! What becomes of what the service sends: each case is one that clients were seen to get wrong.
+//! The decoding of the service's replies: clients have been seen to get each of these cases wrong.
 
 use neuraxis_core::{LlmErrorKind, Reply, ReplyFinish, ReplyPart, TokenCount};
 use neuraxis_testkit::loopback::{Answer, Loopback};
@@ -10,7 +10,7 @@ use crate::shapes::{
 };
 use crate::{both, client, stream};
 
-/// What a message comes to, whole and streamed.
+/// The replies decoded from a message, whole and streamed.
 async fn replies(message: Value) -> [Reply; 2] {
     let server = Loopback::start(move |seen| answer_with(&message, seen)).await;
     both(&client(&server), &request("hi"))
@@ -18,7 +18,7 @@ async fn replies(message: Value) -> [Reply; 2] {
         .map(Result::unwrap)
 }
 
-/// What a stream comes to.
+/// The reply decoded from a stream.
 async fn reply_to(events: Vec<Value>) -> Result<Reply, neuraxis_core::LlmError> {
     let server = Loopback::start(move |_| pieces(&named_events(&events))).await;
     stream(&client(&server), &request("hi")).await
@@ -122,7 +122,7 @@ async fn a_reply_with_calls_that_ended_its_turn_waits_for_them() {
 #[tokio::test]
 async fn a_call_that_the_limit_cut_is_never_one_to_be_run() {
     let mut events = streamed(&message(&[call(1, &json!({"at": "sky"}))], "max_tokens"));
-    // The block has no end and its arguments neither.
+    // Neither the block nor its arguments have an end.
     events.retain(|event| event["type"] != "content_block_stop");
     events.remove(5);
     let reply = reply_to(events).await.unwrap();
@@ -164,7 +164,7 @@ async fn counts_that_are_told_several_times_are_not_added_up() {
         last,
         json!({"type": "message_delta", "delta": {}, "usage": {"input_tokens": 0, "output_tokens": 11}}),
     );
-    // Some gateways begin twice.
+    // Some gateways send the beginning twice.
     events.insert(1, events[0].clone());
     events.insert(1, json!({"type": "message_start", "message": null}));
     let reply = reply_to(events).await.unwrap();

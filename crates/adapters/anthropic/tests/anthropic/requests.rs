@@ -1,4 +1,4 @@
-//! What is sent, byte for byte.
+//! The sent requests, byte for byte.
 
 use neuraxis_anthropic::{Auth, Cache, Effort, ShownThinking, Temperature, Thinking};
 use neuraxis_core::{
@@ -13,7 +13,7 @@ use crate::shapes::answer;
 use crate::{CANARY, body, both, client, config, json, respond, sent, stream};
 use neuraxis_anthropic::AnthropicClient;
 
-/// A request that has all that a request can have.
+/// A request with every field set.
 fn everything() -> ModelRequest {
     let mut request = request_of([
         Message::system("Be brief."),
@@ -166,17 +166,17 @@ async fn a_temperature_is_sent_to_older_models_that_do_not_think() {
 #[tokio::test]
 async fn a_budget_for_thinking_leaves_room_for_the_answer() {
     for (model, budget, asked, expected, max_tokens) in [
-        // What is asked for is the answer's.
+        // A request's own maximum is for the answer.
         ("claude-sonnet-4-5", 4_096, Some(1_024), Some(4_096), 5_120),
         ("claude-sonnet-4-5", 8_192, Some(8_192), Some(8_192), 16_384),
-        // A few words are not thought about.
+        // A request for a short answer is answered without thinking.
         ("claude-sonnet-4-5", 1_024, Some(1_023), None, 1_023),
         ("claude-sonnet-4-5", 1_024, Some(0), None, 1),
-        // What is usual includes thinking, and half of it is the answer's at least.
+        // The default maximum includes thinking, and at least half of it is for the answer.
         ("claude-sonnet-4-5", 4_096, None, Some(4_096), 32_000),
         ("claude-sonnet-4-5", 40_000, None, Some(40_000), 56_000),
         ("claude-opus-4-1", 31_999, None, Some(16_000), 32_000),
-        // The model gives no more.
+        // The model cannot generate more.
         ("claude-opus-4-1", 8_192, Some(30_000), Some(2_000), 32_000),
         ("claude-opus-4-1", 8_192, Some(30_976), Some(1_024), 32_000),
         ("claude-opus-4-1", 8_192, Some(30_977), None, 30_977),
@@ -205,7 +205,7 @@ async fn a_budget_for_thinking_leaves_room_for_the_answer() {
 async fn a_model_that_thinks_as_it_sees_fit_has_room_for_a_short_answer() {
     let (unsaid, adaptive) = (Thinking::ModelDefault, Thinking::Adaptive);
     for (model, thinking, effort, asked, expected, max_tokens) in [
-        // A few words are not thought about.
+        // A request for a short answer is answered without thinking.
         ("claude-haiku-5-5", unsaid, None, 16, Some("disabled"), 16),
         ("claude-opus-4-8", adaptive, None, 16, Some("disabled"), 16),
         (
@@ -216,7 +216,7 @@ async fn a_model_that_thinks_as_it_sees_fit_has_room_for_a_short_answer() {
             Some("disabled"),
             1_023,
         ),
-        // Where they must be, there is room for it.
+        // If the model always thinks, space for it is added.
         ("claude-opus-5-5", unsaid, None, 16, None, 1_040),
         ("claude-opus-5-5", Thinking::Off, None, 16, None, 1_040),
         (
@@ -238,7 +238,7 @@ async fn a_model_that_thinks_as_it_sees_fit_has_room_for_a_short_answer() {
             Some("adaptive"),
             2_048,
         ),
-        // There is room, or no thinking.
+        // There is enough space, or no thinking.
         ("claude-haiku-5-5", unsaid, None, 1_025, None, 1_025),
         ("claude-opus-4-8", unsaid, None, 16, None, 16),
         ("claude-sonnet-4-5", adaptive, None, 16, None, 16),

@@ -1,4 +1,4 @@
-//! What Anthropic sends, shape by shape.
+//! Anthropic's responses, by shape.
 
 use neuraxis_testkit::loopback::{Answer, Seen};
 use serde_json::{Value, json};
@@ -26,14 +26,14 @@ pub(crate) fn usage() -> Value {
         "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}, "service_tier": "standard"})
 }
 
-/// A message that is whole.
+/// A whole message.
 pub(crate) fn message(content: &[Value], stop_reason: &str) -> Value {
     json!({"id": "msg_01", "type": "message", "role": "assistant", "model": "claude-opus-4-8-20260301",
         "content": content, "stop_reason": stop_reason, "stop_sequence": null, "stop_details": null,
         "usage": usage()})
 }
 
-/// The stream that leads to a message, each text in pieces of a few characters.
+/// The stream for a message, with each text in pieces of a few characters.
 pub(crate) fn streamed(message: &Value) -> Vec<Value> {
     let mut begun = message.clone();
     begun["content"] = json!([]);
@@ -101,7 +101,7 @@ fn pieces_of(text: &str) -> Vec<String> {
     letters.chunks(4).map(String::from_iter).collect()
 }
 
-/// Writes events as a stream has them.
+/// Writes events as they are in a stream.
 pub(crate) fn named_events(events: &[Value]) -> String {
     let event = |event: &Value| {
         format!(
@@ -112,7 +112,7 @@ pub(crate) fn named_events(events: &[Value]) -> String {
     events.iter().map(event).collect()
 }
 
-/// The content of a reply: calls if they are asked for, else a text.
+/// The content of a reply: calls if they are requested, otherwise a text.
 pub(crate) fn content(calls: bool) -> (Vec<Value>, &'static str) {
     if calls {
         let blocks = vec![
@@ -128,7 +128,8 @@ pub(crate) fn content(calls: bool) -> (Vec<Value>, &'static str) {
     }
 }
 
-/// Answers a request, streamed or whole as asked: with calls if it speaks of calls at last, else with a text.
+/// Answers a request, streamed or whole as requested: with calls if its last message mentions calls, otherwise with a
+/// text.
 pub(crate) fn answer(seen: &Seen) -> Answer {
     let body: Value = serde_json::from_str(&seen.body).unwrap();
     let last = body["messages"].as_array().unwrap().last().unwrap();
@@ -138,7 +139,7 @@ pub(crate) fn answer(seen: &Seen) -> Answer {
     answer_with(&message(&content, stop), seen)
 }
 
-/// Answers with a message, as it was asked for.
+/// Answers with a message, streamed or whole as requested.
 pub(crate) fn answer_with(message: &Value, seen: &Seen) -> Answer {
     if seen.body.contains("\"stream\":true") {
         pieces(&named_events(&streamed(message)))

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::shapes::{answer, answer_with, call, content, message, redacted, text, thinking};
 use crate::{body, client, config, json, respond, stream};
 
-/// A request that goes on after a reply with two calls, of which one failed.
+/// A request that follows a reply with two calls, one of which failed.
 async fn after_calls(client: &AnthropicClient) -> ModelRequest {
     let mut request = request_of([Message::system("s"), Message::user("two calls")]);
     request.tools = [spec("look").build()].into();
@@ -205,7 +205,7 @@ async fn what_was_thought_about_words_of_one_request_does_not_go_back_where_it_i
     }
 }
 
-/// A turn of Sonnet 4.5 with a call, and what it thought before.
+/// A turn of Sonnet 4.5 with a call and the preceding thinking.
 fn turn_with_call(id: &str, thoughts: &[&str]) -> Message {
     let mut turn = messages::calls([(id, "look", "{}")]);
     if let Message::Assistant(message) = &mut turn {
@@ -362,7 +362,7 @@ async fn the_user_always_has_the_last_word() {
     }
 }
 
-/// Refuses every request that has thinking in it.
+/// Refuses every request that contains thinking.
 fn refusing(seen: &Seen) -> Answer {
     if !seen.body.contains("signature") {
         return answer(seen);
@@ -387,7 +387,7 @@ async fn thinking_that_the_service_refuses_is_left_out_from_then_on() {
         .map(|block| &block["type"])
         .collect();
     assert_eq!(kinds, ["text", "tool_use", "tool_use"]);
-    // What is thought from now on goes back again, and is refused again.
+    // Later thinking is sent back again, and refused again.
     request.messages.push(message_of(reply));
     request.messages.push(Message::user("two calls"));
     let reply = stream(&client, &request).await.unwrap();

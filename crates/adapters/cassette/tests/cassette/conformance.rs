@@ -1,4 +1,4 @@
-//! Recorder and cassette keep to the rules of their port.
+//! Recorder and cassette follow the rules of their port.
 
 use neuraxis_cassette::Speed;
 use neuraxis_core::{ModelRequest, Role};

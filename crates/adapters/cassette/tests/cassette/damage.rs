@@ -1,4 +1,4 @@
-//! Files that are not what they should be: named by file, line and exchange.
+//! Damaged files: errors name the file, line and exchange.
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError, Redactor};
 use neuraxis_testkit::{Script, ScriptedModel, reply, request};
@@ -35,7 +35,7 @@ async fn a_file_cut_anywhere_is_an_error_that_says_where() {
             || cut == second
             || text.as_bytes()[cut] == b'\n' && [first, second].contains(&(cut + 1))
         {
-            // Cut between two exchanges, a file is a shorter file.
+            // A file cut between two exchanges is just a shorter file.
             continue;
         }
         write(&cassette_file.path(), &text[..cut]);

@@ -1,4 +1,4 @@
-//! The file, as a person finds it in version control.
+//! The file as it appears in version control.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -228,7 +228,7 @@ async fn a_call_is_found_with_no_longer_reply_than_the_context_of_its_model_leav
 #[test]
 fn a_run_that_is_still_open_gives_what_it_has() {
     let mut run = Run::whole();
-    // Cut before the step of the last reply: what that step recorded stands at the end.
+    // Cut before the step of the last reply: what that step recorded is at the end.
     let last = run
         .records
         .iter()

@@ -1,4 +1,4 @@
-//! A recording that cannot go on leaves its calls alone, and says so in the end.
+//! A recording that cannot continue does not affect its calls, and reports the failure at the end.
 
 use neuraxis_cassette::{CassetteError, ExistingFile, Recording};
 use neuraxis_core::{MediaPart, Message, Part, Role};

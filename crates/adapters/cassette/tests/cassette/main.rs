@@ -1,4 +1,4 @@
-//! Recording and replaying, as an embedder sees it.
+//! Recording and replaying, from an embedder's point of view.
 
 #![expect(
     clippy::indexing_slicing,

@@ -21,7 +21,7 @@ async fn ask(client: &dyn LlmClient, request: &ModelRequest) -> String {
         .text()
 }
 
-/// Records replies to requests, one each.
+/// Records a reply to each of the requests.
 async fn recorded(exchanges: &[(ModelRequest, &str)]) -> CassetteFile {
     let cassette_file = CassetteFile::new();
     let model = exchanges
@@ -37,7 +37,7 @@ async fn recorded(exchanges: &[(ModelRequest, &str)]) -> CassetteFile {
     cassette_file
 }
 
-/// The second request of a run: a call of its own id was answered.
+/// The second request of a run, after the result of a call with the run's own id.
 fn of_run(run: u64, result: &str) -> ModelRequest {
     let id = ToolCallId::new(
         CountingIds::nth_run(run),

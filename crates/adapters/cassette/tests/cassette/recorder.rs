@@ -1,4 +1,4 @@
-//! What a recorder does to the calls it records, and what it records of those that do not end well.
+//! How a recorder affects the calls it records, and what it records of calls that fail.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! No secret reaches the file, wherever it stands.
+//! No secret reaches the file, wherever it is.
 
 use neuraxis_cassette::{Cassette, Recording, RecordingOptions, Redactor, StatePolicy};
 use neuraxis_core::{
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::support::{CassetteFile, stream};
 
-/// Values that are given as secrets, and values that only look like some.
+/// Values that are given as secrets, and values that only look like secrets.
 const CANARIES: [&str; 6] = [
     "canary-value-1",
     "pa\"ss\\word\n2",
@@ -78,7 +78,7 @@ fn poisoned_reply(canary: &str) -> neuraxis_core::Reply {
     reply::of(parts, ReplyFinish::ToolCalls)
 }
 
-/// Whether a text holds a canary as it is or behind any number of JSON escapes.
+/// Returns whether a text contains a canary, unchanged or behind any number of JSON escapes.
 fn holds(text: &str, canary: &str) -> bool {
     let mut form = canary.to_owned();
     (0..4).any(|_| {
@@ -143,7 +143,7 @@ async fn a_text_that_is_json_on_several_lines_finds_its_recording_though_a_patte
     let cassette_file = CassetteFile::new();
     let model = ScriptedModel::new().then(reply::text("seen"));
     let (recording, client) = cassette_file.record_with(model, options);
-    // In the whole, which is JSON, a number that is so short stays; in a line it does not.
+    // In the whole text, which is JSON, so short a number is kept; in a single line it is redacted.
     let request = request_of([Message::user("{\n  \"zip\": 12345\n}")]);
     client.respond(&request, &call_context()).await.unwrap();
     recording.finish().unwrap();

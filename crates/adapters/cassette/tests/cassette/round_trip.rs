@@ -1,4 +1,4 @@
-//! Whatever a client gives, its recording gives again.
+//! A recording returns everything that its client returned.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{CassetteFile, open, stream};
 
-/// Any text, those that are hard to write down among them.
+/// Any text, including those that are hard to write down.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "\\PC{0,12}",
@@ -89,7 +89,7 @@ fn error() -> impl Strategy<Value = LlmError> {
     })
 }
 
-/// Any stream: with an end, cut, failing midway or at once.
+/// Any stream: complete, truncated, or failing midway or immediately.
 fn script() -> impl Strategy<Value = Script> {
     let deltas = prop::collection::vec(delta(), 0..12);
     (
@@ -177,7 +177,7 @@ proptest! {
 
             let cassette = open(&cassette_file.strict());
             let player = cassette.client(Role::REASONING);
-            // Exchanges of one request and one mode are played in order; so are all that were made one after the other.
+            // Exchanges of one request and one mode are played in order, as are all calls made one after the other.
             for ((request, _, whole), recorded) in exchanges.iter().zip(&recorded) {
                 prop_assert_eq!(&ask(&player, request, *whole).await, recorded);
             }
@@ -218,7 +218,7 @@ async fn arguments_nested_without_end_are_recorded_and_replayed() {
     assert!(ask(&player, &request, true).await == recorded);
 }
 
-/// What an exchange gave, as text: it compares all kinds at once.
+/// The result of an exchange as text, to compare all kinds in the same way.
 async fn ask(client: &dyn LlmClient, request: &ModelRequest, whole: bool) -> String {
     if whole {
         format!("{:?}", client.respond(request, &call_context()).await)

@@ -1,4 +1,4 @@
-//! When pieces come.
+//! When pieces arrive.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Recording scripted models into files that vanish with the test.
+//! Records scripted models into files that are removed with the test.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl CassetteFile {
         std::fs::read_to_string(self.path()).unwrap()
     }
 
-    /// Begins a recording of one model as `reasoning`.
+    /// Starts a recording of one model as `reasoning`.
     pub(crate) fn record(&self, model: ScriptedModel) -> (Arc<Recording>, Recorder) {
         self.record_with(model, options())
     }
@@ -70,7 +70,7 @@ pub(crate) fn open(config: &CassetteConfig) -> Cassette {
     Cassette::open(config, Redactor::default()).unwrap()
 }
 
-/// What a stream gave, up to its end, or why there was none.
+/// The items of a stream, up to its end, or why there was none.
 pub(crate) type Streamed = Result<Vec<Result<ReplyDelta, LlmError>>, LlmError>;
 
 pub(crate) async fn stream(client: &dyn LlmClient, request: &ModelRequest) -> Streamed {

@@ -1,4 +1,4 @@
-//! A run is bounded in bytes as well as in records.
+//! A run is limited in bytes as well as in records.
 
 use neuraxis_ports::{RunBounds, RunLog as _, RunStart, SessionIndex as _, StoreError};
 use neuraxis_sql::SqlConfig;
@@ -24,14 +24,14 @@ async fn a_run_of_too_many_bytes_takes_nothing_but_its_end(mut config: SqlConfig
         matches!(refused, Err(StoreError::RunTooLarge { records: 3, .. })),
         "{refused:?}"
     );
-    // What was refused changed nothing, also not in what the store thinks of the run.
+    // The refused step changed nothing, not even the store's cached state of the run.
     busy.warn(&store, "short").await.unwrap();
     busy.finish(&store).await.unwrap();
     assert_eq!(records(&store, busy.run()).await, busy.records);
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
-/// Where it comes from it was one step.
+/// In the store it comes from, it was one step.
 async fn an_imported_run_may_take_the_room_for_its_end_before(mut config: SqlConfig) {
     config.bounds = RunBounds {
         max_bytes: 100_000,

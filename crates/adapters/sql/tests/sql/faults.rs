@@ -1,4 +1,4 @@
-//! A file that is locked, full or damaged.
+//! A locked, full or damaged file.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ async fn a_locked_file_is_waited_for_so_long_and_taken_again_afterwards() {
     assert_eq!(records(&store, busy.run()).await, busy.records);
 }
 
-/// The file may have so many pages: what a full disk answers, without one.
+/// The limit on the file's pages gives the same error as a full disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_told_reading_goes_on_and_space_helps() {
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ async fn a_damaged_file_is_named_and_never_made_anew() {
                     told
                 }
                 (Ok(_), Err(error)) => error.to_string(),
-                // A page of an index that verifying does not need, or one that is free.
+                // A page of an index that verifying does not read, or a free one.
                 (_, Ok(head)) => {
                     assert_eq!(head.records, 51);
                     continue;
@@ -157,7 +157,7 @@ async fn a_damaged_file_is_named_and_never_made_anew() {
     assert!(overwritten_everywhere > 40, "{overwritten_everywhere}");
 }
 
-/// An interrupted migration has left nothing behind, so that the next one begins anew.
+/// An interrupted migration has no effect, so the next one starts over.
 #[tokio::test]
 async fn an_empty_file_is_what_an_interrupted_migration_leaves() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ async fn many_that_open_a_new_file_at_once_all_can() {
     }
 }
 
-/// Its session would be busy for ever, and could not even be deleted.
+/// Otherwise its session would be busy forever, and could not even be deleted.
 #[tokio::test]
 async fn a_run_whose_records_cannot_be_read_can_still_be_ended() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Two stores over one database keep out of each other's runs.
+//! Two stores over one database stay out of each other's runs.
 
 use std::time::{Duration, Instant};
 
@@ -33,10 +33,11 @@ async fn a_lease_that_nobody_waited_for_is_given_back_on_postgres() {
     a_lease_that_nobody_waited_for_is_given_back(server_config()).await;
 }
 
-/// Its transaction was under way when whoever asked went away: the session is free again, or the run is for others to go on with.
+/// The caller went away while its transaction was running: the session is free again, or other processes can resume the
+/// run.
 async fn a_lease_that_nobody_waited_for_is_given_back(config: SqlConfig) {
     let store = open(&config).await;
-    // Two runs that begin in sessions of their own, the second with a record.
+    // Two runs that begin in separate sessions, the second with a record.
     let starts = [1, 2].map(|number| {
         let session = Session::new(id(&format!("s{number}")), START);
         let mut log = RunLog::new(CountingIds::nth_run(number), session.id.clone());
@@ -46,7 +47,7 @@ async fn a_lease_that_nobody_waited_for_is_given_back(config: SqlConfig) {
     let [(_, empty), (first, begun)] = starts;
     let begun = begun.with_records(vec![first]);
     for (start, next) in [(&empty, "a"), (&begun, "b")] {
-        // On one thread the writer, which has nothing else to do, takes the job in this turn and waits for the database.
+        // On one thread the idle writer takes the job in this turn and waits for the database.
         tokio::select! {
             biased;
             begun = store.begin(start) => unreachable!("it took no time: {begun:?}"),
@@ -55,7 +56,7 @@ async fn a_lease_that_nobody_waited_for_is_given_back(config: SqlConfig) {
         while store.session(&start.session).await.is_err() {
             tokio::task::yield_now().await;
         }
-        // What is written from now on is written after what was given back.
+        // Later writes come after the release.
         let next = Session::new(id(next), START);
         assert_eq!(store.create_session(&next).await, Ok(()));
     }
@@ -67,7 +68,7 @@ async fn a_lease_that_nobody_waited_for_is_given_back(config: SqlConfig) {
     assert!(other.begin_run(&begun.session, begun.run).await.is_ok());
 }
 
-/// The run begins while the sessions are looked at, so that whoever looks may see none yet.
+/// The run begins while pruning looks at the sessions, so pruning may not see any run yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_session_in_which_a_run_just_begins_is_not_pruned() {
@@ -92,7 +93,7 @@ async fn a_session_in_which_a_run_just_begins_is_not_pruned() {
         let store = store.clone();
         async move { store.prune(later).await }
     });
-    // It goes past the session that is held, or waits for it.
+    // It skips the locked session, or waits for it.
     let waits = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let mut watching = PgConnection::connect(&config.url).await.unwrap();
     while !pruning.is_finished() {
@@ -127,7 +128,7 @@ async fn a_run_says_until_when_it_is_held(config: SqlConfig) {
     let until = held().await.unwrap().as_millisecond();
     let now = std::time::UNIX_EPOCH.elapsed().unwrap();
     let left = until - i64::try_from(now.as_millis()).unwrap();
-    // The clock of a server may go a little differently.
+    // A server's clock may differ slightly.
     let most = i64::try_from(config.lease.as_millis()).unwrap() + 5_000;
     assert!(left > 0 && left < most, "{left} ms");
     one.release(&busy.lease).await.unwrap();
@@ -156,7 +157,7 @@ async fn a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced(config: S
     assert_eq!(records(&one, busy.run()).await, busy.records);
 }
 
-/// A lease of no time at all has run out as soon as it is given.
+/// A lease with a length of zero expires as soon as it is granted.
 async fn a_run_whose_lease_ran_out_is_taken_over(mut config: SqlConfig) {
     config.lease = Duration::ZERO;
     let (one, other) = (open(&config).await, open(&config).await);
@@ -165,11 +166,11 @@ async fn a_run_whose_lease_ran_out_is_taken_over(mut config: SqlConfig) {
     let left = other.unfinished().await.unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!((left[0].run_id, left[0].records), (busy.run(), 1));
-    // Its holder is gone and cleared nothing.
+    // Its holder is gone and did not clear the lease.
     assert_eq!(left[0].leased_until, None);
     assert_eq!(other.run(busy.run()).await.unwrap().leased_until, None);
     busy.lease = other.begin_run(&busy.session, busy.run()).await.unwrap();
-    // The first store thinks that it still knows the run.
+    // The first store still has the run in its cache.
     let late = busy.log.clone().warned("back again");
     let refused = one.commit(&stalled, &[late]).await;
     assert_eq!(refused, Err(StoreError::Stale(busy.run())));
@@ -187,7 +188,7 @@ async fn a_lease_that_ran_out_and_that_nobody_took_is_renewed(mut config: SqlCon
     busy.finish(&store).await.unwrap();
 }
 
-/// As it stands when a process died while the clock was two hours ahead.
+/// As left behind by a process that died while the clock was two hours ahead.
 async fn a_lease_that_ends_later_than_it_can_is_not_believed_for_long(mut config: SqlConfig) {
     config.lease = Duration::from_secs(1);
     let dead = open(&config).await;

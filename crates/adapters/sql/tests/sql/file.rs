@@ -1,4 +1,4 @@
-//! The file of SQLite: who may read it, and what is refused.
+//! The SQLite file: who may read it, and which files are refused.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -87,14 +87,14 @@ async fn an_older_schema_is_left_as_it_is_for_whoever_only_looks() {
 
     config.older_schema = OlderSchema::BroughtUpToDate;
     open(&config).await.close().await;
-    // What is current is opened, and so is what is new.
+    // A current file can be opened, and so can a new one.
     config.older_schema = OlderSchema::Refused;
     open(&config).await.close().await;
     std::fs::remove_file(&path).unwrap();
     open(&config).await.close().await;
 }
 
-/// The files were written by the first code with each schema; they stay as they are.
+/// The files were written by the first code with each schema; they never change.
 #[tokio::test]
 async fn a_file_of_every_schema_version_is_read_whole() {
     for version in [
@@ -124,20 +124,21 @@ async fn a_file_of_every_schema_version_is_read_whole() {
         assert_eq!(store.history(&session.id).await.unwrap().len(), 1);
         assert_eq!(records(&store, runs[1].run_id).await.len(), 4);
         assert_eq!(store.unfinished().await.unwrap().len(), 1);
-        // What was used is told as the records tell it, whatever an older version made of them.
+        // Usage is what the records state, whatever an older version had stored.
         let mut used = SessionMetrics::default();
         for run in &runs {
             let records = records(&store, run.run_id).await;
             used += &SessionMetrics::of_run(records.iter().map(AsRef::as_ref));
         }
         assert_eq!(store.metrics(&session.id).await, Ok(used));
-        // What later versions keep beside is there, and empty.
+        // The state that later versions store in addition exists and is empty.
         let carried = store.carried(&session.id).await.unwrap();
         assert_eq!(carried, neuraxis_core::log::Carried::default());
     }
 }
 
-/// Writes what the test above reads: `REGENERATE=1 cargo nextest run -p neuraxis-sql fixture`, for a new version only.
+/// Writes the files for the test above: `REGENERATE=1 cargo nextest run -p neuraxis-sql fixture`, only for a new
+/// version.
 #[tokio::test]
 async fn a_fixture_of_the_newest_version_can_be_made() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,7 +168,7 @@ async fn a_fixture_of_the_newest_version_can_be_made() {
     }
 }
 
-/// Not even the pages beside the file change, and whoever writes at the moment is not waited for.
+/// Even the pages beside the file do not change, and opening does not wait for a concurrent writer.
 #[tokio::test]
 async fn opening_and_reading_write_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +193,7 @@ async fn opening_and_reading_write_nothing() {
     assert!(bytes() == before, "something was written");
 }
 
-/// A backup is whole only as long as it is as it was made, and may lie on a disk that is read-only.
+/// A backup is intact only as long as it is unchanged, and may be on a read-only disk.
 #[tokio::test]
 async fn a_backup_that_is_only_read_stays_as_it_was_until_something_is_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -278,7 +279,7 @@ async fn in_a_file_that_was_moved_while_it_was_open_only_what_is_under_way_goes_
                 "{refused:?}"
             );
         }
-        // What is under way is kept in the file that it began in.
+        // Work on existing runs is stored in the file in which it began.
         busy.warn(&store, "still here").await.unwrap();
     }
     std::fs::rename(&moved, &file).unwrap();
@@ -318,7 +319,7 @@ async fn a_log_whose_file_was_moved_away_is_left_for_when_it_is_back() {
     assert_eq!(records(&store, busy.run()).await, busy.records);
     store.close().await;
 
-    // One that holds nothing is in nobody's way.
+    // An empty log is no obstacle.
     std::fs::remove_file(&file).unwrap();
     std::fs::write(&log, "").unwrap();
     let store = open(&config).await;
@@ -340,7 +341,7 @@ async fn a_url_that_names_no_database_is_refused_without_its_password() {
     }
 }
 
-/// Returns how many of this process's open files have a path that begins so.
+/// Returns how many of this process's open files have a path with this prefix.
 #[cfg(target_os = "linux")]
 fn open_files(path: &std::path::Path) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap();

@@ -1,4 +1,4 @@
-//! What a store has at hand of the runs that ended in it is what others read.
+//! The histories that a store caches for runs that ended in it equal what other stores read.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use sqlx::{Connection, PgConnection, SqliteConnection};
 
 use crate::support::{id, on_both, open};
 
-/// What happens in a run after its beginning, step by step.
+/// The events of a run after its beginning, step by step.
 fn steps(log: &mut RunLog, number: u64) -> Vec<Vec<Arc<Record>>> {
     match number % 4 {
         0 => vec![
@@ -29,7 +29,7 @@ fn steps(log: &mut RunLog, number: u64) -> Vec<Vec<Arc<Record>>> {
     }
 }
 
-/// Runs a turn as the engine does: what it goes on from is read first.
+/// Runs a turn as the engine does: it first reads the state that the run starts from.
 async fn turn(store: &SqlStore, number: u64) {
     turn_in(store, &id("main"), number).await;
 }
@@ -67,7 +67,7 @@ on_both! {
     what_a_database_has_lost_is_in_no_history
 }
 
-/// Runs of one session end in two stores, in turns.
+/// Runs of one session end in two stores, alternately.
 async fn whoever_ran_them_all_read_the_same(config: SqlConfig) {
     let (here, there) = (session_in(&config).await, open(&config).await);
     for number in 1..=12 {
@@ -87,8 +87,8 @@ async fn whoever_ran_them_all_read_the_same(config: SqlConfig) {
     }
 }
 
-/// Takes everything out of a database that is in use, which gives its keys again from then on: as a server does that took
-/// another one's place without having heard of it.
+/// Deletes everything from a database that is in use, which then assigns its keys again. This is like a promoted server
+/// that had not received the data.
 async fn lose_all(config: &SqlConfig) {
     if config.url.starts_with("sqlite:") {
         let mut raw = SqliteConnection::connect(&config.url).await.unwrap();
@@ -101,7 +101,7 @@ async fn lose_all(config: &SqlConfig) {
     }
 }
 
-/// The sessions and runs of Bob have the keys that those of Ann had.
+/// Bob's sessions and runs have the keys that Ann's had.
 async fn what_a_database_has_lost_is_in_no_history(config: SqlConfig) {
     let store = open(&config).await;
     let (ann, bob) = (id("ann"), id("bob"));

@@ -1,4 +1,4 @@
-//! A process that is killed loses nothing that it was told was kept. The process is this very test, started again.
+//! A killed process loses nothing that was acknowledged to it. The process is this same test, started again.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::support::{Busy, config_in, open, records};
 /// Tells the test that it is the process to be killed, and where its database is.
 const FOLDER: &str = "TEST_NEURAXIS_KILLED_FOLDER";
 
-/// How many runs write at the same time.
+/// The number of concurrent writing runs.
 const RUNS: u64 = 4;
 
-/// How often a process is killed.
+/// The number of times a process is killed.
 const ROUNDS: usize = 12;
 
 #[test]
@@ -28,19 +28,20 @@ fn what_was_acknowledged_survives_a_kill() {
         let folder = tempfile::tempdir().unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.env(FOLDER, folder.path());
-        // At another place each time: after more and more acknowledgements.
+        // At a different point each time: after more and more acknowledgments.
         let acknowledged = kill_after(spawn(child), round * 17);
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(check(folder.path(), &acknowledged));
     }
 }
 
-/// A disk that takes no more bytes: the store says so, stops, and what it acknowledged before is there.
+/// When a disk accepts no more bytes, the store reports that and stops, and everything acknowledged before is still
+/// there.
 #[test]
 fn a_disk_that_fails_stops_the_store_and_what_was_acknowledged_stays() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new("sh");
-    // A file may have 800 blocks of half a kibibyte; a write beyond them fails instead of killing.
+    // A file may have 800 blocks of 512 bytes; a write beyond that fails instead of killing the process.
     let limited = "trap '' XFSZ; ulimit -f 800; exec \"$0\" \"$@\"";
     child
         .args(["-c", limited])
@@ -82,7 +83,7 @@ fn spawn(mut child: Command) -> Child {
         .unwrap()
 }
 
-/// Kills a process after so many acknowledgements, and returns all that it gave.
+/// Kills a process after `count` acknowledgments, and returns all that it gave.
 fn kill_after(mut child: Child, count: usize) -> Vec<(u64, u64)> {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut acknowledged = Vec::new();
@@ -92,7 +93,7 @@ fn kill_after(mut child: Child, count: usize) -> Vec<(u64, u64)> {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it said before it died counts, too.
+    // What it printed before it died counts, too.
     acknowledged.extend(
         lines
             .map_while(Result::ok)
@@ -101,7 +102,7 @@ fn kill_after(mut child: Child, count: usize) -> Vec<(u64, u64)> {
     acknowledged
 }
 
-/// Reads `ack RUN SEQ`; a line that was cut off is none.
+/// Parses `ack RUN SEQ`; `None` for a truncated line.
 fn acknowledgement(line: &str) -> Option<(u64, u64)> {
     let mut words = line.strip_prefix("ack ")?.strip_suffix('.')?.split(' ');
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
@@ -130,7 +131,7 @@ async fn check(folder: &Path, acknowledged: &[(u64, u64)]) {
         let session = format!("s{number}").parse().unwrap();
         let head = store.verify(&session, None).await.unwrap();
         assert_eq!(head.records, kept.len() as u64);
-        // Another process goes on with it.
+        // Another process resumes it.
         assert!(store.begin_run(&session, run).await.is_ok());
     }
 }
@@ -139,7 +140,7 @@ fn write_until_killed(folder: &Path) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let mut config = config_in(folder);
-        // Whoever comes after may take the runs over at once.
+        // A later process can take the runs over immediately.
         config.lease = std::time::Duration::ZERO;
         let store = open(&config).await;
         let runs = (1..=RUNS).map(|number| tokio::spawn(write(store.clone(), number)));
@@ -156,7 +157,7 @@ async fn write(store: SqlStore, number: u64) {
         let text = if step % 10 == 9 { &long } else { "short" };
         if let Err(error) = busy.warn(&store, text).await {
             println!("refused {error:?}");
-            // It stays refused.
+            // It is still refused.
             assert_eq!(busy.warn(&store, "short").await, Err(error));
             return;
         }

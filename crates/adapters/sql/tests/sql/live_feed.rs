@@ -1,4 +1,4 @@
-//! Live events by way of a Postgres server: the rules of the port, and what becomes of it when the server goes away.
+//! Live events over a Postgres server: the rules of the port, and behavior when the server becomes unavailable.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ mod rules {
 
     async fn two() -> [PostgresLiveFeed; 2] {
         let config = server_config();
-        // Two processes have a store each.
+        // Two processes with a store each.
         let (one, other) = (open(&config).await, open(&config).await);
         [one.live_feed().unwrap(), other.live_feed().unwrap()]
     }
@@ -26,10 +26,10 @@ mod rules {
     );
 }
 
-/// How long anything may take.
+/// The time limit for any operation.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits until a message arrives that is sent again and again. Returns how often it was told that something may be lost.
+/// Waits until a message that is sent repeatedly arrives. Returns how often the inbox reported possible losses.
 async fn passes(from: &PostgresLiveFeed, inbox: &mut dyn LiveInbox, text: &str) -> usize {
     let started = Instant::now();
     let mut missed = 0;
@@ -49,7 +49,7 @@ async fn passes(from: &PostgresLiveFeed, inbox: &mut dyn LiveInbox, text: &str) 
     }
 }
 
-/// Waits until so many of our connections are there.
+/// Waits until `expected` of our connections exist.
 async fn are_connected(url: &str, expected: i64) {
     let mut raw = sqlx::PgConnection::connect(url).await.unwrap();
     let sql = "SELECT count(*) FROM pg_stat_activity \
@@ -75,7 +75,7 @@ async fn after_a_crash_of_the_server_it_goes_on_by_itself_and_says_that_somethin
     let (_mine, mut inbox) = (one.join(), other.join());
     passes(&one, inbox.as_mut(), "before").await;
     server.crash();
-    // Nobody waits for it meanwhile, and what cannot be sent is refused at some time.
+    // Sending never blocks; at some point, messages that cannot be sent are refused.
     let mut refused = 0;
     for number in 0..200 {
         let sent = one.send(LiveRecipient::Everyone, format!("lost {number}"));
@@ -110,14 +110,14 @@ async fn it_takes_one_connection_once_somebody_joins_and_gives_it_back_when_it_i
     let config = server_config();
     let store = open(&config).await;
     let feed = store.live_feed().unwrap();
-    // The store itself connects when it is asked something.
+    // The store itself connects on its first query.
     are_connected(&config.url, 0).await;
     let (mut first, _second) = (feed.join(), feed.join());
     passes(&feed, first.as_mut(), "here").await;
     are_connected(&config.url, 1).await;
     drop(feed);
     are_connected(&config.url, 0).await;
-    // Whoever listens hears that nothing comes any more.
+    // Listeners are notified that the feed has ended.
     let end = async { while first.next().await.is_some() {} };
     tokio::time::timeout(PATIENCE, end).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The copy of the log: the same lines in the order of the commits, in files that rotate.
+//! The copy of the log: the same lines in the order of the commits, in rotating files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -39,7 +39,7 @@ async fn each_record_is_copied_once_in_the_order_of_the_commits(mut config: SqlC
     one.warn(&store, "first").await.unwrap();
     other.warn(&store, &"long ".repeat(20_000)).await.unwrap();
     one.warn(&store, "line\nbreak").await.unwrap();
-    // What is refused is not copied.
+    // A refused step is not copied.
     let late = [other.records[0].clone()];
     assert!(store.commit(&other.lease, &late).await.is_err());
     one.finish(&store).await.unwrap();
@@ -57,14 +57,14 @@ async fn each_record_is_copied_once_in_the_order_of_the_commits(mut config: SqlC
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&place), 0o700);
     assert_eq!(mode(&place.join("records.jsonl")), 0o600);
-    // It goes on where it stopped.
+    // It continues where it stopped.
     let store = open(&config).await;
     Busy::new(&store, 3).await;
     store.close().await;
     assert_eq!(copied(&place).len(), 7);
 }
 
-/// The process was killed while it wrote, or the disk was full.
+/// The process was killed while writing, or the disk was full.
 #[tokio::test]
 async fn a_record_begins_a_line_of_its_own_after_one_that_was_cut_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ async fn files_rotate_by_size_and_the_oldest_go(mut config: SqlConfig) {
     }
     let lines = copied(folder.path());
     let last: Vec<_> = busy.records.iter().map(|record| record.to_json()).collect();
-    // What is left is the end of the log, without a gap.
+    // The remaining lines are the end of the log, without a gap.
     assert!(lines.len() >= 10);
     assert_eq!(lines, last[last.len() - lines.len()..]);
 }

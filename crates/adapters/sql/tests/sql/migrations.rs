@@ -1,4 +1,4 @@
-//! A process that is killed while it brings the schema up to date, and one that comes while another does.
+//! A process that is killed while it upgrades the schema, and one that starts during another's upgrade.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{Busy, file_config, open, records, server_config};
 /// Tells the test that it is the process to be killed, and which database it opens.
 const URL: &str = "TEST_NEURAXIS_MIGRATED_URL";
 
-/// The command that opens the database in a process of its own, by running a test there.
+/// The command that opens the database in a separate process, by running a test there.
 fn opening(config: &SqlConfig, test: &str) -> Command {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child
@@ -22,7 +22,7 @@ fn opening(config: &SqlConfig, test: &str) -> Command {
     child
 }
 
-/// Opens the database in a process that is killed after so much time, often before it is done.
+/// Opens the database in a process that is killed after this time, often before it is done.
 fn opened_and_killed(config: &SqlConfig, after: Duration) {
     let mut child = opening(config, "migrations::a_migration_that_is_killed_begins_anew");
     let mut child = child.spawn().unwrap();
@@ -54,7 +54,7 @@ fn a_migration_that_is_killed_begins_anew() {
     }
 }
 
-/// The log of a new file may hold all of it while the file has little more than its header.
+/// The log of a new file may hold everything while the file has little more than its header.
 #[test]
 fn of_processes_that_open_a_new_file_at_once_none_takes_it_for_a_log_that_is_left() {
     const NAME: &str = "migrations::of_processes_that_open_a_new_file_at_once_none_takes_it_for_a_log_that_is_left";

@@ -1,4 +1,4 @@
-//! A store in the pool that a program has already, and one behind a pooler.
+//! A store in a program's existing pool, and one behind a pooler.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{id, open, server_config};
 
-/// The connections that the pool has.
+/// The number of connections in the pool.
 const FEW: u32 = 2;
 
 async fn pool_of(url: &str) -> PgPool {
     let options = PgPoolOptions::new().max_connections(FEW);
-    // Whoever made the pool has settings of its own, which are no defaults.
+    // The pool's owner has settings that are not the defaults.
     let options = options.after_connect(|connection, _| {
         Box::pin(async move {
             let set = "SET search_path = 'theirs'; SET statement_timeout = '7s'";
@@ -26,7 +26,7 @@ async fn pool_of(url: &str) -> PgPool {
     options.connect(url).await.unwrap()
 }
 
-/// Checks that every connection of a pool has the settings that it was made with.
+/// Checks that every connection of a pool has its original settings.
 async fn assert_as_they_were(pool: &PgPool) {
     let mut connections = Vec::new();
     for _ in 0..FEW {
@@ -56,10 +56,10 @@ async fn a_store_in_a_pool_has_the_pools_database_and_gives_its_connections_back
         assert_eq!(store.session(&session.id).await.unwrap(), session);
     }
     assert_as_they_were(&pool).await;
-    // What is kept there is found by whoever names the database.
+    // A store that names the database finds the same data.
     let other = open(&of_server).await;
     assert_eq!(other.session(&session.id).await.unwrap(), session);
-    // Who reads and does not wait for it leaves nothing behind.
+    // A reader that gives up early leaves nothing behind.
     for _ in 0..50 {
         let read = store.session(&session.id);
         let _ = tokio::time::timeout(Duration::from_micros(300), read).await;
@@ -89,8 +89,7 @@ async fn reading_takes_no_connection_beside_those_of_the_pool_and_waits_for_one_
     assert_eq!(store.session(&session.id).await.unwrap(), session);
 }
 
-/// Starts a proxy that refuses what a pooler refuses to hear at the beginning of a connection, and returns the URL of a server by
-/// way of it.
+/// Starts a proxy that refuses the startup options that a pooler refuses, and returns the URL of a server through it.
 async fn by_way_of_a_pooler(url: &str) -> String {
     let (before, target) = url.split_once('@').unwrap();
     let (address, database) = target.split_once('/').unwrap();
@@ -106,7 +105,7 @@ async fn by_way_of_a_pooler(url: &str) -> String {
 }
 
 async fn pooled(mut client: TcpStream, address: String) {
-    // The first message begins with its length, which counts itself.
+    // The first message begins with its length, including the length field.
     let length = client.read_u32().await.unwrap();
     let mut first = vec![0; usize::try_from(length).unwrap() - 4];
     client.read_exact(&mut first).await.unwrap();
@@ -129,12 +128,12 @@ async fn a_pooler_that_hears_no_options_leaves_the_tables_where_they_belong() {
     let session = Session::new(id("main"), START);
     store.create_session(&session).await.unwrap();
     assert_eq!(store.session(&session.id).await.unwrap(), session);
-    // Those who come without it find the same.
+    // Stores without the pooler find the same data.
     let direct = open(&of_server).await;
     assert_eq!(direct.session(&session.id).await.unwrap(), session);
 }
 
-/// What the server is told once a connection is there holds for it: it gives up by itself what nobody waits for.
+/// Limits set after connecting apply to the connection: the server itself cancels statements that no caller waits for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn each_connection_of_a_store_has_its_time_limits() {

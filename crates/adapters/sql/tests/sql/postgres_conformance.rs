@@ -1,4 +1,4 @@
-//! The store keeps to the rules of its port on Postgres.
+//! The store follows the rules of its port on Postgres.
 
 use crate::support::store_on_server;
 

@@ -29,7 +29,7 @@ async fn a_server_that_crashed_is_reached_again_and_nothing_is_kept_twice() {
             );
         }
         server.restart();
-        // The answer to the last commit may have been lost: it is repeated.
+        // The answer to the last commit may have been lost, so it is repeated.
         store.commit(&busy.lease, &last).await.unwrap();
         busy.warn(&store, "after").await.unwrap();
         assert_eq!(records(&store, busy.run()).await, busy.records);
@@ -37,7 +37,7 @@ async fn a_server_that_crashed_is_reached_again_and_nothing_is_kept_twice() {
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
-/// So is one that another server took the place of, and many a managed one whose disk is full.
+/// This includes a server that another one has replaced, and many managed ones with a full disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_server_that_only_reads_is_waited_for() {
@@ -170,7 +170,7 @@ async fn a_probe_tells_of_each_table_without_which_no_step_is_kept() {
     }
 }
 
-/// As many records as take longer to read than an answer may take: here nobody can read them at all.
+/// The records would take longer to read than a request may take: here they cannot be read at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_look_at_a_server_reads_through_no_records() {
@@ -189,7 +189,7 @@ async fn a_look_at_a_server_reads_through_no_records() {
     assert_eq!((found.sessions, found.runs), (1, 1));
 }
 
-/// Whoever made the tables lets another role use them.
+/// The tables' owner lets another role use them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_damage() {
@@ -243,7 +243,7 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
     assert_eq!(of_few.most, 20);
     assert!(of_few.in_use < found.in_use, "{of_few:?}");
     store.delete_session(&busy.session).await.unwrap();
-    // As for a table that a later version brought.
+    // As for a table that a later version added.
     let revoke = "REVOKE SELECT ON neuraxis.outputs FROM few";
     sqlx::query(revoke).execute(&mut raw).await.unwrap();
     let refused = store.check().await;
@@ -253,7 +253,7 @@ async fn a_role_that_may_only_use_the_tables_does_and_a_missing_right_is_no_dama
     );
 }
 
-/// As administrators do who give no right to make schemas in the database.
+/// As set up by administrators who grant no permission to create schemas in the database.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_schema_that_was_made_beforehand_for_a_role_is_used() {
@@ -343,7 +343,8 @@ async fn a_newer_schema_on_a_server_is_refused_with_both_versions() {
     );
 }
 
-/// Servers are upgraded one after the other: a newer program brings what older ones need not know, and they go on beside it.
+/// Servers are upgraded one after the other: a newer program adds what older ones can ignore, and they keep running
+/// beside it.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn two_versions_use_a_server_at_once_if_the_newer_schema_says_so() {
@@ -363,7 +364,7 @@ async fn two_versions_use_a_server_at_once_if_the_newer_schema_says_so() {
     ] {
         sqlx::query(sql).execute(&mut newer).await.unwrap();
     }
-    // One that is at work goes on, and one that starts works as well.
+    // A running program continues, and one that starts works as well.
     at_work.warn(&older, "after").await.unwrap();
     let started = open(&config).await;
     assert_eq!(records(&started, at_work.run()).await, at_work.records);
@@ -383,7 +384,7 @@ async fn two_versions_use_a_server_at_once_if_the_newer_schema_says_so() {
     );
 }
 
-/// A standby took the place of a server whose last commits it had not heard of: the keys of runs that it lost are those of others.
+/// A standby that lacked the last commits replaced its server: the keys of lost runs belong to others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_run_that_a_server_has_lost_writes_into_no_other_one() {
@@ -401,7 +402,7 @@ async fn a_run_that_a_server_has_lost_writes_into_no_other_one() {
     ] {
         sqlx::query(sql).execute(&mut raw).await.unwrap();
     }
-    // The store finds another connection while the run has nothing to write.
+    // The store gets a different connection while the run has nothing to write.
     let made = Session::new(id("made"), START);
     store.create_session(&made).await.unwrap();
 

@@ -1,4 +1,4 @@
-//! What is posted to a run that ends meanwhile.
+//! Posts to a run that ends at the same time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::support::{Busy, open, server_config};
 
-/// A server sees what was there when the statement began, which then waits for the row of the run.
+/// A statement on a server sees the data from when it began, and then waits for the row of the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn what_was_posted_just_before_a_run_ends_does_not_stay_in_its_inbox() {

@@ -1,4 +1,4 @@
-//! Old sessions go many at a time, and what they took goes back to the disk.
+//! Old sessions are removed many at a time, and their space is returned to the disk.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ async fn more_old_sessions_than_a_page_are_pruned(config: SqlConfig) {
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
-/// A run with a record of three megabytes, which is kept apart.
+/// A run with a record of three megabytes, which is stored separately.
 fn long_run(session: &Session, number: u64) -> RunStart {
     let mut log = RunLog::new(CountingIds::nth_run(number), session.id.clone());
     let long = "x".repeat(3_000_000);
@@ -52,7 +52,7 @@ fn long_run(session: &Session, number: u64) -> RunStart {
     RunStart::new(session.id.clone(), log.run()).with_records(records)
 }
 
-/// Each record that is kept apart takes the server a quarter of a second, and it gives up what takes longer than a second.
+/// Each separately stored record takes the server a quarter of a second, and it cancels statements after one second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn what_takes_a_server_longer_than_a_request_may_is_removed_in_pieces() {
@@ -63,7 +63,7 @@ async fn what_takes_a_server_longer_than_a_request_may_is_removed_in_pieces() {
     let of_one_each = (1..=8).map(|number| Session::new(id(&format!("s{number}")), START));
     let sessions = std::iter::repeat_n(of_eight_runs, 8).chain(of_one_each);
     for (session, number) in sessions.zip(1..) {
-        // The long one is there after its first run.
+        // The long one exists after its first run.
         let _ = store.create_session(&session).await;
         store.begin(&long_run(&session, number)).await.unwrap();
     }
@@ -83,7 +83,7 @@ async fn what_takes_a_server_longer_than_a_request_may_is_removed_in_pieces() {
     assert_eq!((left.sessions, left.runs), (0, 0));
 }
 
-/// Somebody keeps a row of what is removed.
+/// Another session locks a row of what is being removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn no_run_waits_for_a_session_that_is_removed_on_a_server_though_another_is_to_begin_in_it() {
@@ -96,7 +96,7 @@ async fn no_run_waits_for_a_session_that_is_removed_on_a_server_though_another_i
     let revoked =
         "INSERT INTO neuraxis.revoked (session, id) SELECT min(key), 1 FROM neuraxis.sessions";
     sqlx::query(revoked).execute(&mut other).await.unwrap();
-    // Its runs are removed before.
+    // Its runs are removed first.
     keep(&mut other, "SELECT 1 FROM neuraxis.revoked FOR UPDATE").await;
     let deleting = tokio::spawn({
         let (store, session) = (store.clone(), old.session.clone());
@@ -121,7 +121,7 @@ async fn no_run_waits_for_a_session_that_is_removed_on_a_server_though_another_i
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
-/// The first sessions of a page do not go before what belongs to the last one, of which somebody keeps a row.
+/// The first sessions of a page are not removed before the data of the last one, of which another session locks a row.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn no_run_waits_for_a_session_that_is_pruned_on_a_server_though_it_is_made_anew() {
@@ -157,7 +157,7 @@ async fn no_run_waits_for_a_session_that_is_pruned_on_a_server_though_it_is_made
     assert!(begun.is_ok(), "{begun:?}");
 }
 
-/// Whoever gets an error that may pass by itself asks again, for as long each time.
+/// A caller with a temporary error retries, waiting as long each time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_session_that_stays_held_on_a_server_refuses_a_run_for_good() {
@@ -186,7 +186,7 @@ async fn a_run_begins_in_an_old_session_that_is_not_pruned_yet() {
         old.finish(&store).await.unwrap();
     }
     let mut other = PgConnection::connect(&config.url).await.unwrap();
-    // The first one is older, and the two do not go together.
+    // The first one is older, and the two are not removed together.
     for sql in [
         "UPDATE neuraxis.sessions SET created_at = created_at + key",
         "UPDATE neuraxis.runs SET bytes = 40000000",
@@ -211,7 +211,7 @@ async fn a_run_begins_in_an_old_session_that_is_not_pruned_yet() {
     assert_eq!(store.runs(&second).await.unwrap().len(), 2);
 }
 
-/// Keeps rows, for a transaction.
+/// Locks rows for the length of a transaction.
 async fn keep(other: &mut PgConnection, rows: &'static str) {
     for sql in ["BEGIN", rows] {
         sqlx::query(sql).execute(&mut *other).await.unwrap();
@@ -228,7 +228,7 @@ async fn until_one_waits(other: &mut PgConnection) {
     }
 }
 
-/// It is more than goes at once: the rest goes while nobody writes.
+/// The space is more than is returned in one step: the rest is returned while no job is waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_room_of_a_long_session_is_given_back_to_the_disk() {
     let folder = tempfile::tempdir().unwrap();
@@ -247,7 +247,8 @@ async fn the_room_of_a_long_session_is_given_back_to_the_disk() {
     }
 }
 
-/// Such as whoever makes a copy of it. A lock is waited for as before, each time.
+/// The readers are, for example, programs that copy the file. After each deletion, a write waits for a lock as long as
+/// before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_those_who_read_a_file_while_sessions_are_deleted() {
     let mut config = file_config();

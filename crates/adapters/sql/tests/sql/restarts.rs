@@ -1,4 +1,4 @@
-//! Whatever is committed, in whichever portions and with however many restarts in between, comes back exactly.
+//! All committed records are read back exactly, whatever the size of the commits and the number of restarts in between.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use proptest::prelude::*;
 
 use crate::support::{config_in, id, open, records};
 
-/// What happens to one of two runs.
+/// An event of one of two runs.
 #[derive(Debug, Clone)]
 enum Move {
-    /// It commits so many records, the first of a text so long.
+    /// It commits this many records, the first with a text of this length.
     Commit {
         run: usize,
         records: usize,
@@ -20,11 +20,11 @@ enum Move {
     },
     /// It commits its last step again.
     Repeat { run: usize },
-    /// It is taken up again.
+    /// It is resumed.
     BeginAgain { run: usize },
-    /// The store is closed and opened anew.
+    /// The store is closed and reopened.
     Restart,
-    /// The store is dropped while nobody waits, and opened anew.
+    /// The store is dropped while no call is waiting, and reopened.
     Drop,
 }
 

@@ -1,4 +1,4 @@
-//! The store keeps to the rules of its port on SQLite.
+//! The store follows the rules of its port on SQLite.
 
 use crate::support::store_in_file;
 

@@ -1,4 +1,4 @@
-//! Databases that go with the test.
+//! Databases that are removed with the test.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -11,7 +11,7 @@ use neuraxis_testkit::{CountingIds, Postgres, RunLog, START};
 use tempfile::TempDir;
 
 thread_local! {
-    /// What the test of this thread uses, for as long as it does.
+    /// The resources of this thread's test, for as long as it runs.
     static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -25,7 +25,7 @@ fn hold(held: Held) {
     HELD.with_borrow_mut(|all| all.push(held));
 }
 
-/// A database in a file of a folder.
+/// A database in a file in a folder.
 pub(crate) fn config_in(folder: &Path) -> SqlConfig {
     SqlConfig::new(format!("sqlite://{}", folder.join("sessions.db").display()))
 }

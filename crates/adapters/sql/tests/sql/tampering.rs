@@ -1,4 +1,4 @@
-//! Whatever is changed behind the store's back is found.
+//! Every change made to a session behind the store's back is detected.
 
 use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, CallIndex, ContentHash, EffectId, Grant,
@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use crate::support::{Busy, config_in, open};
 
-/// Keeps three runs of a session, changes the file with a statement, and returns what verifying says.
+/// Stores three runs of a session, changes the file with statements, and returns the result of verifying.
 async fn after(statements: &[&str]) -> Result<(), StoreError> {
     let folder = tempfile::tempdir().unwrap();
     let config = config_in(folder.path());
@@ -100,7 +100,8 @@ async fn each_change_is_found_and_placed() {
     }
 }
 
-/// The last run of a session, gone with all that points at it, is missed only by who knows where the chain ended.
+/// If the last run of a session is gone with everything that refers to it, only a caller who knows the end of the chain
+/// notices.
 #[tokio::test]
 async fn a_session_cut_off_at_its_end_is_found_by_its_expected_head() {
     let cut = after(&[
@@ -178,8 +179,8 @@ fn granting(grant: Grant) -> RecordBody {
     RecordBody::Verdict(Box::new(vetted))
 }
 
-/// Lets a session remember two answers and hold untrusted content, and another one hold neither; changes the file with a
-/// statement, and returns what verifying the one and the other says.
+/// Gives one session two remembered answers and untrusted content, and another one neither. Changes the file with a
+/// statement, and returns the results of verifying both.
 async fn carried_after(statement: &str) -> [Result<(), StoreError>; 2] {
     let folder = tempfile::tempdir().unwrap();
     let config = config_in(folder.path());

@@ -1,4 +1,4 @@
-//! Calls that go well, or are given up.
+//! Successful and canceled calls.
 
 use futures_util::{FutureExt, StreamExt};
 use neuraxis_core::{LlmErrorKind, TokenCount};
@@ -9,7 +9,7 @@ use neuraxis_wire::{EndpointConfig, Secret};
 
 use crate::{CANARY, STREAM, WHOLE, client, client_at, respond, stream};
 
-/// Answers as asked: streamed or whole.
+/// Answers as requested: streamed or whole.
 fn as_asked(body: &str) -> Answer {
     if body.contains("\"stream\":true") {
         Answer::events([STREAM.as_bytes()])
@@ -39,7 +39,7 @@ async fn a_call_keeps_little_while_it_waits_for_its_reply() {
         client.stream(&request, &ctx),
     );
     let kept = [size_of_val(&whole), size_of_val(&streamed)];
-    // Thousands wait at a time, and allocators have room of up to about 1,000 bytes at hand without a search.
+    // Thousands wait at a time, and allocators keep blocks of up to about 1,000 bytes ready without a search.
     assert!(kept.iter().all(|bytes| *bytes <= 1_024), "{kept:?}");
 }
 

@@ -1,4 +1,4 @@
-//! How many replies may come in at the same time.
+//! The limit on concurrent replies.
 
 use std::num::NonZeroUsize;
 
@@ -24,7 +24,7 @@ fn sharing(server: &Loopback, limit: &MaxConcurrent) -> ChatClient {
     client_at(&server.url(), |config| config.max_concurrent = Some(limit))
 }
 
-/// Streams stall after their beginning; everything else is answered.
+/// Streams stall after their beginning; all other requests are answered.
 fn streams_stall(seen: &Seen) -> Answer {
     let first: String = STREAM.split_inclusive("\n\n").take(4).collect();
     if seen.line.starts_with("GET") {

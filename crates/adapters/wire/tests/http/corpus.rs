@@ -1,4 +1,4 @@
-//! The corpus of streams of chat completions, with which the fuzz targets begin, too.
+//! The corpus of Chat Completions streams, which the fuzz targets also start from.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig};
 
 use crate::{client_at, promptly, respond};
 
-/// Asks for a stream, and for a whole reply, which gets the same bytes.
+/// Requests a stream, and a whole reply, which gets the same bytes.
 async fn ask(server: &Loopback) -> [Result<Reply, LlmError>; 2] {
     let endpoint = Arc::new(Endpoint::new(EndpointConfig::new(server.url())).unwrap());
     let (route, request, ctx) = (endpoint.route("x"), request("hi"), call_context());
@@ -49,7 +49,7 @@ async fn a_stream_of_responses_is_no_reply() {
     }
 }
 
-/// The first line of such a file is the time to wait that the server names, the rest is the body.
+/// The first line of such a file is the wait time that the server names; the rest is the body.
 #[tokio::test]
 async fn error_bodies_of_any_shape_are_short_errors_without_orders_or_keys() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/errors");

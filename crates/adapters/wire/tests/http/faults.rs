@@ -1,4 +1,5 @@
-//! Servers that fail, lie, stall or break off: each has its kind of error, and none holds a call up.
+//! Servers that fail, send false data, stall or break off: each has its kind of error, and none delays a call beyond
+//! its limits.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ async fn both(client: &ChatClient) -> [LlmError; 2] {
     ]
 }
 
-/// The kind of both errors, which has to be the same.
+/// The kind of both errors, which must be the same.
 async fn kind(client: &ChatClient) -> LlmErrorKind {
     let [whole, streamed] = both(client).await;
     assert_eq!(whole.kind, streamed.kind, "{whole} / {streamed}");
@@ -34,7 +35,7 @@ async fn a_server_that_is_not_there_is_named() {
     let server = Loopback::start(|_| Answer::json(WHOLE)).await;
     let url = server.url();
     drop(server);
-    // The listener goes when its task does.
+    // The listener closes when its task ends.
     while tokio::net::TcpStream::connect(url.trim_start_matches("http://"))
         .await
         .is_ok()
@@ -281,7 +282,7 @@ async fn a_connection_broken_before_the_answer_is_a_connection_error() {
 async fn a_connection_broken_in_the_middle_leaves_the_reply_incomplete() {
     let first: String = STREAM.split_inclusive("\n\n").take(4).collect();
     let server = Loopback::start(move |_| {
-        // The first byte of a chunk that never follows makes sure that what came before was sent on.
+        // The first byte of a chunk that never completes ensures that the earlier data was sent.
         Answer::open_events([first.as_bytes()])
             .then(Act::Send(b"1".to_vec()))
             .then(Act::Reset)

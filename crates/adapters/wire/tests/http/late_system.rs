@@ -1,5 +1,5 @@
-//! Servers that refuse what others take: system messages behind others, roles that do not take turns, ids of any form, calls
-//! that they did not sign, the question for a stream's usage, images, tools.
+//! Servers that refuse what others accept: late system messages, roles that do not alternate, arbitrary ids, calls that
+//! they did not sign, the option for a stream's usage, images, tools.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn learning(server: &Loopback) -> ChatClient {
     sending(server, LateSystem::Auto)
 }
 
-/// A client that sends late system messages so.
+/// A client that sends late system messages in the given way.
 fn sending(server: &Loopback, late_system: LateSystem) -> ChatClient {
     let config = EndpointConfig::new(server.url());
     let endpoint = Arc::new(Endpoint::new(config).unwrap());
@@ -129,7 +129,7 @@ async fn a_schema_that_the_model_is_told_is_moved_as_well_once_it_is_refused_beh
     assert_eq!(reply.unwrap().text(), "Héllo 🦀");
 }
 
-/// A server whose template wants roles to alternate, as those of several families of models do.
+/// A server whose template requires alternating roles, like those of several model families.
 fn alternating(body: &str) -> Answer {
     const REFUSAL: &str = r#"{"error":{"code":400,"message":"Unable to generate parser for this template. Conversation roles must alternate user/assistant/user/assistant/...","type":"invalid_request_error"}}"#;
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -180,7 +180,7 @@ async fn a_refusal_of_roles_that_alternate_already_is_told_as_it_is() {
     assert_eq!(error.unwrap_err().kind, LlmErrorKind::BadRequest);
 }
 
-/// What Mistral answers to a request that it refuses.
+/// Mistral's answer to a request that it refuses.
 fn refusal_of_mistral(status: u16, said: impl Into<serde_json::Value>) -> Answer {
     let said = said.into();
     let body = serde_json::json!({"object": "error", "message": said, "type": "invalid_request_error", "param": null, "code": null});

@@ -1,4 +1,4 @@
-//! How the client of Chat Completions gets along with servers on loopback, good and bad.
+//! The Chat Completions client with well-behaved and misbehaving servers on loopback.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -23,10 +23,10 @@ use neuraxis_testkit::loopback::Loopback;
 use neuraxis_testkit::{call_context, request};
 use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, Secret};
 
-/// A key that must never show.
+/// A key that must never be displayed.
 const CANARY: &str = "sk-canary-5f1e";
 
-/// A reply as it streams: a thought, a text with a wide character, and how it ended.
+/// A streamed reply: reasoning, a text with a multi-byte character, and its end.
 const STREAM: &str = "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null},\"finish_reason\":null}]}\n\n\
 : keep-alive\n\n\
 data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n\
@@ -36,10 +36,10 @@ data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n\
 data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":4}}\n\n\
 data: [DONE]\n\n";
 
-/// The same reply whole.
+/// The same reply, whole.
 const WHOLE: &str = r#"{"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Héllo 🦀","reasoning_content":"hm"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":4}}"#;
 
-/// Makes a client of a server at an address, with a key, set up as told.
+/// Creates a client of the server at an address, with a key, adjusted by `set_up`.
 fn client_at(url: &str, set_up: impl FnOnce(&mut EndpointConfig)) -> ChatClient {
     let mut config = EndpointConfig::new(url);
     config.api_key = Some(Secret::new(CANARY));
@@ -53,7 +53,7 @@ fn client(server: &Loopback) -> ChatClient {
     client_at(&server.url(), |_| {})
 }
 
-/// A time in which nothing on loopback can be meant to happen, yet short enough to wait for.
+/// A time limit that an exchange on loopback exceeds only on purpose, yet short enough to wait for.
 const SOON: Duration = Duration::from_millis(50);
 
 async fn respond(client: &ChatClient) -> Result<Reply, LlmError> {

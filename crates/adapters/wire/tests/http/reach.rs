@@ -1,4 +1,4 @@
-//! By which way a server is reached: proxies, and files of certificates that are none.
+//! How a server is reached: proxies, and invalid certificate files.
 
 use neuraxis_testkit::loopback::{Answer, Loopback};
 use neuraxis_wire::{Endpoint, EndpointConfig, EndpointError};

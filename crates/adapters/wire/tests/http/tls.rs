@@ -1,4 +1,4 @@
-//! Servers that are reached by TLS: whom they are believed to be, and HTTP/2 where they offer it.
+//! Servers that are reached over TLS: whose certificates are trusted, and HTTP/2 if the server offers it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::{STREAM, WHOLE, client_at, respond, stream};
 
-/// A server that offers nothing but HTTP/2. It ends when it is dropped.
+/// A server that offers only HTTP/2. It stops when it is dropped.
 struct TlsServer {
     address: SocketAddr,
-    /// Holds the certificate that it has to be trusted by.
+    /// Holds the certificate to trust.
     folder: tempfile::TempDir,
     log: Arc<Log>,
     task: JoinHandle<()>,
@@ -37,7 +37,7 @@ struct Log {
     reset: Notify,
 }
 
-/// What is done once a stream has begun.
+/// What the server does once a stream has begun.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Finish,
