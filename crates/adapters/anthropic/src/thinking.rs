@@ -26,7 +26,7 @@ pub(crate) const REFUSALS: [&str; 5] = [
 pub(crate) enum NewThinking {
     /// With all later requests of the conversation, as the service requires.
     GoesBack,
-    /// It was produced for texts that are only in that one request, and the service would refuse it.
+    /// It was produced for instructions that are only in that one request, and the service would refuse it.
     StaysOut,
 }
 

@@ -121,7 +121,7 @@ impl Redactor {
         Cow::Owned(edited(clean.as_deref().unwrap_or(text), &matches))
     }
 
-    /// Returns whether a text contains a known value.
+    /// Returns whether a string contains a known value.
     pub(crate) fn knows(&self, text: &str) -> bool {
         let mut values = self.values.iter();
         values.any(|value| text.contains(value.as_str()))

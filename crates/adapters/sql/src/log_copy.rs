@@ -48,7 +48,7 @@ pub struct LogCopy {
     redact: Redact,
 }
 
-/// Redacts a text that leaves the process.
+/// Redacts a string that leaves the process.
 type Clean = dyn Fn(&str) -> String + Send + Sync;
 
 /// Redacts the lines of the copy. Redacts nothing by default.

@@ -82,7 +82,7 @@ impl ServerErrors {
         Failure::of_error(error).into_error(self)
     }
 
-    /// Makes an external text safe for an error: without secrets, on one line, truncated to 400 characters.
+    /// Makes an external string safe for an error: without secrets, on one line, truncated to 400 characters.
     #[must_use]
     pub fn tidy(&self, text: &str) -> String {
         // Redact before truncating: half a key is a secret, too.

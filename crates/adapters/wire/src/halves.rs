@@ -41,7 +41,7 @@ impl Halves {
         Cow::Owned(whole)
     }
 
-    /// Appends the escape at the beginning of a text to `whole`, and returns its length in bytes.
+    /// Appends the escape at the beginning of a string to `whole`, and returns its length in bytes.
     fn take(&mut self, text: &str, whole: &mut String) -> usize {
         let after = text.get(ESCAPE..).unwrap_or_default();
         let escape = text.get(..ESCAPE).unwrap_or(text);
@@ -83,7 +83,7 @@ impl Halves {
     }
 }
 
-/// Returns the code unit of the escape at the beginning of a text, if there is one.
+/// Returns the code unit of the escape at the beginning of a string, if there is one.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());

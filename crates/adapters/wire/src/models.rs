@@ -92,7 +92,7 @@ pub fn is_asked_model(asked: &str, offered: &str) -> bool {
     offered == asked || offered.strip_suffix(":latest") == Some(asked)
 }
 
-/// Returns whether a text from a server is a short line that can be displayed and sent unchanged.
+/// Returns whether a string from a server is a short line that can be displayed and sent unchanged.
 #[must_use]
 pub fn is_plain_line(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_LINE && !text.chars().any(char::is_control)

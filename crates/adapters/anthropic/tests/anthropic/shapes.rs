@@ -112,7 +112,7 @@ pub(crate) fn named_events(events: &[Value]) -> String {
     events.iter().map(event).collect()
 }
 
-/// The content of a reply: calls if they are requested, otherwise a text.
+/// The content of a reply: calls if they are requested, otherwise text.
 pub(crate) fn content(calls: bool) -> (Vec<Value>, &'static str) {
     if calls {
         let blocks = vec![

@@ -96,7 +96,7 @@ impl Redactor {
     }
 }
 
-/// Returns whether a text is a JSON object, list or string.
+/// Returns whether a string is a JSON object, list or string.
 fn is_json(text: &str) -> bool {
     let begins = text.trim_start().starts_with(['{', '[', '"']);
     begins && serde_json::from_str::<IgnoredAny>(text).is_ok()

@@ -78,7 +78,7 @@ fn poisoned_reply(canary: &str) -> neuraxis_core::Reply {
     reply::of(parts, ReplyFinish::ToolCalls)
 }
 
-/// Returns whether a text contains a canary, unchanged or behind any number of JSON escapes.
+/// Returns whether a string contains a canary, unchanged or behind any number of JSON escapes.
 fn holds(text: &str, canary: &str) -> bool {
     let mut form = canary.to_owned();
     (0..4).any(|_| {

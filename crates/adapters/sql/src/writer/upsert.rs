@@ -1,4 +1,4 @@
-//! Statements for several rows at once. They come in a few sizes, so that each text is prepared once, yet any 32 rows
+//! Statements for several rows at once. They come in a few sizes, so that each statement is prepared once, yet any 32 rows
 //! or fewer need at most two statements.
 
 use std::fmt::Write;

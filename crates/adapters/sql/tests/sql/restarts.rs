@@ -12,7 +12,7 @@ use crate::support::{config_in, id, open, records};
 /// An event of one of two runs.
 #[derive(Debug, Clone)]
 enum Move {
-    /// It commits this many records, the first with a text of this length.
+    /// It commits this many records, the first with text of this length.
     Commit {
         run: usize,
         records: usize,

@@ -1,7 +1,7 @@
-//! What must hold for any input: one function a fuzz target, which panics where it does not.
+//! Checks that must hold for any input: one function per fuzz target, which panics if its check fails.
 //!
-//! The decoder of events is driven as it is. All other parsers are private to their crates and are reached as a server
-//! reaches them: the input is what a server on loopback answers, so an input costs a round trip or three.
+//! The event decoder is called directly. All other parsers are private to their crates and are reached the way a server
+//! reaches them: a loopback server answers with the input, so each input costs up to three round trips.
 
 mod errors;
 mod markup;
@@ -21,10 +21,10 @@ use neuraxis_core::{LlmError, LlmErrorKind, Reply, ReplyAssembler};
 use neuraxis_ports::ReplyStream;
 use tokio::runtime::{Builder, Runtime};
 
-/// A key that must never show: the one that the tests of `neuraxis-wire` use, and an input repeats.
+/// A key that must never be displayed: the tests of `neuraxis-wire` use the same one, and an input repeats it.
 const CANARY: &str = "sk-canary-5f1e";
 
-/// Far more than an answer on loopback takes.
+/// Far longer than an answer on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type Outcome = Result<Reply, LlmError>;
@@ -33,7 +33,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Waits for a call, which must not hang, and whose error must not tell the key.
+/// Waits for a call, which must not hang, and whose error must not contain the key.
 async fn promptly<T>(call: impl Future<Output = Result<T, LlmError>>) -> Result<T, LlmError> {
     let result = tokio::time::timeout(PATIENCE, call).await;
     let result = result.expect("the call hangs");
@@ -52,11 +52,11 @@ async fn collect(mut stream: ReplyStream) -> Outcome {
     assembler.finish()
 }
 
-/// Checks that it makes no difference how a stream was cut.
+/// Checks that splitting a stream makes no difference.
 fn same(whole: Outcome, split: Outcome) {
     match (whole, split) {
         (Ok(whole), Ok(split)) => assert_eq!(whole, split),
-        // The machine ran out of ports: nothing to do with the input.
+        // The machine ran out of ports, which does not depend on the input.
         (Err(error), _) | (_, Err(error)) if error.kind == LlmErrorKind::Connection => {}
         (Err(whole), Err(split)) => assert_eq!(whole.kind, split.kind),
         (whole, split) => panic!("whole: {whole:?}\nsplit: {split:?}"),

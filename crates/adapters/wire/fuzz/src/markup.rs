@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use crate::server::Server;
 use crate::{CANARY, Outcome, collect, promptly, runtime, same};
 
-/// The maximum number of characters that a text is split into, each in an event of its own.
+/// The maximum number of characters that a string is split into, each in an event of its own.
 const LETTERS: usize = 2_000;
 
 struct Bench {
@@ -29,7 +29,7 @@ thread_local! {
     };
 }
 
-/// However a text is split, it results in the same text and calls, or in the same error.
+/// However a string is split, it results in the same text and calls, or in the same error.
 pub fn markup(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let letters: Vec<String> = text.chars().take(LETTERS).map(String::from).collect();

@@ -1,10 +1,10 @@
-//! Makes an external text safe for an error message.
+//! Makes an external string safe for an error message.
 
 use std::fmt::Write;
 
 use neuraxis_core::is_invisible;
 
-/// Returns a text on one line, truncated to `max_chars` characters. Characters that could move a terminal's cursor, or
+/// Returns a string on one line, truncated to `max_chars` characters. Characters that could move a terminal's cursor, or
 /// hide or reorder text, are written as escapes.
 #[must_use]
 pub fn clean(text: &str, max_chars: usize) -> String {

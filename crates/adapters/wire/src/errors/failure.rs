@@ -326,14 +326,14 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Option<String> {
     Some(clean(&kind.to_ascii_lowercase(), 60)).filter(|kind| !kind.is_empty())
 }
 
-/// Returns the number of tokens that a request needed according to a text, without the reply.
+/// Returns the number of tokens that a request needed according to a message, without the reply.
 fn needed(text: &str) -> Option<u64> {
     let in_all = number_after(text, &NEEDED_FOLLOWS)?;
     let reply = number_before(text, &REPLY_PRECEDES).unwrap_or_default();
     Some(in_all.saturating_sub(reply))
 }
 
-/// Returns the number before the first of the phrases found in a text.
+/// Returns the number before the first of the phrases found in a message.
 fn number_before(text: &str, phrases: &[&str]) -> Option<u64> {
     let digits = |phrase: &&str| {
         let (rest, _) = text.split_once(*phrase)?;
@@ -343,7 +343,7 @@ fn number_before(text: &str, phrases: &[&str]) -> Option<u64> {
     phrases.iter().find_map(digits)
 }
 
-/// Returns the number after the first of the phrases found in a text.
+/// Returns the number after the first of the phrases found in a message.
 fn number_after(text: &str, phrases: &[&str]) -> Option<u64> {
     let digits = |phrase: &&str| {
         let (_, rest) = text.split_once(*phrase)?;

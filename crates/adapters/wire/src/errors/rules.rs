@@ -1,4 +1,4 @@
-//! The meanings of servers' error texts, as data.
+//! The meanings of the errors of servers, as data.
 
 use neuraxis_core::LlmErrorKind;
 

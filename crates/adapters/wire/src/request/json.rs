@@ -20,13 +20,13 @@ impl<'a> JsonWriter<'a> {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Writes a text as a JSON string.
+    /// Writes a string as JSON.
     pub fn string(&mut self, text: &str) {
-        // Writing a text to a vector cannot fail.
+        // Writing a string to a vector cannot fail.
         let _ = serde_json::to_writer(&mut *self.0, text);
     }
 
-    /// Writes several texts as one JSON string.
+    /// Writes several strings as one JSON string.
     pub fn joined<'t>(&mut self, texts: impl IntoIterator<Item = &'t str>) {
         let mut texts = texts.into_iter();
         let first = texts.next().unwrap_or_default();
@@ -46,7 +46,7 @@ impl<'a> JsonWriter<'a> {
         }
     }
 
-    /// Writes the beginning of a message: its role, and a text as its content.
+    /// Writes the beginning of a message: its role, and a string as its content.
     pub fn role_and_text(&mut self, role: &str, text: &str) {
         self.role(role);
         self.string(text);

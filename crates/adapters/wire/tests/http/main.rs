@@ -26,7 +26,7 @@ use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, Secret};
 /// A key that must never be displayed.
 const CANARY: &str = "sk-canary-5f1e";
 
-/// A streamed reply: reasoning, a text with a multi-byte character, and its end.
+/// A streamed reply: reasoning, text with a multi-byte character, and its end.
 const STREAM: &str = "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null},\"finish_reason\":null}]}\n\n\
 : keep-alive\n\n\
 data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n\

@@ -42,7 +42,7 @@ impl<'a> Lines<'a> {
         self.text.push('\n');
     }
 
-    /// Adds a line with a text; each further line of the text becomes a line of its own.
+    /// Adds a line with text; each further line of the text becomes a line of its own.
     fn add_text(&mut self, text: &str, line: impl FnOnce(String) -> Line) {
         let mut pieces = text.split_inclusive('\n');
         self.add(&line(pieces.next().unwrap_or_default().to_owned()));

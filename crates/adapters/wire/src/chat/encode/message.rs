@@ -305,7 +305,7 @@ fn arguments(written: &JsonText, form: Arguments) -> Cow<'_, str> {
     format!(r#"{{"invalid_arguments":{}}}"#, JsonText::string(text)).into()
 }
 
-/// Returns whether a text is a JSON object that every parser accepts: some reject half of a surrogate pair.
+/// Returns whether a string is a JSON object that every parser accepts: some reject half of a surrogate pair.
 fn is_object(text: &str) -> bool {
     serde_json::from_str::<Object>(text).is_ok()
 }
