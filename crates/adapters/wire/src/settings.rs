@@ -11,11 +11,11 @@ pub enum ReasoningEffort {
     None,
     /// As little as possible.
     Minimal,
-    /// Low.
+    /// A little reasoning.
     Low,
     /// The default of most models.
     Medium,
-    /// High.
+    /// A lot of reasoning.
     High,
     /// More than high.
     Xhigh,

@@ -1,5 +1,5 @@
-//! Statements for several rows at once. They come in a few sizes, so that each statement is prepared once, yet any 32 rows
-//! or fewer need at most two statements.
+//! Statements for several rows at once. They come in a few sizes, so that each statement is prepared once, yet any 32
+//! rows or fewer need at most two statements.
 
 use std::fmt::Write;
 use std::iter;

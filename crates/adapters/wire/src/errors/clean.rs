@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use neuraxis_core::is_invisible;
 
-/// Returns a string on one line, truncated to `max_chars` characters. Characters that could move a terminal's cursor, or
-/// hide or reorder text, are written as escapes.
+/// Returns a string on one line, truncated to `max_chars` characters. Characters that could move a terminal's cursor,
+/// or hide or reorder text, are written as escapes.
 #[must_use]
 pub fn clean(text: &str, max_chars: usize) -> String {
     let mut cleaned = String::new();

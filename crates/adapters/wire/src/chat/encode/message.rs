@@ -170,8 +170,8 @@ impl MessageEncoder for Rules {
     }
 }
 
-/// Returns whether a user message, or a system message in its place, comes without a message of the model since the last
-/// one from the user or a tool.
+/// Returns whether a user message, or a system message in its place, comes without a message of the model since the
+/// last one from the user or a tool.
 pub(super) fn is_out_of_turn(message: &Message, before: &[Arc<Message>]) -> bool {
     let speaks = match message {
         Message::User { .. } => true,
