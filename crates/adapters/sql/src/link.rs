@@ -315,7 +315,7 @@ impl Link {
     }
 
     /// Applies the migrations that a database does not have, without a time limit. The database is known to have those
-    /// up to `found`, whether sqlx recorded them or not.
+    /// up to `version`, whether sqlx recorded them or not.
     pub(crate) async fn migrate(
         &mut self,
         migrations: &[Migration],

@@ -29,7 +29,7 @@ const MAX_MESSAGE: usize = 7_900;
 /// The maximum number of messages waiting to be sent; more are refused.
 const QUEUE: usize = 64;
 
-/// The number of unread messages that an inbox holds.
+/// The maximum number of unread messages in an inbox.
 const INBOX_SIZE: usize = 256;
 
 /// How long the connection may be silent before it is tested.

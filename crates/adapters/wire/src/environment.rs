@@ -5,7 +5,7 @@
 
 use neuraxis_ports::{ConnectError, KeyDiscovery, Provider, Secret};
 
-/// The variable with a provider's key is not set or empty.
+/// The variable with a provider's key is not set, or is empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the environment variable {variable}, which is to hold the key, is not set or is empty: set it, or give the key as `api_key`"

@@ -124,7 +124,7 @@ async fn what_a_long_run_has_added_is_found_without_what_was_there_on_a_server()
     finds_the_steps_after_a_record(Dialect::Postgres, &mut link).await;
 }
 
-/// An index on the session alone would read all of its runs; one on the key, all runs after its last one.
+/// With an index on the session alone, all of its runs would be read; with one on the key, all runs after its last one.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn the_last_run_of_a_session_is_found_by_itself_on_a_server() {

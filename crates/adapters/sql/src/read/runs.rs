@@ -26,8 +26,7 @@ fn select(dialect: Dialect) -> String {
     )
 }
 
-/// Runs such a statement, and returns runs whose lease is no longer held without it: nothing clears a lease when its
-/// holder dies.
+/// Runs such a statement, and omits leases that are no longer held: nothing clears a lease when its holder dies.
 async fn summaries(
     link: &mut Link,
     database: &Database,
@@ -145,8 +144,8 @@ pub(super) fn select_unended(dialect: Dialect) -> String {
     format!("{} WHERE ended_at IS NULL", select(dialect))
 }
 
-/// Returns the statement that finds the runs that have not ended of an owner, its only value, or of sessions without an
-/// owner.
+/// Returns the statement that finds an owner's runs that have not ended, with the owner as its only value, or those of
+/// sessions without an owner.
 pub(super) fn select_unended_of(dialect: Dialect, owner: Option<&str>) -> String {
     let theirs = match dialect {
         // With the owner's index SQLite would read all sessions of the owner, most of which have no such run.

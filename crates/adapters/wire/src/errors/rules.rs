@@ -195,7 +195,7 @@ const fn overflow(words: &'static str) -> ErrorRule {
 }
 
 pub(super) fn meaning(failure: &Failure, rules: &[ErrorRule]) -> Meaning {
-    // They say more than a type that any bad request may have. With a rate limit they are only words.
+    // These phrases say more than a type that any bad request may have. With status 429 the rules come first.
     let first: &[ErrorRule] = match failure.status {
         Some(429) => &[],
         _ => &OVERFLOWS,

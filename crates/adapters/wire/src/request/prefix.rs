@@ -17,7 +17,7 @@ const MAX_PREFIXES: usize = 1_024;
 const FIRST_BYTES: usize = 256;
 const FIRST_MESSAGES: usize = 4;
 
-/// The number of conversations from which ended ones are looked for.
+/// The minimum number of conversations before ended ones are removed.
 const FIRST_SWEEP: usize = 16;
 
 /// The index of a message that identifies a conversation in a later run: the first one may be a prompt, of which each

@@ -164,7 +164,7 @@ impl Strictness {
         let all_can = properties
             .iter()
             .all(|(name, schema)| is_required(name) || keywords::accepts_null(schema));
-        // A required property without a description could no longer be given.
+        // A required property that is not listed could no longer be given.
         let all_are_there = required.iter().all(|name| {
             name.as_str()
                 .is_some_and(|name| properties.contains_key(name))

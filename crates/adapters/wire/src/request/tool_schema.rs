@@ -62,7 +62,7 @@ pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> 
     for (keyword, value) in root {
         match keyword.as_str() {
             "type" | "properties" => {}
-            // The words name other properties.
+            // The description in words names further properties.
             closing if CLOSING.contains(&closing) && !refused.is_empty() => {}
             keyword if REFUSED.contains(&keyword) => {
                 told.insert(keyword.to_owned(), value);
