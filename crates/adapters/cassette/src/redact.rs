@@ -127,8 +127,8 @@ impl Redactor {
         values.any(|value| text.contains(value.as_str()))
     }
 
-    /// Returns a redacted text without the matches in its single lines. A recording stores each line of a text
-    /// separately, where patterns search a line of JSON as prose.
+    /// Returns a redacted text with each of its lines also redacted alone, as a recording stores them: there, patterns
+    /// search a line of JSON as prose.
     pub(crate) fn each_line<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.patterns.is_empty() || !text.contains('\n') {
             return Cow::Borrowed(text);

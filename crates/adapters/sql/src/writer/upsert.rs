@@ -7,8 +7,8 @@ use std::iter;
 use crate::database::Dialect;
 use crate::link::Value;
 
-/// The numbers of rows that a statement may have. Fewer sizes would need more statements; a connection caches a prepared
-/// one for each size.
+/// The numbers of rows that a statement may have. Fewer sizes would need more statements; a connection caches a
+/// prepared one for each size.
 const SIZES: [usize; 12] = [32, 24, 16, 12, 8, 7, 6, 5, 4, 3, 2, 1];
 
 /// The number of columns of a step's change, as named in [`update_runs`].
