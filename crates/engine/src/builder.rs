@@ -1,4 +1,4 @@
-//! How an orchestrator is put together.
+//! Builds an orchestrator from its parts.
 
 mod agents;
 mod ask_when;
@@ -34,7 +34,8 @@ pub(crate) use agents::alone;
 use agents::{Use, agent_set, answers};
 pub use error::BuildError;
 
-/// Collects what an [`Orchestrator`] needs, at least one model and a store, or what an [`Agent`] needs, at least one model.
+/// Collects what an [`Orchestrator`] needs (at least one model and a store) or what an [`Agent`] needs (at least one
+/// model).
 #[derive(Debug, Default)]
 pub struct OrchestratorBuilder {
     wiring: Wiring,
@@ -42,9 +43,9 @@ pub struct OrchestratorBuilder {
     foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
     sources: Vec<Arc<dyn ToolSource>>,
     agents: Vec<(Arc<Definition>, Use)>,
-    /// Why there are no tools of these names.
+    /// Names of tools that do not exist, each with the reason.
     absent: Vec<(ToolName, Arc<str>)>,
-    /// The tools that a program's conditions are about.
+    /// The tools that the program's `ask_when` conditions are about.
     asked_about: Vec<Arc<str>>,
     approval_key: Option<ApprovalKey>,
     store: Option<Arc<dyn SessionStore>>,
@@ -53,19 +54,20 @@ pub struct OrchestratorBuilder {
     dispatcher: Option<Arc<dyn RunDispatcher>>,
     live_feed: Option<Arc<dyn LiveFeed>>,
     former: FormerEngines,
-    /// The functions that rules of the policy may name.
+    /// The functions that the policy's rules may name.
     rule_functions: Vec<(String, RuleFunction)>,
 }
 
 impl OrchestratorBuilder {
-    /// With more tools than this an agent searches them, unless [somebody says otherwise](Self::search_tools_above).
+    /// The default of [`search_tools_above`](Self::search_tools_above): with more tools than this, an agent searches
+    /// them.
     ///
-    /// Models choose worse from longer lists, noticeably from 30 to 50 tools on, and some providers take 128 at the most. The
-    /// tools that ship with us are about a dozen: with two ordinary servers more nothing is searched yet.
+    /// Models choose worse from longer lists, noticeably from 30 to 50 tools on, and some providers accept at most 128.
+    /// The tools that ship with Neuraxis are about a dozen, so with two ordinary servers added nothing is searched yet.
     pub const SEARCH_TOOLS_ABOVE: u32 = 50;
 
-    /// Sets the model that serves a role. A role without one is served by the first there is of reasoning, router and
-    /// coding.
+    /// Sets the model that serves a role. A role without a model is served by the first of reasoning, router and coding
+    /// that has one.
     #[must_use]
     pub fn model(mut self, role: Role, client: Arc<dyn LlmClient>) -> Self {
         self.wiring.models.insert(role, client);
@@ -86,9 +88,10 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Adds tools of somebody else's server, each named `SERVER__TOOL`. What they say about themselves is a claim: without a
-    /// word of local configuration (`[trust.NAME]`) each counts as one that changes things for good and reaches outside this
-    /// machine. One whose definition changes later is not called any more.
+    /// Adds tools of a third-party server, each named `SERVER__TOOL`. What such tools say about themselves is only a
+    /// claim: unless local configuration (`[trust.NAME]`) says otherwise, each is treated as one that makes
+    /// irreversible changes and reaches outside this machine. A tool whose definition changes later is no longer
+    /// called.
     #[must_use]
     pub fn foreign_tools(
         mut self,
@@ -101,42 +104,43 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Adds a server whose tools come and go while the process runs, such as an MCP server. They are taken as
-    /// [`foreign_tools`](Self::foreign_tools) are; one that cannot be (its name is another's, say) is left out and warned of
-    /// in the log. A run keeps working with the tools that there are when it starts.
+    /// Adds a server whose tools come and go while the process runs, such as an MCP server. Its tools are added like
+    /// [`foreign_tools`](Self::foreign_tools). A tool that cannot be added, such as one whose name is already taken, is
+    /// left out with a warning in the log. A run keeps using the tools that existed when it started.
     #[must_use]
     pub fn tool_source(mut self, source: Arc<dyn ToolSource>) -> Self {
         self.sources.push(source);
         self
     }
 
-    /// Names the folder that paths in calls are judged from, an absolute path. Without it, every absolute path counts as
-    /// outside.
+    /// Sets the folder, an absolute path, against which paths in calls are judged. Without it, every absolute path is
+    /// treated as outside.
     #[must_use]
     pub fn root(mut self, root: impl Into<Arc<str>>) -> Self {
         self.wiring.root = Some(root.into());
         self
     }
 
-    /// Adds an agent, with its tools, its model and the agents that it calls: a request may [ask for
-    /// it](crate::UserRequest::agent), and a channel may name it. What the policy says in `[agents.NAME]` is laid over its
-    /// own settings, key by key.
+    /// Adds an agent with its tools, its model and the agents that it calls. A request may [ask for
+    /// it](crate::UserRequest::agent), and a channel may name it. The policy's settings in `[agents.NAME]` override the
+    /// agent's own, key by key.
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
         self.agents.push((agent.definition, Use::ByName));
         self
     }
 
-    /// As [`agent`](Self::agent), and lets other agents call it: its tool is one that every agent may be offered, as those
-    /// added by [`tool`](Self::tool) are.
+    /// Like [`agent`](Self::agent), but other agents may also call it: every agent may be offered its tool, like the
+    /// tools added by [`tool`](Self::tool).
     #[must_use]
     pub fn agent_tool(mut self, agent: Agent) -> Self {
         self.agents.push((agent.definition, Use::AsTool));
         self
     }
 
-    /// Adds a tool that the caller runs: a run that calls it waits until its result is brought. Where the data policy keeps
-    /// something out of its log it could not go on then: the call is refused, and the model is told why.
+    /// Adds a tool that the caller runs: a run that calls it waits until the caller supplies the result. If the data
+    /// policy keeps parts of the run out of its log, the run could not continue after waiting, so the call is refused
+    /// and the model is told why.
     #[must_use]
     pub fn client_tool(mut self, spec: ToolSpec) -> Self {
         let kind = ToolKind::Client;
@@ -145,7 +149,7 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Adds tools that a runner runs, such as a worker or a sandbox.
+    /// Adds tools that a runner executes, such as a worker or a sandbox.
     #[must_use]
     pub fn tool_runner(
         mut self,
@@ -160,7 +164,7 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Sets who is asked at these points of the loop, and may end it there.
+    /// Sets the advisor that is asked at these points of the loop and may end the loop there.
     #[must_use]
     pub fn advisor(
         mut self,
@@ -172,89 +176,91 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Adds code that looks at each tool call before it is checked, and at each result before it is read. Several are asked in
-    /// the order in which they are added.
+    /// Adds code that inspects each tool call before it is checked and each result before the model reads it. Hooks are
+    /// asked in the order in which they are added.
     #[must_use]
     pub fn tool_hook(mut self, hook: Arc<dyn ToolHook>) -> Self {
         self.wiring.tool_hooks.push(hook);
         self
     }
 
-    /// Adds code that looks at what models are sent and at what they say, such as a guardrail. Several are asked in the order in
-    /// which they are added.
+    /// Adds code that inspects what models are sent and what they reply, such as a guardrail. Hooks are asked in the
+    /// order in which they are added.
     #[must_use]
     pub fn model_hook(mut self, hook: Arc<dyn ModelHook>) -> Self {
         self.wiring.model_hooks.push(hook);
         self
     }
 
-    /// Sets how many tool calls a run may make at the most, those of its sub-agents included.
+    /// Sets the maximum number of tool calls in a run, including those of its sub-agents.
     #[must_use]
     pub const fn tool_call_limit(mut self, most: u32) -> Self {
         self.wiring.tool_call_limit = Some(most);
         self
     }
 
-    /// Sets how many agents a run may start at the most, and how deep, whatever its policy and its agents say. Without it they
-    /// decide: 64, two deep, unless they say otherwise.
+    /// Sets the maximum number of agents that a run may start, and how deep, whatever its policy and its agents say.
+    /// Without this limit they decide; their defaults are 64 agents, two levels deep.
     #[must_use]
     pub const fn agent_limits(mut self, most: AgentLimits) -> Self {
         self.wiring.agent_limits = Some(most);
         self
     }
 
-    /// Sets the policy, in place of the built-in one.
+    /// Sets the policy, instead of the built-in one.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.wiring.policy = Arc::new(policy);
         self
     }
 
-    /// Sets where sessions and records are kept. An [`Orchestrator`] needs a store; an [`Agent`] uses none.
+    /// Sets the store for sessions and records. An [`Orchestrator`] needs a store; an [`Agent`] uses none.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Makes sure that a session is what was kept, by [`SessionIndex::verify`](neuraxis_ports::SessionIndex::verify), before a
-    /// request or a run that is resumed goes on from it. One that is not is refused, and nothing is written.
+    /// Verifies that a session is unaltered, with [`SessionIndex::verify`](neuraxis_ports::SessionIndex::verify),
+    /// before a request or a resumed run continues it. An altered session is refused, and nothing is written.
     ///
-    /// A session found whole is not looked at again for 5 minutes at the least and 10 at the most: what is altered
-    /// meanwhile is found after that. What verifying cannot find this does not find either: a log that was made anew as a
-    /// whole, or cut off at its end.
+    /// A session that was found unaltered is not checked again for at least 5 and at most 10 minutes, so a change made
+    /// in that time is found afterwards. What `verify` cannot detect is not detected here either: a log that was
+    /// rewritten as a whole, or cut off at its end.
     #[must_use]
     pub fn verify_sessions(mut self) -> Self {
         self.verified = Some(VerifiedSessions::new());
         self
     }
 
-    /// Has the runs that are begun here, and those that were left or answered, driven by other processes on the same store,
-    /// which take them up with [`Runs::take_up`](crate::Runs::take_up). This process governs requests, keeps what it is
-    /// brought, and follows its runs in the store. One of whose log the data policy keeps something out could not be taken up, so
-    /// that it is driven here. Without a dispatcher all are.
+    /// Lets other processes on the same store drive the runs that begin here, and those that were left or answered; the
+    /// other processes resume them with [`Runs::take_up`](crate::Runs::take_up). This process governs requests, stores
+    /// the input it receives, and follows its runs in the store. A run whose data policy keeps something out of its log
+    /// cannot be resumed elsewhere, so it is driven here. Without a dispatcher all runs are.
     #[must_use]
     pub fn dispatcher(mut self, dispatcher: Arc<dyn RunDispatcher>) -> Self {
         self.dispatcher = Some(dispatcher);
         self
     }
 
-    /// Passes live events of runs on to other processes on the same store that follow them, and takes in theirs, while somebody
-    /// awaits [`Runs::keep_live_exchange`](crate::Runs::keep_live_exchange). Without one a run is heard word by word in the
-    /// process alone that drives it, and record by record in others.
+    /// Exchanges live events of runs with the other processes on the same store: sends this process's events to those
+    /// that follow the run, and receives theirs, for as long as
+    /// [`Runs::keep_live_exchange`](crate::Runs::keep_live_exchange) is being awaited. Without a live feed, only the
+    /// process that drives a run sees it word by word; other processes see it record by record.
     ///
-    /// What the data policy of a run keeps out of the store is not passed on either.
+    /// What the data policy of a run keeps out of the store is not sent to other processes either.
     #[must_use]
     pub fn live_feed(mut self, feed: Arc<dyn LiveFeed>) -> Self {
         self.live_feed = Some(feed);
         self
     }
 
-    /// Takes the place of another engine of this process on the same store, to which no new requests are sent any more: that is
-    /// for the program to see to, since it goes on to take them, under its own policy. Runs at work there stay there until they
-    /// have ended or are left, hear at once of what is posted to them here, and are shown here as they happen. Whoever
-    /// [follows](crate::Runs::attach) a run there goes on here once that one has stopped. Without it the store takes both
-    /// engines for one, and what is posted here takes the run over.
+    /// Replaces another engine of this process on the same store. The program must stop sending new requests to the
+    /// former engine, which would still accept them under its own policy. Runs in progress on the former engine stay
+    /// there until they end or are left. They immediately receive input posted to them here, and their events are shown
+    /// here as they happen. A caller that [follows](crate::Runs::attach) a run there continues here once the former
+    /// engine has stopped. Without this call the store cannot tell the two engines apart, and input posted here takes
+    /// over the run.
     #[must_use]
     pub fn replaces(mut self, former: &Orchestrator) -> Self {
         self.former = FormerEngines::up_to(&former.runs().parts);
@@ -268,88 +274,90 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Sets who is asked about calls that need approval. Without one, such calls are denied.
+    /// Sets the approver that is asked about calls that need approval. Without one, such calls are denied.
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.wiring.approver = approver;
         self
     }
 
-    /// Lets questions of tools, such as those of MCP servers, wait so long for an answer from outside: each is shown in the
-    /// events of its run ([`LiveBody::Question`](neuraxis_core::LiveBody)) and by [`Runs::questions`](crate::Runs::questions),
-    /// and answered by [`Runs::answer_question`](crate::Runs::answer_question). A question that nobody answers in that time is
-    /// cancelled for its tool. For programs whose users follow runs and can answer, such as a server with a page.
+    /// Lets questions of tools, such as those of MCP servers, wait this long for an answer from outside. Each question
+    /// is shown in the events of its run ([`LiveBody::Question`](neuraxis_core::LiveBody)) and by
+    /// [`Runs::questions`](crate::Runs::questions), and is answered by
+    /// [`Runs::answer_question`](crate::Runs::answer_question). A question that is not answered in time is cancelled
+    /// for its tool. Meant for programs whose users follow runs and can answer, such as a server with a web page.
     ///
-    /// Without it the approver [answers](Approver::answer), which declines unless it says otherwise. The approver of a request
-    /// comes before both. A tool that waits for a person takes no place of [`max_parallel_tools`](Self::max_parallel_tools).
+    /// Without it the approver [answers](Approver::answer), and by default declines. The approver of a request takes
+    /// precedence over both. A tool that waits for an answer does not count toward
+    /// [`max_parallel_tools`](Self::max_parallel_tools).
     #[must_use]
     pub const fn questions_open_for(mut self, time: Duration) -> Self {
         self.wiring.questions_open_for = Some(time);
         self
     }
 
-    /// Sets the key by which approvals count. One that is read back from the store, be it of a call or for the rest of a
-    /// session, counts only if it was given through an engine with the same key: what was written into the store in
-    /// another way lets nothing run, and a person is asked again.
+    /// Sets the key that authenticates approvals. An approval read back from the store, whether of one call or for the
+    /// rest of a session, is valid only if it was given through an engine with the same key. An approval written into
+    /// the store in any other way lets nothing run; the user is asked again.
     ///
-    /// Engines on the same store need the same key. Without one, each makes its own: what was allowed before it was built
-    /// is asked about again.
+    /// Engines on the same store need the same key. Without this call each engine generates its own key, and asks again
+    /// about what was allowed before it was built.
     #[must_use]
     pub fn approval_key(mut self, key: ApprovalKey) -> Self {
         self.approval_key = Some(key);
         self
     }
 
-    /// Sets the clock, in place of the system's.
+    /// Sets the clock, instead of the system's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.wiring.clock = clock;
         self
     }
 
-    /// Sets who makes ids, in place of UUIDv7.
+    /// Sets the source of ids, instead of UUIDv7.
     #[must_use]
     pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
         self.wiring.ids = ids;
         self
     }
 
-    /// Sets how failed model calls are repeated.
+    /// Sets how failed model calls are retried.
     #[must_use]
     pub const fn retry(mut self, retry: RetryPolicy) -> Self {
         self.wiring.retry = retry;
         self
     }
 
-    /// Names the project that tools work for.
+    /// Sets the project that tools work for.
     #[must_use]
     pub fn project_id(mut self, project: impl Into<Arc<str>>) -> Self {
         self.wiring.project_id = Some(project.into());
         self
     }
 
-    /// Sets the plan of requests that name none: which of the policy's `[plans.NAME]` limits them. A request that names a
-    /// plan of its own has that one instead. A plan that the policy does not have is an error when the orchestrator is built.
+    /// Sets the plan limits for requests that name no plan: one of the policy's `[plans.NAME]`. A request that names a
+    /// plan uses that one instead. If the policy does not have the plan, building the orchestrator fails.
     #[must_use]
     pub fn default_plan(mut self, plan: PlanName) -> Self {
         self.plan = Some(plan);
         self
     }
 
-    /// Sets how many tools may run at the same time, over all runs; at least one.
+    /// Sets how many tools may run at the same time, over all runs; the minimum is one.
     #[must_use]
     pub const fn max_parallel_tools(mut self, most: usize) -> Self {
         self.wiring.max_parallel_tools = most;
         self
     }
 
-    /// Sets with how many tools more than which an agent searches them; [`SEARCH_TOOLS_ABOVE`](Self::SEARCH_TOOLS_ABOVE)
-    /// unless somebody says otherwise. Its requests then
-    /// hold the program's own tools, those that the agent asks for by name, those that suit the user's message, and
-    /// `find_tools`, by which the model finds the others. What an agent may call is not changed by it.
+    /// Sets the number of tools above which an agent searches them; [`SEARCH_TOOLS_ABOVE`](Self::SEARCH_TOOLS_ABOVE) by
+    /// default. Above it, the agent's requests hold the program's own tools, those that the agent asks for by name,
+    /// those that suit the user's message, and `find_tools`, with which the model finds the others. What an agent may
+    /// call does not change.
     ///
-    /// Where the program's own tools alone are more, they are searched, too. With 0 all are, but for those that an agent asks
-    /// for by name or cannot do without; with [`u32::MAX`] none ever.
+    /// If the program's own tools alone exceed the number, they are searched too. With 0, all tools are searched except
+    /// those that an agent asks for by name or cannot do without; with [`u32::MAX`], none.
     ///
     /// ```
     /// use neuraxis_engine::Orchestrator;
@@ -364,25 +372,25 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Says why there is no tool of a name that policies and models may know, such as one that takes what this machine lacks:
-    /// whoever calls it reads that, a model too. Where a tool of that name is added, it is there.
+    /// States why a tool that policies and models may know by name does not exist, such as a tool that needs something
+    /// this machine lacks. Every caller of that name reads the reason, including a model. Adding a tool of that name
+    /// overrides this.
     #[must_use]
     pub fn absent_tool(mut self, name: ToolName, why: impl Into<Arc<str>>) -> Self {
         self.absent.push((name, why.into()));
         self
     }
 
-    /// Sets how long results of tools may be: what a model reads of one, and what is kept of it beside the run. A model reads
-    /// the rest with the tool `read_output`, which an [`Orchestrator`] offers with every tool that it runs. An [`Agent`] keeps
-    /// nothing, so that what is cut there is gone.
+    /// Sets limits on results of tools: how much of a result a model reads, and how much is stored beside the run. A
+    /// model reads the rest with the tool `read_output`, which an [`Orchestrator`] offers with every tool that it runs.
+    /// An [`Agent`] stores nothing, so what is cut there is lost.
     #[must_use]
     pub const fn result_bounds(mut self, bounds: ResultBounds) -> Self {
         self.wiring.result_bounds = bounds;
         self
     }
 
-    /// Puts the orchestrator together. Tools that can never run are warned of, in the log and by
-    /// [`Orchestrator::warnings`].
+    /// Builds the orchestrator. Warns of tools that can never run, in the log and through [`Orchestrator::warnings`].
     ///
     /// # Errors
     ///
@@ -421,13 +429,13 @@ impl OrchestratorBuilder {
         Ok(Orchestrator::new(parts))
     }
 
-    /// Puts together what runs without sessions and without governance: the agent `main_thread`, with all that was added here.
-    /// A store is not used.
+    /// Builds an agent that runs without sessions and without governance: the agent `main_thread`, with everything
+    /// added here. A store is not used.
     ///
-    /// So an agent of the program has what its own builder has no method for, such as [retries](Self::retry),
-    /// [sinks of traces](Self::trace_sink), [prices](Self::policy), [client's tools](Self::client_tool) and [servers whose
-    /// tools come and go](Self::tool_source): give it that name, and add it by [`agent`](Self::agent). One of another name does
-    /// not answer in its place.
+    /// This gives an agent what its own builder has no method for, such as [retries](Self::retry), [trace
+    /// sinks](Self::trace_sink), [prices](Self::policy), [client tools](Self::client_tool) and [servers whose tools
+    /// come and go](Self::tool_source): name the agent `main_thread` and add it with [`agent`](Self::agent). An agent
+    /// with another name does not answer as `main_thread`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -469,7 +477,7 @@ impl OrchestratorBuilder {
         }
         rule_functions::join(&mut self.wiring.policy, self.rule_functions)?;
         self.wiring.instructions = agents.instructions();
-        // What a deployment says takes the place of what a program says, be that a text or a function.
+        // A deployment's instructions override a program's, whether those are text or a function.
         let policy = &self.wiring.policy;
         let instructions = &mut self.wiring.instructions;
         instructions.retain(|agent, _| !policy.says_instructions(agent));
@@ -488,7 +496,7 @@ impl OrchestratorBuilder {
             catalog.add(Arc::new(tool))?;
         }
         for tool in self.wiring.policy.agent_tools() {
-            // What a program brings comes before what a configuration says.
+            // A program's tool takes precedence over a configured one.
             if catalog.tool(&tool.name).is_some() && !agents.is_called_by(&tool.name) {
                 let name = &tool.name;
                 tracing::warn!(tool = %name, "a tool of this name takes the place of the one that starts an agent");
@@ -497,7 +505,7 @@ impl OrchestratorBuilder {
             catalog.add(Arc::new(RunElsewhere(tool)))?;
         }
         if keeping == Keeping::Sessions {
-            // The last of all: the tools before it do not move because of it.
+            // Added last, so that the positions of the tools before it do not change.
             catalog.add_reader(ReadOutput::new())?;
         }
         agents.check_tools(&catalog)?;
@@ -511,7 +519,7 @@ impl OrchestratorBuilder {
     }
 }
 
-/// Makes sure that the plan of requests that name none is one of the policy: without it each of them would be refused.
+/// Checks that the policy has the default plan: otherwise every request that names no plan would be refused.
 fn check_plan(plan: &PlanName, policy: &Policy) -> Result<(), BuildError> {
     let known: Vec<&str> = policy.plans().map(PlanName::as_str).collect();
     if known.contains(&plan.as_str()) {
@@ -521,7 +529,7 @@ fn check_plan(plan: &PlanName, policy: &Policy) -> Result<(), BuildError> {
     Err(BuildError::DefaultPlan { plan, known })
 }
 
-/// What is kept of the runs of an engine.
+/// What an engine stores of its runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeping {
     Sessions,

@@ -1,6 +1,6 @@
-//! What a web application returns of an error: a kind that stays what it is, and the message.
+//! What a web application returns for an error: a kind that never changes, and the message.
 //!
-//! Not the causes, which may name hosts and files: those are for a log.
+//! The causes are left out: they may name hosts and files and belong in a log.
 
 use neuraxis_brainstem::Refusal;
 use neuraxis_ports::StoreError;
@@ -12,7 +12,7 @@ use crate::run_handle::{AnswerError, NoResult};
 use crate::runs::{ForkError, ResumeError};
 use crate::sessions::FindError;
 
-/// The form in which errors are written.
+/// The JSON form of an error.
 #[derive(Serialize)]
 struct Written {
     kind: &'static str,
@@ -22,8 +22,8 @@ struct Written {
 macro_rules! kinds {
     ($error:ty { $($variant:pat => $kind:expr,)* }) => {
         impl $error {
-            /// Returns the word for the kind of error, the same in every version: what a client may look at. Written as
-            /// JSON, an error is this as `kind` and its text, without its causes, as `message`.
+            /// Returns the word for the kind of error, which is the same in every version, so clients can rely on it.
+            /// As JSON, an error has this word as `kind` and its text, without its causes, as `message`.
             #[must_use]
             pub fn kind(&self) -> &'static str {
                 match self {
@@ -138,14 +138,13 @@ fn of_store(error: &StoreError) -> &'static str {
     }
 }
 
-/// Returns what is said of an error of the store in place of what could not be done because of it, where nothing is wrong with
-/// the store.
+/// Returns the text for an error of the store: what the error says about the request, if nothing is wrong with the
+/// store itself, and otherwise `undone`, which says what could not be done.
 pub(crate) fn words_of_store(error: &StoreError, undone: &'static str) -> &'static str {
     about_request(error).map_or(undone, |(_, words)| words)
 }
 
-/// Returns the kind and the words of an error by which a store says something about what it is asked for, and nothing about
-/// itself.
+/// Returns the kind and the text of a store error that is about the request and not about the store itself.
 fn about_request(error: &StoreError) -> Option<(&'static str, &'static str)> {
     match error {
         StoreError::NoSuchSession(_) => Some(("no_session", "there is no such session")),

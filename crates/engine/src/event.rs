@@ -1,4 +1,4 @@
-//! What a listener hears: records as they are committed, and live events in between.
+//! What a listener receives: records as they are committed, and live events in between.
 
 use std::fmt;
 use std::future::{poll_fn, ready};
@@ -11,19 +11,20 @@ use neuraxis_core::{LiveEvent, Record, Seq};
 use neuraxis_ports::Stream;
 use serde::Serialize;
 
-/// Something that happened in a run. As JSON it is the record or the live event itself.
+/// An event of a run. As JSON it is the record or the live event itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Event {
-    /// A record: durable, and committed before it is heard.
+    /// A record: durable, and committed before listeners receive it.
     Record(Arc<Record>),
-    /// A live event: shown at once, never stored.
+    /// A live event: shown immediately, never stored.
     Live(LiveEvent),
 }
 
 impl Event {
-    /// Tells whether it came after a record of its run: whoever had that one has not had this.
+    /// Returns whether the event came after a record of its run: a listener that has that record has not had this
+    /// event.
     #[must_use]
     pub fn is_after(&self, last: Seq) -> bool {
         match self {
@@ -33,10 +34,11 @@ impl Event {
     }
 }
 
-/// The events of one run, from its first to its last record, then the end.
+/// The events of one run, from its first to its last record, followed by the end of the stream.
 ///
-/// A slow listener misses no record and no text: it reads merged text later. Of a call that was over before it looked, it
-/// hears thoughts and text in one piece each, and no progress. Dropping it disturbs nobody.
+/// A slow listener misses no record and no text, but receives text in larger, merged pieces. For a call that completed
+/// before the listener caught up, it receives reasoning and text in one piece each, and no progress events. Dropping
+/// the stream does not affect the run or other listeners.
 pub struct Events(Pin<Box<dyn Stream<Item = Event> + Send>>);
 
 impl Events {
@@ -44,13 +46,13 @@ impl Events {
         Self(Box::pin(stream))
     }
 
-    /// Leaves out what came before, or with, one of the run's records.
+    /// Leaves out the events up to and including one of the run's records.
     #[must_use]
     pub fn after(self, last: Seq) -> Self {
         Self::new(self.filter(move |event| ready(event.is_after(last))))
     }
 
-    /// Returns the next event, or `None` once the run has ended, however often it is asked then.
+    /// Returns the next event, or `None` once the run has ended and on every call after that.
     ///
     /// # Cancel safety
     ///

@@ -1,10 +1,10 @@
-//! Drives runs: performs the effects that the turn loop asks for, keeps its records, and streams what happens.
+//! Drives runs: performs the effects that the turn loop asks for, stores its records, and streams what happens.
 //!
-//! **For** embedding Neuraxis in a program: build an [`Orchestrator`] from models, tools, a policy and a store, and hand
-//! it user messages. Runs are tasks that the engine owns; each is streamed, traced and stored as it goes.
+//! **For** embedding Neuraxis in a program: build an [`Orchestrator`] from models, tools, a policy and a store, and
+//! hand it user messages. The engine owns the runs as tasks; each run is streamed, traced and stored as it proceeds.
 //!
-//! **Not for** deciding anything: the loop's rules are in `neuraxis-core`, what may run is decided in
-//! `neuraxis-brainstem`, and no adapter is named here; whoever composes an engine chooses them.
+//! **Not for** decisions: the loop's rules are in `neuraxis-core`, and `neuraxis-brainstem` decides what may run. The
+//! engine names no adapter; the program that builds an engine chooses them.
 //!
 //! ```
 //! use std::sync::Arc;

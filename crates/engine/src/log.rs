@@ -1,6 +1,7 @@
-//! Logs as JSON Lines: writing one, reading it back, and replaying the run to see that it is what its causes lead to.
+//! Logs as JSON Lines: writing a log, reading it back, and replaying the run to verify that the log follows from its
+//! causes.
 //!
-//! Not for what a log tells: that is read from its records, by `neuraxis_core`'s projections.
+//! Not for interpreting a log: `neuraxis_core`'s projections do that from its records.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,33 +12,33 @@ use neuraxis_core::{
 };
 use serde_json::Value;
 
-/// The most characters of a value that an error shows.
+/// The maximum number of characters of a value that an error shows.
 const MAX_SHOWN: usize = 200;
 
-/// A line that is no record.
+/// A line that is not a record.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} is not a record: {source}")]
 #[non_exhaustive]
 pub struct LogError {
-    /// Which line, from 1.
+    /// The line number, from 1.
     pub line: usize,
     /// What is wrong with it.
     pub source: serde_json::Error,
 }
 
-/// What a replay found: the log is exactly what its causes lead to.
+/// The result of a successful replay: the log is exactly what its causes lead to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplayReport {
     /// The run.
     pub run_id: RunId,
-    /// Where it stands at the end of the log.
+    /// The run's status at the end of the log.
     pub status: RunStatus,
-    /// How many records were compared.
+    /// The number of records that were compared.
     pub records: usize,
-    /// How many steps they were made in.
+    /// The number of steps in which they were created.
     pub steps: usize,
-    /// How many effects had been asked for and not answered.
+    /// The number of effects that were requested and not answered.
     pub open_effects: usize,
     /// The root agent's conversation at the end.
     pub messages: Transcript,
@@ -53,14 +54,14 @@ pub enum ReplayError {
     /// A record is missing, or from another run.
     #[error("record {expected} is missing: the log goes on with record {found} of run {run}")]
     Gap {
-        /// The number that had to come.
+        /// The expected number.
         expected: Seq,
-        /// The number that came.
+        /// The number that was found.
         found: Seq,
-        /// The run it is from.
+        /// The run that the record is from.
         run: RunId,
     },
-    /// The log was written by a loop that follows other rules: it can be read, but not replayed.
+    /// The log was written by a loop with other rules: it can be read, but not replayed.
     #[error(
         "the log was written by loop version {found}; this is version {ours}, which may decide otherwise"
     )]
@@ -70,18 +71,18 @@ pub enum ReplayError {
         /// This code's version.
         ours: u32,
     },
-    /// The history that was given is not the one the run began with.
+    /// The given history is not the one that the run began with.
     #[error(
         "the run began with another history: {} messages with hash {}, not {} with hash {}",
         recorded.count, recorded.hash, given.count, given.hash
     )]
     OtherHistory {
-        /// What the log says the history was.
+        /// The digest of the history according to the log.
         recorded: PrefixDigest,
-        /// The digest of the history given.
+        /// The digest of the given history.
         given: PrefixDigest,
     },
-    /// From here on the log is not what its causes lead to: it was changed, or the loop decides otherwise.
+    /// From this record on, the log is not what its causes lead to: it was changed, or the loop decides differently.
     #[error(
         "the log diverges at record {seq}, in {place}: replaying gives {expected}, the log has {found}"
     )]
@@ -95,12 +96,12 @@ pub enum ReplayError {
         /// What the log has, cut short.
         found: String,
     },
-    /// A recorded cause is none, or one that the machine refuses.
+    /// A record that should be a cause is not one, or the machine refuses it.
     #[error("record {seq} cannot have caused anything{}", source.as_ref().map(|source| format!(": {source}")).unwrap_or_default())]
     Impossible {
         /// The record that should be a cause.
         seq: Seq,
-        /// What the machine said.
+        /// The machine's error.
         source: Option<InputError>,
     },
     /// The log cannot be replayed for another reason.
@@ -141,8 +142,8 @@ pub fn read_log(text: &str) -> Result<Vec<Arc<Record>>, LogError> {
     records.collect()
 }
 
-/// Replays a run from the history it began with and its log: every cause is given to the machine again, and every record
-/// compared with what the machine makes of it. No model or tool is asked.
+/// Replays a run from the history it began with and its log: feeds every cause to the machine again, and compares every
+/// record with the machine's output. No model or tool is called.
 ///
 /// # Errors
 ///
@@ -161,7 +162,8 @@ pub fn replay(history: &Transcript, records: &[Arc<Record>]) -> Result<ReplayRep
     })
 }
 
-/// Looks for what would make a replay pointless, so that it is told by its name and not as a divergence.
+/// Checks for problems that would make a replay pointless, so they are reported as what they are and not as a
+/// divergence.
 fn check(history: &Transcript, records: &[Arc<Record>]) -> Result<RunId, ReplayError> {
     let first = records.first().ok_or(ReplayError::NoStart)?;
     let RecordBody::RunStarted(started) = &first.body else {
@@ -210,7 +212,7 @@ impl From<RestoreError> for ReplayError {
     }
 }
 
-/// Finds the first field in which two records differ.
+/// Returns an error with the first field in which two records differ.
 fn diverged(seq: Seq, expected: &str, found: &str) -> ReplayError {
     let value = |text: &str| -> Value {
         serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))

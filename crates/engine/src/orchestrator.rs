@@ -1,4 +1,4 @@
-//! The entry point: what an embedder asks, and the services behind it.
+//! The entry point for embedders, and the services behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,46 +25,46 @@ use crate::sessions::Sessions;
 use crate::tool_search::ToolOffer;
 use crate::warnings::ToolWarning;
 
-/// Runs governed, tool-using conversations, and keeps them in a store. Cloning shares the engine.
+/// Runs governed, tool-using conversations, and stores them. Clones share the engine.
 #[derive(Debug, Clone)]
 pub struct Orchestrator {
     parts: Arc<Parts>,
 }
 
-/// What the services of one orchestrator share.
+/// The parts that the services of one orchestrator share.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) engine: Arc<Engine>,
     /// Where sessions and records are kept.
     pub(crate) store: Arc<dyn SessionStore>,
-    /// The sessions that are known to be there.
+    /// The sessions that are known to exist.
     pub(crate) known: KnownSessions,
-    /// The sessions that were found whole; `None` where nobody looks.
+    /// The sessions that were found unaltered; `None` if sessions are not verified.
     pub(crate) verified: Option<VerifiedSessions>,
-    /// What governance decided, as far as it decides alike.
+    /// Decisions of governance that stay the same for the same kind of request.
     pub(crate) decisions: DecisionCache,
     /// The tools that cannot run.
     pub(crate) warnings: Vec<ToolWarning>,
-    /// The plan of requests that name none.
+    /// The plan for requests that name none.
     pub(crate) plan: Option<PlanName>,
-    /// The runs at work here.
+    /// The runs in progress in this engine.
     pub(crate) active: ActiveRuns,
-    /// The engines whose place this one took.
+    /// The engines that this one replaced.
     pub(crate) former: FormerEngines,
-    /// The engines that took the place of this one.
+    /// The engines that replaced this one.
     pub(crate) successor: Successor,
-    /// The runs that were left here although this process lives.
+    /// The runs that were left here while this process is still alive.
     pub(crate) lost: LostRuns,
-    /// Who has runs driven by other processes; `None` where they are driven here.
+    /// Hands runs to other processes; `None` if they are driven here.
     pub(crate) dispatcher: Option<Arc<dyn RunDispatcher>>,
-    /// The runs that are being dispatched, and those that were once more.
+    /// The runs that are being dispatched, and those that were dispatched again.
     pub(crate) dispatches: Arc<Dispatches>,
-    /// By which live events are passed on between processes; `None` where they are not.
+    /// Exchanges live events with other processes; `None` if they are not exchanged.
     pub(crate) live: Option<Arc<LiveExchange>>,
 }
 
 impl Orchestrator {
-    /// Begins to put an orchestrator together.
+    /// Returns a builder of an orchestrator.
     #[must_use]
     pub fn builder() -> OrchestratorBuilder {
         OrchestratorBuilder::default()
@@ -74,7 +74,7 @@ impl Orchestrator {
         Self { parts }
     }
 
-    /// Returns the service that begins runs, takes them up again and reaches them while they are at work.
+    /// Returns the service that starts and resumes runs, and reaches them while they are in progress.
     #[must_use]
     pub fn runs(&self) -> Runs {
         Runs::new(&self.parts)
@@ -86,7 +86,7 @@ impl Orchestrator {
         Sessions::new(Arc::clone(&self.parts.store))
     }
 
-    /// Returns the service for calls that wait for a person.
+    /// Returns the service for calls that wait for approval.
     #[must_use]
     pub fn approvals(&self) -> Approvals {
         Approvals::new(&self.parts)
@@ -96,17 +96,17 @@ impl Orchestrator {
     ///
     /// # Errors
     ///
-    /// A [`RequestError`] if the request is refused before a run exists. Once there is a run there is a result, however
-    /// badly it goes, unless it was left without an end: [`RequestError::NoResult`].
+    /// A [`RequestError`] if the request is refused before a run exists. Once a run exists there is always a result,
+    /// however badly the run goes, unless the run was left without an end: [`RequestError::NoResult`].
     ///
     /// # Panics
     ///
-    /// As [`Runs::start`].
+    /// Same as [`Runs::start`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the run, and leaves the session free if there is none yet. A run that the store is just
-    /// beginning is ended as soon as the store has answered.
+    /// Dropping the future cancels the run, or leaves the session free if no run exists yet. A run that is just being
+    /// stored is ended as soon as the store has answered.
     pub async fn handle_user_request(
         &self,
         session_id: &SessionId,
@@ -122,20 +122,21 @@ impl Orchestrator {
         .await
     }
 
-    /// As [`handle_user_request`](Self::handle_user_request), with everything a request can say.
+    /// Like [`handle_user_request`](Self::handle_user_request), with everything a request can specify.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Same as `handle_user_request`.
     ///
     /// # Panics
     ///
-    /// As [`Runs::start`].
+    /// Same as [`Runs::start`].
     ///
     /// # Cancel safety
     ///
-    /// As there; but a run that an earlier request under the same idempotency key began is that request's to cancel, and one
-    /// under a key that the store is just beginning is left for the request made again.
+    /// Same as `handle_user_request`, with two exceptions: a run that an earlier request began under the same
+    /// idempotency key is not cancelled, since it belongs to that request; and a run with a key that is just being
+    /// stored is left for the repeated request.
     pub async fn handle(&self, request: UserRequest) -> Result<OrchestratorResult, RequestError> {
         let handle = self.runs().start(request).await?;
         let guard = (!handle.is_repeat).then(|| CancelOnDrop(handle.link.clone()));
@@ -154,8 +155,8 @@ impl Orchestrator {
         }
     }
 
-    /// Begins a run and returns at once, with a handle on it and its events. A request that was made before under the same
-    /// idempotency key gets the run that it began then: [`RunHandle::is_repeat`] tells.
+    /// Starts a run and returns immediately, with a handle to it and its events. A request that repeats an earlier one
+    /// under the same idempotency key gets the run that the earlier one began: see [`RunHandle::is_repeat`].
     ///
     /// # Errors
     ///
@@ -163,48 +164,49 @@ impl Orchestrator {
     ///
     /// # Panics
     ///
-    /// As [`Runs::start`].
+    /// Same as [`Runs::start`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle or the events leaves the run at work; dropping the future before it is over does, too, or leaves
-    /// the session free, as for [`Runs::start`].
+    /// Dropping the handle or the events leaves the run in progress. Dropping the future before it completes also
+    /// leaves the run in progress, or leaves the session free, as for [`Runs::start`].
     pub async fn stream(&self, request: UserRequest) -> Result<(RunHandle, Events), RequestError> {
         let handle = self.runs().start(request).await?;
         let events = handle.events();
         Ok((handle, events))
     }
 
-    /// Returns the models there are, by the role that each was given for.
+    /// Returns the models, each with the role that it was given for.
     pub fn models(&self) -> impl Iterator<Item = (&Role, ModelInfo)> {
         let models = self.parts.engine.models.iter();
         models.map(|(role, model)| (role, model.info()))
     }
 
-    /// Tells whether the store takes records at this moment, and so the engine turns.
+    /// Returns whether the store accepts records at this moment, and so whether the engine can make progress.
     ///
     /// # Errors
     ///
-    /// Why it does not.
+    /// The reason why it does not.
     pub async fn probe_store(&self) -> Result<(), StoreError> {
         self.parts.store.probe().await
     }
 
-    /// Decides what a request may do, without doing it. What its conversation holds and what was used before is left out.
+    /// Decides what a request may do, without running it. The content of its conversation and earlier usage are not
+    /// taken into account.
     ///
     /// # Errors
     ///
-    /// [`RequestError::Policy`] if policy refuses it.
+    /// [`RequestError::Policy`] if the policy refuses the request.
     pub fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
         self.runs().decide(request)
     }
 
-    /// As [`decide`](Self::decide), about a request that would begin a session now: what its owner used today of the budgets of
-    /// its plan counts.
+    /// Like [`decide`](Self::decide), for a request that would begin a session now: what its owner has used today of
+    /// the budgets of its plan is taken into account.
     ///
     /// # Errors
     ///
-    /// As there, or [`RequestError::Store`] if the store could not say what was used.
+    /// Same as `decide`, or [`RequestError::Store`] if the store could not report the usage.
     ///
     /// # Cancel safety
     ///
@@ -213,8 +215,9 @@ impl Orchestrator {
         self.runs().decide_today(request).await
     }
 
-    /// Returns which tools the first request of the agent that answers would hold, by a decision about a message in a new
-    /// session, and how many its model would have to find. What fits the context of its model is left out of account.
+    /// Returns the tools that the first request of the answering agent would hold, for a decision about a message in a
+    /// new session, and how many tools its model would have to find. Whether they fit the model's context is not taken
+    /// into account.
     #[must_use]
     pub fn tool_offer(&self, decision: &Decision, message: &str) -> ToolOffer {
         let engine = &self.parts.engine;
@@ -225,37 +228,38 @@ impl Orchestrator {
         ToolOffer::of(&agent)
     }
 
-    /// Returns the roles whose models keep failing, so that others serve for them for a while, with why. As far as the
-    /// runs of this engine found out.
+    /// Returns the roles whose models keep failing, each with the reason, so that other models serve for them for a
+    /// while. Only failures seen by the runs of this engine are known.
     #[must_use]
     pub fn degraded_roles(&self) -> Vec<DegradedRole> {
         self.parts.engine.health.degraded()
     }
 
-    /// Tells whether the engine takes no new runs any more.
+    /// Returns whether the engine has stopped accepting new runs.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.parts.engine.is_shutting_down()
     }
 
-    /// Returns what runs without sessions and without governance on the same models and tools: the agent `main_thread`, as
-    /// [`build_agent`](OrchestratorBuilder::build_agent) makes it.
+    /// Returns an agent that runs without sessions and without governance on the same models and tools: the agent
+    /// `main_thread`, as built by [`build_agent`](OrchestratorBuilder::build_agent).
     #[must_use]
     pub fn agent(&self) -> Agent {
         Agent::main_thread(Arc::clone(&self.parts.engine))
     }
 
-    /// Takes no new runs, lets those at work go on for a while, and leaves what has not ended then to be taken up by any
-    /// engine on the same store: nothing is recorded of it, and its session stays busy. Returns the runs that are left.
+    /// Stops accepting new runs, lets those in progress continue for a grace period, and then leaves the rest to be
+    /// resumed by any engine on the same store. Nothing is recorded about leaving a run, and its session stays busy.
+    /// Returns the runs that were left.
     ///
-    /// A left run is one whose process died, for whoever listens to it: its events end without a last one, and
-    /// [`RunHandle::result`] is an error. Calls that were under way are made again, or told as unknown, as their class allows.
-    /// A run that is kept nowhere is cancelled. Where the store does not outlive the process [`shutdown`](Self::shutdown) is
-    /// kinder.
+    /// To its listeners a left run looks like a run whose process died: its events end without a last one, and
+    /// [`RunHandle::result`] returns an error. When it is resumed, calls that were in progress are repeated or reported
+    /// as unknown, depending on their class. A run that is not stored is cancelled. If the store does not outlive the
+    /// process, prefer [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the engine takes no new runs, and some runs may be left until their leases have run out.
+    /// If the future is dropped, the engine accepts no new runs, and some runs may stay left until their leases expire.
     pub async fn suspend(&self, grace: Duration) -> Vec<RunId> {
         self.runs().suspend(grace).await
     }
@@ -266,20 +270,20 @@ impl Orchestrator {
         &self.parts.engine.policy
     }
 
-    /// Returns the tools there are now. Those of a [source](crate::OrchestratorBuilder::tool_source) may be others later.
+    /// Returns the tools that exist now. Those of a [source](crate::OrchestratorBuilder::tool_source) may change later.
     #[must_use]
     pub fn tools(&self) -> Arc<ToolCatalog> {
         self.parts.engine.catalog()
     }
 
-    /// Returns the tools that cannot run, whatever is asked for, with why and what to do about it. Only the policy, the tools
-    /// and whether there is an approver count, as they were when this was built.
+    /// Returns the tools that cannot run whatever is requested, each with the reason and what to do about it. Depends
+    /// only on the policy, the tools and whether there is an approver, as they were when the orchestrator was built.
     #[must_use]
     pub fn warnings(&self) -> &[ToolWarning] {
         &self.parts.warnings
     }
 
-    /// Ends all runs, lets them record it, and takes no new ones.
+    /// Ends all runs, lets them record it, and stops accepting new ones.
     pub async fn shutdown(&self) {
         self.parts.engine.shutdown.cancel();
         self.parts.engine.tasks.close();

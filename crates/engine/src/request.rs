@@ -1,4 +1,4 @@
-//! What a user asks, and why it may be refused before a run exists.
+//! A user's request, and the reasons why it may be refused before a run exists.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -23,61 +23,62 @@ use crate::runs::ResumeError;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct UserRequest {
-    /// The session; made if there is none with this id.
+    /// The session; created if no session has this id.
     pub session_id: SessionId,
-    /// What the user says. Empty where what is [brought](Self::brought) holds what is to be answered.
+    /// The user's message. May be empty if [`brought`](Self::brought) holds what is to be answered.
     pub message: String,
-    /// What is attached to the message: texts, images, sounds and files, in this order after what the user says.
+    /// Attachments to the message: texts, images, sounds and files, which follow the message in this order.
     pub attachments: Vec<Part>,
     /// How much freedom the request has.
     pub mode: Mode,
     /// Where it comes from.
     pub channel: Channel,
-    /// The agent that answers; that of the channel if `None`.
+    /// The agent that answers; the channel's agent if `None`.
     pub agent: Option<AgentName>,
-    /// A named set of limits to be kept besides those of mode and channel.
+    /// A named set of limits that applies in addition to those of mode and channel.
     pub plan: Option<PlanName>,
-    /// Whether models stream their replies or give them whole. The records are the same.
+    /// Whether models stream their replies or return them whole. The records are the same.
     pub delivery: Delivery,
     /// The trace to join; a new one if `None`.
     pub trace: Option<TraceContext>,
-    /// What the caller calls this request. A request of the same session under the same key is taken as the same one made
-    /// again: it gets the run that the first one began, at work or ended, and begins none itself. Message, attachments,
-    /// mode, channel, answer schema and what else the client brings have to be the same.
+    /// The caller's key for this request. Another request with the same key in the same session is treated as a repeat
+    /// of this one: it gets the run that the first request began, in progress or ended, and starts none of its own.
+    /// Message, attachments, mode, channel, answer schema and everything else that the client supplies must be the
+    /// same.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Who asks, and what else the program wants its tools and hooks to know of the request.
+    /// Who asks, and values that the program passes to its tools and hooks.
     pub context: RequestContext,
-    /// What the answer has to look like; any text is one if `None`.
+    /// The schema of the answer; any text if `None`.
     pub answer: Option<AnswerSchema>,
-    /// What a client brings besides its message.
+    /// What a client supplies besides its message.
     pub brought: Option<Box<Brought>>,
-    /// Whether the model is sent what was said before as it was said.
+    /// Whether earlier messages are sent to the model verbatim.
     pub earlier: Earlier,
 }
 
-/// What becomes of what was said before in the session.
+/// How the earlier messages of the session are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Earlier {
-    /// It is sent as it was said, as far as it fits.
+    /// They are sent verbatim, as far as they fit.
     #[default]
     Whole,
-    /// It is summed up by a model first, and from then on the summary is sent; on record all of it stays. What is untrusted
-    /// stays marked. Where there is no usable summary, as with [`Whole`](Self::Whole).
+    /// A model summarizes them first, and from then on the summary is sent; the log keeps all of them. Untrusted
+    /// content stays marked as such. Without a usable summary, same as [`Whole`](Self::Whole).
     SummedUp,
 }
 
-/// Whether a person reads along.
+/// Whether replies are streamed to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delivery {
     /// Replies are streamed.
     #[default]
     Streamed,
-    /// Replies are asked for whole.
+    /// Replies are requested whole.
     Whole,
 }
 
 impl UserRequest {
-    /// Makes a request in the default mode and channel.
+    /// Creates a request with the default mode and channel.
     pub fn new(session_id: SessionId, message: impl Into<String>) -> Self {
         Self {
             session_id,
@@ -97,7 +98,7 @@ impl UserRequest {
         }
     }
 
-    /// Sets what becomes of what was said before.
+    /// Sets how the earlier messages of the session are sent.
     #[must_use]
     pub const fn earlier(mut self, earlier: Earlier) -> Self {
         self.earlier = earlier;
@@ -118,7 +119,7 @@ impl UserRequest {
         self
     }
 
-    /// Sets the agent that answers: one of the policy's `[agents.NAME]`, or one that the orchestrator was built with.
+    /// Sets the agent that answers: one of the policy's `[agents.NAME]`, or one that was added to the orchestrator.
     #[must_use]
     pub fn agent(mut self, agent: AgentName) -> Self {
         self.agent = Some(agent);
@@ -132,26 +133,27 @@ impl UserRequest {
         self
     }
 
-    /// Says who asks. A session that the request makes is this owner's, and so are the budgets of a day; one of somebody
-    /// else, or of nobody, is refused: [`RequestError::OtherOwner`]. A request that names no owner may enter any session,
-    /// unless its context says that it is [no owner's](RequestContext::unowned).
+    /// Sets the owner that asks. A session that the request creates belongs to this owner, and so do the daily budgets
+    /// that it uses. A session of another owner, or of no owner, is refused: [`RequestError::OtherOwner`]. A request
+    /// without an owner may use any session, unless its context is [unowned](RequestContext::unowned).
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.context = self.context.owned_by(Some(owner.into()));
         self
     }
 
-    /// Says by which id the request is known outside, such as that of an HTTP request. Tools and hooks can read it
-    /// ([`TurnContext::request_id`](neuraxis_ports::TurnContext::request_id)); it is kept nowhere.
+    /// Sets the id by which the request is known outside, such as that of an HTTP request. Tools and hooks can read it
+    /// ([`TurnContext::request_id`](neuraxis_ports::TurnContext::request_id)); it is not stored.
     #[must_use]
     pub fn request_id(mut self, id: impl Into<Arc<str>>) -> Self {
         self.context = self.context.identified_by(id);
         self
     }
 
-    /// Adds a value that tools and hooks can read, by its type: the user who asks, a token, a connection. It is kept nowhere:
-    /// a run that is taken up again, after a crash or once a late approval came, has it only if
-    /// [`Runs::with_context`](crate::Runs::with_context) gives it again; [`stored_context`](Self::stored_context) is kept.
+    /// Adds a value that tools and hooks can read by its type: the user who asks, a token, a connection. It is not
+    /// stored: a run that is resumed, after a crash or a late approval, has the value only if
+    /// [`Runs::with_context`](crate::Runs::with_context) supplies it again. Values added with
+    /// [`stored_context`](Self::stored_context) are stored.
     ///
     /// ```
     /// use neuraxis_engine::UserRequest;
@@ -171,33 +173,35 @@ impl UserRequest {
         self
     }
 
-    /// Gives tools, hooks and instructions a value that is kept with the run, so that it is there whoever takes the run up.
+    /// Adds a value for tools, hooks and instructions that is stored with the run, so it is available to any process
+    /// that resumes the run.
     ///
     /// # Errors
     ///
-    /// A [`ContextError`], when it cannot be written as JSON.
+    /// A [`ContextError`] if the value cannot be serialized as JSON.
     pub fn stored_context<T: StoredContext>(mut self, value: &T) -> Result<Self, ContextError> {
         self.context = self.context.with_stored(value)?;
         Ok(self)
     }
 
-    /// Sets who is asked about calls of this request that need approval, in place of
-    /// [the orchestrator's](crate::OrchestratorBuilder::approver): the person who made it, where several people make requests.
-    /// A run that is taken up again has it only if [`Runs::with_context`](crate::Runs::with_context) gives it again.
+    /// Sets the approver for calls of this request, instead of [the
+    /// orchestrator's](crate::OrchestratorBuilder::approver): usually the user who made the request, in a program with
+    /// several users. A resumed run has this approver only if [`Runs::with_context`](crate::Runs::with_context)
+    /// supplies it again.
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.context = self.context.approved_by(approver);
         self
     }
 
-    /// Asks for an answer that fits a JSON Schema: [`OrchestratorResult::answer`](crate::OrchestratorResult::answer).
+    /// Requires an answer that fits a JSON Schema: [`OrchestratorResult::answer`](crate::OrchestratorResult::answer).
     #[must_use]
     pub fn answer(mut self, schema: AnswerSchema) -> Self {
         self.answer = Some(schema);
         self
     }
 
-    /// Makes it safe to repeat the request under this key.
+    /// Sets the idempotency key, which makes it safe to repeat the request.
     ///
     /// ```
     /// use neuraxis_core::SessionId;
@@ -215,101 +219,101 @@ impl UserRequest {
     }
 }
 
-/// Why a request has no result. But for [`NoResult`](Self::NoResult) no run exists and nothing was recorded.
+/// Why a request has no result. Except for [`NoResult`](Self::NoResult), no run exists and nothing was recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The message holds nothing to answer.
+    /// The message contains nothing to answer.
     #[error("the message is empty")]
     EmptyMessage,
-    /// Something that is attached cannot be sent, or not to a model that may serve the request.
+    /// An attachment cannot be sent at all, or not to a model that may serve the request.
     #[error("{part} cannot be sent: {source}")]
     Attachment {
-        /// Which part it is, with type and size, such as `attachment 2 (image/png, 12 KiB)`.
+        /// The part, with its type and size, such as `attachment 2 (image/png, 12 KiB)`.
         part: String,
-        /// What keeps it from being sent.
+        /// Why it cannot be sent.
         source: AttachmentError,
     },
-    /// What the client brings besides its message cannot be taken.
+    /// What the client supplies besides its message is invalid.
     #[error(transparent)]
     Brought(#[from] BroughtError),
-    /// Instructions and message alone are more than the model's context holds.
+    /// Instructions and message alone exceed the model's context.
     #[error("the message does not fit the {context_tokens} tokens of context of {model}: {size}")]
     TooLarge {
         /// The model that would answer.
         model: ModelRef,
         /// Its context in tokens.
         context_tokens: u64,
-        /// What takes how much.
+        /// The size of each part of the request.
         size: RequestSize,
     },
-    /// Policy does not allow such a request.
+    /// The policy does not allow such a request.
     #[error(transparent)]
     Policy(#[from] neuraxis_brainstem::Refusal),
-    /// The agent has no model of its own, and so does not run alone.
+    /// The agent has no model of its own, so it does not run alone.
     #[error(
         "agent {0} has no model of its own: give it one with `model`, or let an orchestrator run it"
     )]
     NoModel(AgentName),
-    /// What the program makes the instructions of an agent with panicked.
+    /// The program's code that creates the instructions of an agent panicked.
     #[error("the instructions of agent {0} could not be made: the code that makes them panicked")]
     Instructions(AgentName),
     /// The session has a run that has not ended.
     #[error("session {session} is busy with run {run}")]
     Busy {
-        /// The session.
+        /// The busy session.
         session: SessionId,
-        /// The run that holds it.
+        /// The run that occupies it.
         run: RunId,
     },
-    /// The request names an owner, and the session is not that owner's; or it is no owner's, and the session is.
+    /// The request's owner differs from the session's, or only one of the two has an owner.
     #[error("session {session} is not this owner's: name one of their own, or a new one")]
     OtherOwner {
-        /// The session.
+        /// The session that was asked for.
         session: SessionId,
     },
-    /// The idempotency key was used before in this session, for a request that says something else.
+    /// The idempotency key was already used in this session, for a different request.
     #[error("the idempotency key was used before for another request of the session: {0}")]
     KeyReused(Differences),
-    /// The request was made before, and another process drives its run; or one did until just now, and died.
+    /// The request was made before, and another process drives its run, or did until it died a moment ago.
     #[error("the run of this request is at work in another process")]
     AtWorkElsewhere {
         /// The session.
         session: SessionId,
-        /// The run of the request, if anything of it is on record. Otherwise another may begin in its place.
+        /// The run of the request, if anything of it is on record. If not, another run may begin instead.
         run: Option<RunId>,
     },
-    /// The request was made before, and its run cannot be taken up.
+    /// The request was made before, and its run cannot be resumed.
     #[error("run {run} of this request cannot go on")]
     Interrupted {
         /// The run of the request.
         run: RunId,
-        /// What keeps it from going on.
+        /// Why it cannot continue.
         #[source]
         source: Box<ResumeError>,
     },
-    /// The session is not what was kept, so that nothing goes on from it. Only an engine that
-    /// [verifies sessions](crate::OrchestratorBuilder::verify_sessions) looks.
+    /// The session was altered, so nothing continues it. Only an engine that [verifies
+    /// sessions](crate::OrchestratorBuilder::verify_sessions) checks this.
     #[error("session {session} was altered since it was kept, so nothing goes on from it: {why}")]
     Altered {
-        /// The session.
+        /// The altered session.
         session: SessionId,
-        /// What does not fit.
+        /// The inconsistency that was found.
         why: String,
     },
-    /// The run of the request began and was left without an end: it goes on when it is taken up. Who begins another for
-    /// the same message may have everything done twice.
+    /// The run of the request began and was left without an end; it continues when it is resumed. Starting another run
+    /// for the same message may do everything twice.
     #[error("run {run} of this request was left without an end")]
     NoResult {
         /// The session.
         session: SessionId,
         /// The run of the request.
         run: RunId,
-        /// Whether its records could not be kept, or it was stopped.
+        /// Whether its records could not be stored, or it was stopped.
         #[source]
         source: NoResult,
     },
-    /// The store could not do its part.
+    /// The store failed.
     #[error("{}", words_of_store(.0, "the request could not be recorded"))]
     Store(#[source] StoreError),
     /// The engine is shutting down.

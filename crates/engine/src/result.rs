@@ -1,4 +1,4 @@
-//! What a caller gets back: always something, however the run went.
+//! The result that a caller gets for every run, however the run went.
 
 mod apology;
 mod no_answer;
@@ -20,25 +20,25 @@ use crate::steps::{StepMetadata, Steps};
 pub use no_answer::NoAnswer;
 pub use pending_call::PendingCall;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OrchestratorResult {
-    /// What to tell the user: the answer, or a friendly sentence saying why there is none.
+    /// The text for the user: the answer, or a friendly sentence that says why there is none.
     pub reply: String,
-    /// The answer as JSON that fits the schema, where [`UserRequest::answer`](crate::UserRequest::answer) asked for one and
-    /// there is such an answer; the reply is the same then.
+    /// The answer as JSON that fits the schema, if [`UserRequest::answer`](crate::UserRequest::answer) asked for one
+    /// and the run gave it; `reply` then holds the same.
     #[serde(
         serialize_with = "answer::embedded",
         skip_serializing_if = "Option::is_none"
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Value>"))]
     pub answer: Option<JsonText>,
-    /// Why there is no such answer, where one was asked for.
+    /// Why there is no such answer, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_fault: Option<AnswerFault>,
-    /// What was done on the way.
+    /// The steps that the run took.
     pub steps: Steps,
     /// The trace, as 32 hexadecimal digits.
     pub trace_id: String,
@@ -46,42 +46,42 @@ pub struct OrchestratorResult {
     pub session_id: SessionId,
     /// The run.
     pub run_id: RunId,
-    /// Where the run stands.
+    /// The run's status.
     pub status: RunStatus,
-    /// Why it ended; `None` while it waits.
+    /// Why the run ended; `None` while it waits.
     pub finish_reason: Option<FinishReason>,
-    /// Turns that counted.
+    /// The number of turns that counted toward the limit.
     pub turns: u32,
-    /// Tokens, in all and by the role that served.
+    /// Tokens used, in total and by the role that served.
     pub usage: RunUsage,
-    /// The pages that the answer cites, in the order of its numbers, where its agent's
-    /// [citations](neuraxis_core::Citations) are checked.
+    /// The pages that the answer cites, in the order of its citation numbers, if [citations](neuraxis_core::Citations)
+    /// are checked for its agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// What its model calls cost, those of its sub-agents included, by the policy's prices. `None` if any of its replies came
-    /// from a model without a price: what the others cost stands in the records.
+    /// The cost of the run's model calls, including those of its sub-agents, at the policy's prices. `None` if any
+    /// reply came from a model without a price; the cost of the others is in the records.
     #[serde(rename = "cost_micro_usd", skip_serializing_if = "Option::is_none")]
     pub cost: Option<MicroUsd>,
-    /// How sure that is: measured by the provider's counts and the deployment's prices; estimated where either comes from
-    /// elsewhere, such as a list of public prices; unknown, and the amount at most a lower bound, where a model has no price,
-    /// or a call was stopped before anybody said what it used.
+    /// How reliable the cost is. Measured: from the provider's counts and the deployment's prices. Estimated: either
+    /// comes from elsewhere, such as a list of public prices. Unknown: a model has no price, or a call was stopped
+    /// before its usage was reported; the amount, if any, is then a lower bound.
     pub cost_label: CountLabel,
-    /// What it waits for, if it waits: a person's decisions and the results of a client's tools, each with its call.
+    /// What a waiting run waits for: decisions of users and results of the client's tools, each with its call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingCall>,
 }
 
-/// One thing a run did.
+/// One thing that a run did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OrchestratorStep {
-    /// What kind of thing.
+    /// The kind of step.
     #[serde(rename = "type")]
     pub kind: StepType,
-    /// What, in a few words for people.
+    /// A short description for readers.
     pub description: Arc<str>,
-    /// What, for programs: `model_role`, `tool_name`, `span_id`, `error` and others.
+    /// Details for programs: `model_role`, `tool_name`, `span_id`, `error` and others.
     pub metadata: StepMetadata,
 }
 
@@ -91,19 +91,19 @@ pub struct OrchestratorStep {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StepType {
-    /// A model was asked and answered.
+    /// A model was asked and replied.
     LlmCall,
-    /// A tool was called, with what came of it.
+    /// A tool was called, with its outcome.
     ToolCall,
     /// The plan changed.
     Plan,
-    /// Work was summed up.
+    /// Work was summarized.
     Summary,
     /// Something went wrong, or a limit was reached.
     Warning,
 }
 
-/// Puts the result of a run together from what it left.
+/// Builds the result of a run from its end.
 pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
     let outcome = end.outcome.as_ref();
     let feed = &run.link.feed;
@@ -138,7 +138,7 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
     }
 }
 
-/// The result of a run whose task crashed, which only a defect in an adapter or in the engine itself can cause.
+/// Builds the result of a run whose task crashed, which only a defect in an adapter or in the engine itself can cause.
 pub(crate) fn of_crashed(run: &RunHandle) -> OrchestratorResult {
     let end = RunEnd {
         outcome: Some(crashed_outcome()),
@@ -160,9 +160,9 @@ pub(crate) fn crashed_outcome() -> RunOutcome {
     }
 }
 
-/// Adds up what the model calls of a run cost; `None` if any of its replies came from a model without a price: a sum without
-/// it would be too low. Attempts that failed, and those that a hook stopped, count as far as their providers said what they
-/// used.
+/// Returns the sum of what a run's model calls cost; `None` if any reply came from a model without a price, since the
+/// sum would be too low. Failed attempts, and those that a hook stopped, are included as far as their providers
+/// reported their usage.
 #[must_use]
 pub fn cost(records: &[Arc<Record>]) -> Option<MicroUsd> {
     let mut costs = records.iter().filter_map(|record| {
@@ -178,13 +178,13 @@ pub fn cost(records: &[Arc<Record>]) -> Option<MicroUsd> {
     })
 }
 
-/// Returns how sure the [cost](cost) of a run is.
+/// Returns how reliable the [cost](cost) of a run is.
 pub(crate) fn cost_label(records: &[Arc<Record>]) -> CountLabel {
     let costs = records.iter().filter_map(|record| Cost::of(&record.body));
     costs.map(|cost| cost.label).max().unwrap_or_default()
 }
 
-/// Says what to tell the user at the end of a run with these records.
+/// Returns the text for the user at the end of a run with these records.
 pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
     let notice = match &outcome.finish_reason {
         FinishReason::Failed(why) => apology::for_failure(why, records)
@@ -198,7 +198,7 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         }
         FinishReason::Interrupted(why) => format!("I was interrupted: {why}"),
         FinishReason::InvalidAnswer(why) => {
-            // Why the model was told has what it is to do about it, which is no matter of the user's.
+            // The reason as the model was told it includes instructions for the model, which do not concern the user.
             let why = match answer::of_run(Some(outcome), records) {
                 (_, Some(fault @ (AnswerFault::NotJson(_) | AnswerFault::NotSchema(_)))) => {
                     fault.to_string()
@@ -235,7 +235,8 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
     }
 }
 
-/// Returns what the agent asked the user beside the calls with which its run ends, in the order in which it was asked.
+/// Returns the questions that the agent asked the user in addition to the calls that end its run, in the order in which
+/// they were asked.
 #[must_use]
 pub fn asked_beside(records: &[Arc<Record>]) -> Vec<&str> {
     let latest_first = records.iter().rev();

@@ -6,23 +6,23 @@ use neuraxis_core::{Pending, RunOutcome, RunUsage, Transcript};
 use neuraxis_ports::StoreError;
 use tokio::sync::SetOnce;
 
-/// What a run left, or why it cannot be kept and so has not ended; sent once nothing of it is under way here any more.
+/// What a run left, or why it could not be stored and so has not ended; sent once no part of it is in progress here.
 pub(crate) type Ended = Result<Arc<RunEnd>, StoreError>;
 
-/// What a run left when it ended, or came to wait for somebody who is not here.
+/// What a run left when it ended, or when it began to wait for an answer from outside this process.
 #[derive(Debug)]
 pub(crate) struct RunEnd {
-    /// What it came to; `None` if it waits.
+    /// Its outcome; `None` if it waits.
     pub(crate) outcome: Option<RunOutcome>,
-    /// What it waits for, if it waits.
+    /// What a waiting run waits for.
     pub(crate) pending: Vec<Pending>,
-    /// If it waits: the turns that counted so far, and what it used.
+    /// If it waits: the turns that counted so far, and its usage.
     pub(crate) so_far: Option<(u32, RunUsage)>,
-    /// Its root agent's whole conversation.
+    /// The whole conversation of its root agent.
     pub(crate) messages: Transcript,
 }
 
-/// Sends the end of a run. Dropped before, it lets all go who wait: nothing will be sent any more.
+/// Sends the end of a run. If it is dropped before sending, all waiters are released without an end.
 #[derive(Debug, Default)]
 pub(crate) struct EndSender(EndReceiver);
 
@@ -31,12 +31,12 @@ pub(crate) struct EndSender(EndReceiver);
 pub(crate) struct EndReceiver(Arc<SetOnce<Option<Ended>>>);
 
 impl EndSender {
-    /// Returns what waits for it.
+    /// Returns a receiver of the end.
     pub(crate) fn receiver(&self) -> EndReceiver {
         self.0.clone()
     }
 
-    /// Sends it. What was sent first stays.
+    /// Sends the end. Only the first one sent is kept.
     pub(crate) fn send(&self, end: Ended) {
         self.0.set(Some(end));
     }
@@ -49,17 +49,17 @@ impl Drop for EndSender {
 }
 
 impl EndReceiver {
-    /// Makes one whose end has come already.
+    /// Creates a receiver of an end that has already come.
     pub(crate) fn ended(end: Ended) -> Self {
         Self(Arc::new(SetOnce::new_with(Some(Some(end)))))
     }
 
-    /// Tells whether the end has come.
+    /// Returns whether the end has come.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.get().is_some_and(Option::is_some)
     }
 
-    /// Waits for it; `None` once nobody is left who could send it.
+    /// Waits for the end; `None` once the sender is gone without sending one.
     ///
     /// # Cancel safety
     ///
@@ -69,7 +69,7 @@ impl EndReceiver {
     }
 
     fn set(&self, end: Option<Ended>) {
-        // It fails once something was sent, which stays.
+        // Fails if an end was already sent; the first one stays.
         let _ = self.0.set(end);
     }
 }

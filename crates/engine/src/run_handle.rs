@@ -1,4 +1,4 @@
-//! A run seen from outside.
+//! A handle to a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::result::{self, OrchestratorResult};
 use crate::run_end::{EndReceiver, RunEnd};
 use crate::runs::client_finished;
 
-/// A run at work. Dropping the handle leaves it at work.
+/// A handle to a run in progress. Dropping the handle leaves the run in progress.
 #[derive(Debug, Clone)]
 pub struct RunHandle {
     pub(crate) link: RunLink,
@@ -27,24 +27,25 @@ pub struct RunHandle {
     pub(crate) is_repeat: bool,
 }
 
-/// What joins a run to whoever started it.
+/// The connection between a run and the caller that started it.
 #[derive(Debug, Clone)]
 pub(crate) struct RunLink {
     pub(crate) run_id: RunId,
-    /// Boxed, because a queue keeps room for many and most runs never get one.
+    /// Boxed because a queue reserves space for many inputs and most runs never get one.
     pub(crate) inbox: mpsc::Sender<Box<Input>>,
     pub(crate) end: EndReceiver,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ids: Arc<dyn Ids>,
 }
 
-/// Why a run has no result: nothing of it is under way here any more, and it has not ended here. What is on record of it is
-/// whole, and unless another process ended it, it goes on once it is taken up: by [`Runs::resume`](crate::Runs::resume), by
-/// [`keep_recovering`](crate::Runs::keep_recovering), or by a request that is made again under its idempotency key.
+/// Why a run has no result: it is no longer in progress in this engine and has not ended here. Its records are
+/// complete. Unless another process ended it, it continues once it is resumed: by
+/// [`Runs::resume`](crate::Runs::resume), by [`keep_recovering`](crate::Runs::keep_recovering), or by a repeated
+/// request with its idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoResult {
-    /// What it did next could not be recorded, or another process has taken it over.
+    /// Its next records could not be stored, or another process has taken the run over.
     #[error("{}", unrecorded(.0))]
     Unrecorded(#[source] StoreError),
     /// It was left by [`suspend`](crate::Orchestrator::suspend), or its task crashed, which only a defect can cause.
@@ -52,7 +53,8 @@ pub enum NoResult {
     Stopped,
 }
 
-/// Says why a run is left that could not be recorded. Of one that another process has, only that one knows whether it has ended.
+/// Returns why a run whose records could not be stored was left. If another process has taken it over, only that
+/// process knows whether it has ended.
 const fn unrecorded(why: &StoreError) -> &'static str {
     match why {
         StoreError::Stale(_) => "another process has taken the run over, or may have by now",
@@ -60,12 +62,12 @@ const fn unrecorded(why: &StoreError) -> &'static str {
     }
 }
 
-/// The run takes nothing by this handle: it has ended, it was put aside until somebody answers what it waits for, or it is too
-/// busy to take another input now.
+/// The run accepts nothing through this handle: it has ended, it was parked until what it waits for is answered, or it
+/// is too busy to accept another input now.
 ///
-/// A run that was put aside has not ended, and its session stays busy. It is reached by [`Runs::cancel`](crate::Runs::cancel),
-/// [`Runs::steer`](crate::Runs::steer) and [`Approvals::decide`](crate::Approvals::decide), as is any run, whichever process it
-/// is in. Once it goes on it has a handle of its own; this one stays as it is.
+/// A parked run has not ended, and its session stays busy. [`Runs::cancel`](crate::Runs::cancel),
+/// [`Runs::steer`](crate::Runs::steer) and [`Approvals::decide`](crate::Approvals::decide) reach it, as they reach any
+/// run, whichever process drives it. When it continues it has a new handle; this one does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the run has ended, waits without taking anything by this handle, or cannot take another input now"
@@ -73,20 +75,20 @@ const fn unrecorded(why: &StoreError) -> &'static str {
 #[non_exhaustive]
 pub struct RunEnded;
 
-/// Why a result that a client brought, or a decision, was not taken.
+/// Why a client's result, or a decision, was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
     /// No call with this id was handed to the client.
     #[error("call {0} is not waiting for a result")]
     NotWaiting(ToolCallId),
-    /// No call with this id, and with these arguments, waits for a person.
+    /// No call with this id and these arguments waits for approval.
     #[error("call {0} is not waiting for a decision about these arguments")]
     NotAsked(ToolCallId),
-    /// That a question expired is said by the time alone.
+    /// `Expired` is not a decision to give: only the passing of time makes a question expire.
     #[error("nobody decides that the question about call {0} has expired: allow it, or deny it")]
     NotADecision(ToolCallId),
-    /// The run takes nothing by this handle.
+    /// The run accepts nothing through this handle.
     #[error(transparent)]
     RunEnded(#[from] RunEnded),
 }
@@ -104,14 +106,14 @@ impl RunHandle {
         &self.session_id
     }
 
-    /// Tells whether the run was begun by an earlier request under the same idempotency key. It may have ended before this
-    /// handle was made: then the handle tells what its log tells.
+    /// Returns whether an earlier request with the same idempotency key began the run. The run may have ended before
+    /// this handle was created; the handle then reports what the log holds.
     #[must_use]
     pub const fn is_repeat(&self) -> bool {
         self.is_repeat
     }
 
-    /// Waits for the run to end, or to wait for somebody who is not here.
+    /// Waits until the run ends, or until it waits for an answer from outside this process.
     ///
     /// # Errors
     ///
@@ -119,19 +121,19 @@ impl RunHandle {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the run at work.
+    /// Dropping the future leaves the run in progress.
     pub async fn result(&self) -> Result<OrchestratorResult, NoResult> {
         let end = self.link.end().await?;
         Ok(result::of_run(self, &end))
     }
 
-    /// Listens to the run from its first record on.
+    /// Returns the events of the run from its first record on.
     #[must_use]
     pub fn events(&self) -> Events {
         self.link.feed.listen()
     }
 
-    /// As [`events`](Self::events), but only what came after one of the records.
+    /// Like [`events`](Self::events), but only events after the given record.
     #[must_use]
     pub fn events_after(&self, last: Seq) -> Events {
         if last == Seq(0) {
@@ -146,51 +148,53 @@ impl RunHandle {
         self.link.feed.with_records(<[_]>::to_vec)
     }
 
-    /// Ends the run: its calls get their results, its history stays valid.
+    /// Ends the run: its open calls get results, and its history stays valid.
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if it has ended already, or was put aside as waiting: then [`Runs::cancel`](crate::Runs::cancel) ends it.
-    /// However much was sent to it before, it takes this.
+    /// [`RunEnded`] if the run has already ended, or was parked as waiting: use [`Runs::cancel`](crate::Runs::cancel)
+    /// to end a parked run. A cancellation is accepted however much other input is queued.
     pub fn cancel(&self, reason: impl Into<String>) -> Result<(), RunEnded> {
         self.cancel_agent(AgentId::ROOT, reason)
     }
 
-    /// Ends one agent of the run and all below it; its parent goes on with what it has.
+    /// Ends one agent of the run and all agents below it; its parent continues with what it has.
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has ended already, or was put aside as waiting.
+    /// [`RunEnded`] if the run has already ended, or was parked as waiting.
     pub fn cancel_agent(&self, agent: AgentId, reason: impl Into<String>) -> Result<(), RunEnded> {
         self.link.cancel_agent(agent, reason)
     }
 
-    /// Adds a user message, which joins after the current tool batch. One that a run took is on record
-    /// ([`RecordBody::Steered`](neuraxis_core::RecordBody)): a run that comes to its end at this very moment takes none.
+    /// Adds a user message, which joins the conversation after the current tool batch. A message that the run accepted
+    /// is on record ([`RecordBody::Steered`](neuraxis_core::RecordBody)); a run that is ending at this very moment
+    /// accepts none.
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has ended already, or was put aside as waiting: then [`Runs::steer`](crate::Runs::steer) takes it.
+    /// [`RunEnded`] if the run has already ended, or was parked as waiting: [`Runs::steer`](crate::Runs::steer) also
+    /// reaches a parked run.
     pub fn steer(&self, message: impl Into<String>) -> Result<(), RunEnded> {
         self.steer_agent(AgentId::ROOT, message)
     }
 
-    /// As [`steer`](Self::steer), for one agent of the run. What a sub-agent's model did not hear before that agent ended, nobody
-    /// does.
+    /// Like [`steer`](Self::steer), for one agent of the run. A message that a sub-agent's model was not sent before
+    /// that agent ended is sent to no other agent.
     ///
     /// # Errors
     ///
-    /// As [`steer`](Self::steer).
+    /// Same as [`steer`](Self::steer).
     pub fn steer_agent(&self, agent: AgentId, message: impl Into<String>) -> Result<(), RunEnded> {
         self.link.steer_agent(agent, message)
     }
 
-    /// Brings the result of a tool that the caller runs.
+    /// Supplies the result of a tool that the caller runs.
     ///
     /// # Errors
     ///
-    /// [`AnswerError::NotWaiting`] if no such call was made; [`AnswerError::RunEnded`] if the run has ended, or was put
-    /// aside as waiting: then [`Runs::resume`](crate::Runs::resume) takes it.
+    /// [`AnswerError::NotWaiting`] if no such call was made; [`AnswerError::RunEnded`] if the run has ended, or was
+    /// parked as waiting: [`Runs::resume`](crate::Runs::resume) accepts the result of a parked run.
     pub fn bring(
         &self,
         call: &ToolCallId,
@@ -203,15 +207,15 @@ impl RunHandle {
         Ok(())
     }
 
-    /// Decides about a call that waits for approval in a run at work. The hash is that of the arguments the person was shown.
-    /// Arguments that were edited are checked by the run alone, for which they use up the approval if the tool does not take
-    /// them: [`Approvals::decide`](crate::Approvals::decide) refuses them before.
+    /// Decides about a call that waits for approval in a run in progress. The hash is that of the arguments that the
+    /// user was shown. Edited arguments are checked only by the run itself, and if the tool does not accept them the
+    /// approval is used up; [`Approvals::decide`](crate::Approvals::decide) refuses them beforehand.
     ///
     /// # Errors
     ///
-    /// [`AnswerError::NotAsked`] if the run asks nothing about such a call with such arguments; [`AnswerError::NotADecision`]
-    /// for [`ApprovalDecision::Expired`]; [`AnswerError::RunEnded`] if the run has ended, or was put aside as waiting: then
-    /// [`Approvals::decide`](crate::Approvals::decide) takes it.
+    /// [`AnswerError::NotAsked`] if the run does not ask about such a call with such arguments;
+    /// [`AnswerError::NotADecision`] for [`ApprovalDecision::Expired`]; [`AnswerError::RunEnded`] if the run has ended,
+    /// or was parked as waiting: [`Approvals::decide`](crate::Approvals::decide) accepts the decision for a parked run.
     pub fn decide(
         &self,
         call: ToolCallId,
@@ -273,7 +277,7 @@ impl RunLink {
     }
 
     pub(crate) fn cancel(&self, reason: &str) {
-        // A run that has ended cannot be cancelled, and need not be.
+        // A run that has ended cannot be cancelled, and does not need to be.
         let _ = self.cancel_agent(AgentId::ROOT, reason);
     }
 
@@ -281,7 +285,7 @@ impl RunLink {
         InputId::new(self.ids.new_id().to_string())
     }
 
-    /// Sends the run an input. However many wait to be taken, there is room for the wish that it end.
+    /// Sends the run an input. There is always room for a cancellation, however many inputs are queued.
     pub(crate) fn send(&self, input: Input) -> Result<(), RunEnded> {
         let ends_all = matches!(&input, Input::Cancelled(it) if it.agent == AgentId::ROOT);
         if !ends_all && self.inbox.capacity() <= KEPT_TO_CANCEL {
@@ -291,7 +295,7 @@ impl RunLink {
     }
 }
 
-/// Cancels a run when nobody waits for its result anymore.
+/// Cancels a run when its result is no longer awaited.
 pub(crate) struct CancelOnDrop(pub(crate) RunLink);
 
 impl Drop for CancelOnDrop {

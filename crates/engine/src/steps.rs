@@ -16,8 +16,8 @@ use crate::result::{OrchestratorStep, StepType};
 
 /// What a run did, in order: a list of steps.
 ///
-/// It is read from the run's records when somebody first looks at it: many callers want nothing but the answer. As long as
-/// it lives, so do the records.
+/// The list is computed from the run's records on first access, since many callers only want the answer. It keeps the
+/// records in memory for as long as it lives.
 #[derive(Clone)]
 pub struct Steps {
     feed: Arc<Feed>,
@@ -25,7 +25,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The steps of a run that goes on no more, by what its listeners hear.
+    /// The steps of a run that no longer continues, from the records in its feed.
     pub(crate) const fn of(feed: Arc<Feed>) -> Self {
         Self {
             feed,
@@ -44,7 +44,7 @@ lazy_list!(Steps, OrchestratorStep);
 #[must_use]
 pub fn steps(records: &[Arc<Record>]) -> Vec<OrchestratorStep> {
     let mut reader = Reader::default();
-    // Records that are no step of their own are about as many as those that are.
+    // About half of all records become steps.
     reader.steps.reserve(records.len() / 2);
     for record in records {
         reader.read(record);
@@ -55,7 +55,7 @@ pub fn steps(records: &[Arc<Record>]) -> Vec<OrchestratorStep> {
 #[derive(Default)]
 struct Reader {
     steps: Vec<OrchestratorStep>,
-    /// Where the steps of calls that have no result yet stand.
+    /// The indexes of the steps whose calls have no result yet.
     open: Vec<usize>,
 }
 
@@ -112,9 +112,9 @@ impl Reader {
         }
     }
 
-    /// Tells whether this is another attempt of a call that has its step already, and lets the step stand for it.
+    /// If this is another attempt of a call that already has a step, adds it to that step and returns `true`.
     fn is_tried_again(&mut self, record: &Arc<Record>, started: &ToolCallStarted) -> bool {
-        // Most calls are made once, and need not be looked for.
+        // Most calls are made only once, so skip the lookup.
         if started.attempt == Attempt(1) {
             return false;
         }
@@ -126,7 +126,7 @@ impl Reader {
         is_known
     }
 
-    /// Adds what a sub-agent came to to the step of the call that started it.
+    /// Adds the outcome of a sub-agent to the step of the call that started it.
     fn end_agent(&mut self, record: &Arc<Record>) {
         if let Some(step) = self.step_that_started(record.agent) {
             step.metadata.agent_ended(Arc::clone(record));

@@ -1,4 +1,4 @@
-//! Trace records: what happened in a run, told in the form that dashboards and notebooks read.
+//! Trace records: what happened in a run, in the form that dashboards and notebooks read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,12 +18,12 @@ use crate::lazy_list::lazy_list;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TraceRecord {
-    /// What kind of thing.
+    /// The kind of event.
     #[serde(rename = "type")]
     pub kind: TraceType,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub timestamp: i64,
-    /// What, as an object.
+    /// The details, as an object.
     pub data: Value,
 }
 
@@ -32,11 +32,11 @@ pub struct TraceRecord {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TraceType {
-    /// A model was asked: all messages, the reply, its reasoning.
+    /// A model was called: all messages, the reply and its reasoning.
     LlmCall,
-    /// What a model thought on the way to its reply.
+    /// A model's reasoning before its reply.
     ReasoningContent,
-    /// A tool call began.
+    /// A tool call started.
     ToolCall,
     /// A tool call has its result.
     ToolResult,
@@ -48,8 +48,9 @@ pub enum TraceType {
 
 /// What happened in a run, step by step: a list of trace records.
 ///
-/// It is made of the run's records when somebody first looks at it: each model call tells all messages that were sent with it,
-/// media included, and many callers want nothing but the answer. As long as it lives, so do the records.
+/// The list is computed from the run's records on first access: each model call includes all messages that were sent
+/// with it, including media, and many callers only want the answer. It keeps the records in memory for as long as it
+/// lives.
 #[derive(Clone)]
 pub struct Traces {
     history: Transcript,
@@ -58,7 +59,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// The trace records of a run that goes on no more, and continued a history.
+    /// The trace records of a run that no longer continues and that began with a history.
     pub(crate) const fn of(history: Transcript, records: Vec<Arc<Record>>) -> Self {
         Self {
             history,
@@ -74,7 +75,7 @@ impl Traces {
 
 lazy_list!(Traces, TraceRecord);
 
-/// Reads the trace records of a run that continues a history.
+/// Reads the trace records of a run that began with a history.
 #[must_use]
 pub fn trace_records(history: &Transcript, records: &[Arc<Record>]) -> Vec<TraceRecord> {
     let mut view = RunView::after(history.clone());
@@ -153,7 +154,7 @@ fn traced(view: &mut RunView, record: &Arc<Record>) -> Vec<TraceRecord> {
     }
 }
 
-/// Adds what a call cost, where that is known.
+/// Adds the cost of a call, if known.
 fn priced(mut called: TraceRecord, call: &LlmCall) -> TraceRecord {
     if let (Some(cost), Value::Object(data)) = (call.cost, &mut called.data) {
         data.insert("cost_micro_usd".to_owned(), json!(cost));
@@ -162,22 +163,22 @@ fn priced(mut called: TraceRecord, call: &LlmCall) -> TraceRecord {
     called
 }
 
-/// The JSON value of a text that claims to be JSON, or the text itself.
+/// Returns the JSON value of a text that claims to be JSON, or the text itself if it is not.
 fn value(text: &JsonText) -> Value {
     text.decode()
         .unwrap_or_else(|_| Value::String(text.as_str().to_owned()))
 }
 
-/// Hands the trace records of all runs to a function, as they happen.
+/// Passes the trace records of all runs to a function, as they happen.
 ///
-/// The function must not block; what it does with a record is its own affair.
+/// The function must not block.
 pub struct TraceEmitter<F> {
     emit: F,
     runs: Mutex<HashMap<RunId, RunView>>,
 }
 
 impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceEmitter<F> {
-    /// Makes a sink of a function.
+    /// Creates a sink from a function.
     pub fn new(emit: F) -> Self {
         Self {
             emit,

@@ -1,5 +1,5 @@
-//! Says which tools cannot run, whatever is asked for, and what to write so that they can: a tool that is silently refused looks
-//! to its author as if the model did not want it.
+//! Reports tools that cannot run whatever is requested, and what to write so that they can. Without a warning, a
+//! silently refused tool looks to its author as if the model did not want it.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use neuraxis_brainstem::{Outlook, Policy};
 use neuraxis_core::{Mode, ToolClass, ToolName, ToolSpec};
 use serde::Serialize;
 
-/// A tool that never runs, or not unless a request asks for more freedom than it has by itself. Its text says why, and what to
+/// A tool that never runs, or only if a request asks for more freedom than the default. Its text says why, and what to
 /// do about it.
 ///
 /// ```
@@ -37,7 +37,7 @@ use serde::Serialize;
 pub struct ToolWarning {
     /// The tool.
     pub tool: ToolName,
-    /// What its calls may change, which is what most policies go by.
+    /// What its calls may change, which most policies are based on.
     pub class: ToolClass,
     /// What keeps it from running.
     pub why: Hindrance,
@@ -48,26 +48,26 @@ pub struct ToolWarning {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Hindrance {
-    /// Whatever the mode and channel, a person is asked about each call, and nobody approves.
+    /// Whatever the mode and channel, each call needs approval, and there is no approver.
     NobodyApproves,
-    /// As above in the mode of requests that name none; there is another in which it runs.
+    /// The same as `NobodyApproves`, but only in the mode of requests that name none; the tool runs in another mode.
     NobodyApprovesByDefault,
-    /// It is denied wherever it would be offered.
+    /// The policy denies it wherever it would be offered.
     Denied,
     /// No channel offers it.
     NotOffered,
 }
 
-/// Whether there is anybody who can approve calls, now or later.
+/// Whether calls can be approved, now or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Approving {
-    /// There is.
+    /// They can be approved.
     Somebody,
-    /// There is not: what is asked about is denied.
+    /// They cannot: calls that need approval are denied.
     Nobody,
 }
 
-/// Returns a warning about each tool that cannot run, whatever is asked for, in the order of the tools.
+/// Returns a warning about each tool that cannot run whatever is requested, in the order of the tools.
 #[must_use]
 pub fn tool_warnings<'a>(
     policy: &Policy,

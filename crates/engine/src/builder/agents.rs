@@ -1,4 +1,4 @@
-//! How the agents of a program come into an engine.
+//! Adds the agents of a program to an engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::engine::Engine;
 pub(super) enum Use {
     /// Requests may ask for it, and agents that name it call it.
     ByName,
-    /// Besides, every agent may be offered its tool.
+    /// Same as `ByName`, and every agent may also be offered its tool.
     AsTool,
-    /// It is what the engine is for.
+    /// The engine exists only to run this agent.
     Alone,
 }
 
-/// Gathers agents with those that they call.
+/// Collects agents together with the agents that they call.
 pub(super) fn agent_set(agents: &[(Arc<Definition>, Use)]) -> Result<AgentSet, BuildError> {
     let mut set = AgentSet::default();
     for (agent, by) in agents {
@@ -37,7 +37,7 @@ pub(super) fn agent_set(agents: &[(Arc<Definition>, Use)]) -> Result<AgentSet, B
     Ok(set)
 }
 
-/// Reads the forms of the answers of all agents of a policy that have one.
+/// Reads the answer schemas of all agents of a policy that have one.
 pub(super) fn answers(policy: &Policy) -> Result<BTreeMap<AgentName, AnswerSchema>, BuildError> {
     let mut answers = BTreeMap::new();
     for name in policy.agents() {
@@ -53,12 +53,12 @@ pub(super) fn answers(policy: &Policy) -> Result<BTreeMap<AgentName, AnswerSchem
     Ok(answers)
 }
 
-/// Makes the engine that an agent runs on alone; `None` without a model of its own.
+/// Builds the engine for an agent that runs alone; `None` if the agent has no model of its own.
 pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, BuildError> {
     let agents = vec![(Arc::clone(definition), Use::Alone)];
     if definition.model.is_none() {
         let set = agent_set(&agents)?;
-        // Which roles there are, only an orchestrator knows that takes it in.
+        // Only the orchestrator that adds the agent knows which other roles exist.
         let policy = Policy::built_in().with_agents(set.definitions(), set.roles())?;
         answers(&policy)?;
         return Ok(None);

@@ -1,4 +1,4 @@
-//! A condition on the arguments of a tool under which a person is asked: what a program needs most of a
+//! A condition on a tool's arguments under which the user is asked: the most common use of a
 //! [`ToolHook`](neuraxis_ports::ToolHook), in one line.
 
 use std::fmt;
@@ -13,9 +13,9 @@ use super::{BuildError, OrchestratorBuilder};
 use crate::catalog::ToolCatalog;
 
 impl OrchestratorBuilder {
-    /// Has a person asked about the calls of a tool whose arguments meet a condition, also where the policy would let them
-    /// run. Calls whose arguments cannot be read as `T` are asked about, too. It is a [`ToolHook`], asked in its turn.
-    ///
+    /// Requires approval for calls of a tool whose arguments meet a condition, even if the policy would let them run.
+    /// Calls whose arguments cannot be decoded as `T` need approval too. The condition is a [`ToolHook`] and is asked
+    /// in the order in which hooks were added.
     /// ```
     /// use std::sync::Arc;
     ///
@@ -45,7 +45,7 @@ impl OrchestratorBuilder {
     /// # }
     /// ```
     ///
-    /// The tool has to be there when the orchestrator is built, unless it is one of a server (`SERVER__TOOL`).
+    /// The tool must exist when the orchestrator is built, unless it belongs to a server (`SERVER__TOOL`).
     #[must_use]
     pub fn ask_when<T: DeserializeOwned + 'static>(
         mut self,
@@ -64,7 +64,8 @@ impl OrchestratorBuilder {
     }
 }
 
-/// Refuses a condition on a tool that there is not: it would never hold. The tools of servers come and go.
+/// Refuses a condition on a tool that does not exist, since it would never hold. Tools of servers are not checked: they
+/// come and go.
 pub(super) fn check(asked_about: &[Arc<str>], catalog: &ToolCatalog) -> Result<(), BuildError> {
     let is_there = |tool: &str| catalog.specs().any(|spec| spec.name.as_str() == tool);
     let mut missing = asked_about.iter();

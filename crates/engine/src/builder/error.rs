@@ -1,4 +1,4 @@
-//! What can be wrong with an orchestrator or an agent that is put together.
+//! Errors of building an orchestrator or an agent.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use neuraxis_core::{AgentName, InvalidId, PlanName};
 use crate::answer::AnswerSchemaError;
 use crate::catalog::CatalogError;
 
-/// What is missing from, or wrong with, an orchestrator.
+/// What is missing from, or wrong with, an orchestrator or an agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -20,13 +20,13 @@ pub enum BuildError {
         "no session store was given: add one with `store`, or build an agent with `build_agent`"
     )]
     NoStore,
-    /// An agent's setting cannot stand.
+    /// A setting of an agent is invalid.
     #[error(transparent)]
     Agent(#[from] PolicyError),
-    /// A rule names a function that the program did not give.
+    /// A rule names a function that the program did not supply.
     #[error("{0}: give it with `rule_function`")]
     Rule(PolicyError),
-    /// The form of an agent's answer is none.
+    /// The schema of an agent's answer is invalid.
     #[error("answers of the form that agent {agent} is to give cannot be asked for")]
     Answer {
         /// The agent.
@@ -37,41 +37,41 @@ pub enum BuildError {
     /// Two agents have the same name.
     #[error("there are two agents named {0}")]
     DuplicateAgent(AgentName),
-    /// An agent has a model of its own and names a role besides.
+    /// An agent has a model of its own and also names a role.
     #[error(
         "agent {0} has both a model and a role: a model of its own serves it, or the orchestrator's of that role"
     )]
     ModelAndRole(AgentName),
-    /// A name in an agent's settings is none.
+    /// A name in an agent's settings is invalid.
     #[error("{given:?} is {rule}")]
     Name {
-        /// The name, cut.
+        /// The name, shortened.
         given: String,
-        /// What it should have been.
+        /// The rule that it breaks.
         rule: InvalidId,
     },
     /// A tool cannot be offered.
     #[error(transparent)]
     Tool(#[from] CatalogError),
-    /// A condition is about a tool that there is not.
+    /// A condition is about a tool that does not exist.
     #[error("a person is to be asked about the unknown tool {tool}; the tools are: {known}")]
     AskedAbout {
         /// The name that was given.
         tool: Arc<str>,
-        /// The names there are.
+        /// The names that exist.
         known: String,
     },
-    /// The plan of requests that name none is none of the policy.
+    /// The policy does not have the default plan.
     #[error(
         "`default_plan` names plan {plan}, which the policy does not have; its plans are: {known}"
     )]
     DefaultPlan {
         /// The name that was given.
         plan: PlanName,
-        /// The names there are.
+        /// The names that exist.
         known: String,
     },
-    /// No key for approvals could be made.
+    /// The system supplied no randomness for an approval key.
     #[error("the system gives no randomness for the key of approvals")]
     NoRandomness(#[source] std::io::Error),
 }

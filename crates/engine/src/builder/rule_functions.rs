@@ -1,4 +1,4 @@
-//! Functions of a program that rules of the policy ask about calls.
+//! Functions of a program that the policy's rules call about tool calls.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use super::{BuildError, OrchestratorBuilder};
 
 impl OrchestratorBuilder {
-    /// Lets rules of the policy ask a function about the arguments of calls, by its name as `when`: for conditions that no
-    /// pattern says. A call whose arguments cannot be read as `T` has a person asked. It is asked anew each time a call is
-    /// judged, and has to answer alike.
+    /// Makes a function about the arguments of calls available to the policy's rules, which name it as `when`: for
+    /// conditions that no pattern can express. A call whose arguments cannot be decoded as `T` needs approval. The
+    /// function is called each time a call is judged, and must always return the same answer for the same arguments.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -60,8 +60,8 @@ impl OrchestratorBuilder {
     }
 }
 
-/// Lets a policy know the functions, and refuses one whose rules name a function that there is not: nobody would be told that
-/// the rule asks about all calls in its place.
+/// Adds the functions to a policy, and refuses a policy whose rules name a function that does not exist. Otherwise such
+/// a rule would silently apply to every call.
 pub(super) fn join(
     policy: &mut Arc<Policy>,
     functions: Vec<(String, RuleFunction)>,

@@ -1,7 +1,8 @@
-//! What a user is told when no model answered: what happened and what to do about it, a sentence for each class of error.
+//! The text for the user when no model answered: what happened and what to do about it, with one sentence for each
+//! class of error.
 //!
-//! Not what the provider said: its words are untrusted and meant for whoever runs this, who finds them in the records and
-//! the steps of the run.
+//! The provider's own words are left out: they are untrusted and meant for the operator, who finds them in the records
+//! and the steps of the run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +12,12 @@ use neuraxis_core::{
     has_answered,
 };
 
-/// The most characters of what a tool said that a user is told, and of its name, which a model wrote.
+/// The maximum number of characters shown to the user of a tool's error, and of the tool's name, which a model wrote.
 const MAX_TOLD_CHARS: usize = 300;
 const MAX_NAME_CHARS: usize = 64;
 
-/// Returns the sentence for a run that ended because of the last failure of a model call of its root agent, if that is why
-/// it ended.
+/// Returns the sentence for a run that ended because of the last failed model call of its root agent, or `None` if it
+/// ended for another reason.
 pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> {
     let error = last_of_root(records, |body| match body {
         RecordBody::LlmFailed(failed) => Some(&failed.error),
@@ -35,7 +36,7 @@ pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> 
     })
 }
 
-/// Returns what the last record of the root agent says that says anything of the kind.
+/// Returns the value from the root agent's last record that has one.
 fn last_of_root<'a, T>(
     records: &'a [Arc<Record>],
     says: impl Fn(&'a RecordBody) -> Option<T>,
@@ -47,7 +48,8 @@ fn last_of_root<'a, T>(
     })
 }
 
-/// Returns the sentence for a run that ended because a call of its root agent failed: which tool, and what it said.
+/// Returns the sentence for a run that ended because a call of its root agent failed: which tool it was, and what the
+/// tool said.
 pub(super) fn for_tool(records: &[Arc<Record>]) -> String {
     let failed = last_of_root(records, |body| match body {
         RecordBody::ToolResult(result) if result.failure.is_some() => Some(result),
@@ -66,7 +68,7 @@ pub(super) fn for_tool(records: &[Arc<Record>]) -> String {
     }
 }
 
-/// Returns the sentence for a run that was cancelled, with the reason that was given.
+/// Returns the sentence for a cancelled run, with the reason that was given.
 pub(super) fn for_cancelling(records: &[Arc<Record>]) -> String {
     let reason = last_of_root(records, |body| match body {
         RecordBody::Cancelled(cancelled) => Some(&cancelled.reason),
@@ -79,14 +81,14 @@ pub(super) fn for_cancelling(records: &[Arc<Record>]) -> String {
     }
 }
 
-/// Returns the beginning of a text of somebody else's, on one line and with nothing in it that a terminal might obey.
+/// Returns the beginning of a third party's text, on one line and without anything that a terminal might interpret.
 fn one_line(text: &str) -> String {
     let plain = text.split(char::is_control).map(str::trim);
     let plain: Vec<&str> = plain.filter(|part| !part.is_empty()).collect();
     clip(&plain.join(" "), MAX_TOLD_CHARS)
 }
 
-/// Says what took the room of a first request that did not fit, and what to do about it.
+/// Returns what took up the context of a first request that did not fit, and what to do about it.
 fn room(records: &[Arc<Record>]) -> Option<String> {
     let spec = &unanswered(records)?.spec;
     let size = spec.root.request_size(&spec.messages);
@@ -100,7 +102,8 @@ fn room(records: &[Arc<Record>]) -> Option<String> {
     ))
 }
 
-/// Says what to do about a conversation that did not fit after a model had answered: what it thinks may be a part of it.
+/// Returns what to do about a conversation that no longer fit after a model had answered; the model's reasoning may be
+/// a part of it.
 fn about_conversation(records: &[Arc<Record>]) -> String {
     let thinks = of_root(records).any(|record| match &record.body {
         RecordBody::LlmCall(call) => !call.reply.reasoning().is_empty(),
@@ -118,7 +121,7 @@ fn about_conversation(records: &[Arc<Record>]) -> String {
     format!("begin a new session, or ask for less at once{tools}{thoughts}")
 }
 
-/// Says what to do about a first request that was refused with something attached: not every model has a form for it.
+/// Returns what to do about a first request with attachments that was refused: not every model accepts them.
 fn about_media(records: &[Arc<Record>]) -> Option<String> {
     let messages = unanswered(records)?.spec.messages.iter().rev();
     let given = messages.take_while(|message| !matches!(***message, Message::Assistant(_)));
@@ -135,7 +138,7 @@ fn about_media(records: &[Arc<Record>]) -> Option<String> {
     })
 }
 
-/// Returns how a run began in which no model has answered yet.
+/// Returns the start record of a run in which no model has answered yet.
 fn unanswered(records: &[Arc<Record>]) -> Option<&RunStarted> {
     let is_answer = |record: &Arc<Record>| matches!(record.body, RecordBody::LlmCall(_));
     if records.iter().any(is_answer) {
@@ -147,17 +150,17 @@ fn unanswered(records: &[Arc<Record>]) -> Option<&RunStarted> {
     }
 }
 
-/// What is told of a run whose time was up before any model had answered. One may have begun to: what was shown of its reply is
-/// taken back.
+/// The text for a run whose time ran out before any model had answered. A model may have begun a reply: what was shown
+/// of it is retracted.
 const SILENCE: &str = "No model came to the end of a reply in that time. Others may have asked before (max_concurrent): ask again in a while. If it stays so, check that its server is neither stuck nor overloaded, or allow a longer deadline (modes.MODE.deadline).";
 
-/// Tells whether no model has given the root agent a reply.
+/// Returns whether no model has given the root agent a reply.
 pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
     let mut of_root = of_root(records);
     !of_root.any(|record| matches!(record.body, RecordBody::LlmCall(_)))
 }
 
-/// Says why a run's time was up before any model had answered: what the last one failed with, or that none said anything.
+/// Returns why a run's time ran out before any model had answered: the last model's error, or that no model replied.
 pub(super) fn for_silence(records: &[Arc<Record>]) -> String {
     let failed = of_root(records)
         .rev()
@@ -183,11 +186,11 @@ fn of_root(records: &[Arc<Record>]) -> impl DoubleEndedIterator<Item = &Arc<Reco
         .filter(|record| record.agent == AgentId::ROOT)
 }
 
-/// What is told of a run that came to a limit because replies were too long for their calls to be whole.
+/// The text for a run that reached a limit because replies were too long for their calls to be complete.
 pub(super) const CUT_CALLS: &str = "Replies of the model were cut at their limit, so that the calls in them were not run: allow longer ones (max_output_tokens of the mode, or the limit of the model server), or ask for less at once.";
 
-/// Tells whether the last turn's reply was cut in its calls, which are not run, and nothing was ever said to the user. A cut that
-/// the run got over is not why it came to its limit.
+/// Returns whether the last turn's reply was cut inside its calls, which are then not run, and the user was never given
+/// any answer. A cut that the run recovered from is not the reason why it reached its limit.
 pub(super) fn ended_in_cut_calls(records: &[Arc<Record>]) -> bool {
     let mut turns = of_root(records)
         .rev()
@@ -210,7 +213,7 @@ fn told(error: &LlmError, advice: &str) -> String {
 fn advice(error: &LlmError) -> String {
     match &error.kind {
         LlmErrorKind::Timeout => "try again in a moment, or ask for less at once",
-        // It may be a page instead of a model's words.
+        // The response may be a web page instead of a model's reply.
         LlmErrorKind::InvalidResponse => {
             "try again, or check the base_url that is configured for this model"
         }
@@ -227,7 +230,7 @@ fn advice(error: &LlmError) -> String {
         LlmErrorKind::ContextOverflow { .. } => "send a shorter message, or begin a new session",
         LlmErrorKind::ContentFiltered => "put the request in other words",
         LlmErrorKind::Incomplete => "try again, or ask for a shorter answer",
-        // It may be a redirect, or an address at which there is nothing.
+        // The response may be a redirect, or the address may serve nothing.
         LlmErrorKind::BadRequest => {
             "check the base_url and the other settings of this model, or put the request in other words"
         }
@@ -251,7 +254,7 @@ fn wait(error: &LlmError) -> String {
 mod tests {
     use super::*;
 
-    /// What is said of each class.
+    /// The expected sentence for each class of error.
     fn said() -> Vec<(LlmErrorKind, &'static str)> {
         use LlmErrorKind as Kind;
         let retry_after = Some(Duration::from_millis(29_100));

@@ -1,4 +1,4 @@
-//! Whether a run gave an answer, for whoever wants that as a `Result`.
+//! Whether a run gave an answer, for callers that want a `Result`.
 
 use neuraxis_core::{FinishReason, RunStatus};
 use serde::Serialize;
@@ -6,28 +6,28 @@ use serde::Serialize;
 use super::{OrchestratorResult, PendingCall};
 use crate::agent::Execution;
 
-/// Why a run gave no answer. A run that reached a limit, or that ends with a question, has given one.
+/// Why a run gave no answer. A run that reached a limit, or that ended with a question, has given one.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[serde(tag = "status", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NoAnswer {
-    /// It failed: no model answered, for instance, or a tool failed and the profile says stop.
+    /// It failed: for example, no model answered, or a tool failed and the profile says to stop.
     #[error("{reply}")]
     Failed {
         /// The reason on record.
         finish_reason: FinishReason,
-        /// The friendly sentence that the user would be told: what went wrong and what to do.
+        /// The friendly sentence for the user: what went wrong and what to do.
         reply: String,
     },
-    /// It was cancelled, or nobody could go on with it.
+    /// It was cancelled, or it could not be continued.
     #[error("{reply}")]
     Interrupted {
         /// The reason on record.
         finish_reason: FinishReason,
-        /// The friendly sentence that the user would be told, after what there was of an answer.
+        /// The friendly sentence for the user, after any partial answer.
         reply: String,
     },
-    /// It waits for people or for its client, and goes on once they have answered.
+    /// It waits for users or for its client, and continues once they have answered.
     #[error("the run waits for {} outside: approvals, or results of the client's tools", answers(.pending))]
     Waiting {
         /// What it waits for.
@@ -36,10 +36,10 @@ pub enum NoAnswer {
 }
 
 impl OrchestratorResult {
-    /// Takes a run without an answer as an error, for `?`.
+    /// Returns an error for a run without an answer, for use with `?`.
     ///
-    /// A run always has a result, and a server tells its user [`reply`](Self::reply) whatever came of it. A program that
-    /// goes on with the answer must not take an apology for one.
+    /// A run always has a result, and a server shows its user [`reply`](Self::reply) whatever the outcome. A program
+    /// that continues with the answer must not mistake an apology for one.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl OrchestratorResult {
 }
 
 impl Execution {
-    /// Takes a run without an answer as an error, for `?`.
+    /// Returns an error for a run without an answer, for use with `?`.
     ///
     /// ```
     /// use std::sync::Arc;

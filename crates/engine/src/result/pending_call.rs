@@ -1,4 +1,4 @@
-//! What a run waits for, with all that whoever answers has to know.
+//! What a run waits for, with everything that is needed to answer it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use neuraxis_core::{
 };
 use serde::Serialize;
 
-/// A call that a run waits with: for a person's decision, or for its result from the client whose tool it is.
+/// A call that a run waits for: for a user's decision, or for its result from the client whose tool it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -17,26 +17,26 @@ pub struct PendingCall {
     pub effect_id: EffectId,
     /// The call it is about.
     pub tool_call_id: ToolCallId,
-    /// What has to come.
+    /// What is awaited.
     pub kind: PendingKind,
-    /// When it is no longer waited for; none if it is for good.
+    /// When the run stops waiting for it; `None` if it waits indefinitely.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// The agent that calls, at whatever depth.
+    /// The calling agent, at any depth.
     pub agent: AgentId,
-    /// The tool. Empty, as the arguments are, where the log of the run does not hold them any more.
+    /// The tool. Empty, like the arguments, if the log of the run no longer holds them.
     pub name: Arc<str>,
-    /// Exactly what would run, or what the client is to run: JSON as text, byte for byte.
+    /// Exactly what would run, or what the client must run: JSON as text, byte for byte.
     pub arguments: JsonText,
-    /// Why a person has to decide, for people; none where a client's tool is to run.
+    /// Why the user must decide, as readable text; `None` if a client must run the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The name of the question, which a decision has to give; none where a client's tool is to run.
+    /// The name of the question, which a decision must include; `None` if a client must run the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
 
-/// Returns what a run waits for, by what its records say of each call.
+/// Returns what a run waits for, with each call's details from its records.
 pub(super) fn named(pending: &[Pending], records: &[Arc<Record>], run: RunId) -> Vec<PendingCall> {
     let calls = pending.iter();
     calls.map(|pending| one(pending, records, run)).collect()
@@ -54,7 +54,7 @@ fn one(pending: &Pending, records: &[Arc<Record>], run: RunId) -> PendingCall {
         reason: None,
         question: None,
     };
-    // What is asked last counts.
+    // The most recent question applies.
     for record in records.iter().rev() {
         match &record.body {
             RecordBody::ApprovalRequested(asked) if asked.effect_id == pending.effect_id => {

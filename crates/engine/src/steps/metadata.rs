@@ -1,4 +1,4 @@
-//! What a step says to programs.
+//! The details of a step for programs.
 
 use std::sync::Arc;
 
@@ -9,21 +9,22 @@ use neuraxis_core::{
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-/// A step for programs: `model_role`, `tool_name`, `span_id`, `error` and others. As JSON it is an object. A call that started
-/// sub-agents has what each came to under `agents`: its status, turns and usage, and under `tool_metadata` what its tools said of
-/// their calls beside the results. What the step's own tool said so is its `tool_metadata`.
+/// A step for programs: `model_role`, `tool_name`, `span_id`, `error` and others. As JSON it is an object. For a call
+/// that started sub-agents, `agents` has the outcome of each: its status, turns and usage, and under `tool_metadata`
+/// the metadata that its tools returned with their results. The metadata that the step's own tool returned is the
+/// step's `tool_metadata`.
 ///
-/// It holds on to the step's records and is read from them when it is asked for: most callers never do.
+/// It holds the step's records and reads them only when asked, since most callers never ask.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepMetadata {
     record: Arc<Record>,
-    /// The result of a call that is not the first record of its step.
+    /// The result of a call, if it is not the first record of its step.
     result: Option<Arc<Record>>,
-    /// The last attempt of a call that failed before another followed.
+    /// The last failed attempt of a call that was followed by another.
     failed: Option<Arc<Record>>,
-    /// The ends of the sub-agents that the call started, in the order in which they ended.
+    /// The end records of the sub-agents that the call started, in the order in which they ended.
     agents: Vec<Arc<Record>>,
-    /// The results of the calls of those agents that have metadata, in the order in which they came.
+    /// The results with metadata of the calls of those agents, in the order in which they arrived.
     results_below: Vec<Arc<Record>>,
 }
 
@@ -38,22 +39,22 @@ impl StepMetadata {
         }
     }
 
-    /// Tells whether this is the step of a call that started an agent.
+    /// Returns whether this is the step of a call that started an agent.
     pub(super) fn started(&self, agent: AgentId) -> bool {
         matches!(&self.record.body, RecordBody::ToolCall(started) if started.agents.contains(&agent))
     }
 
-    /// An agent that the call started has ended.
+    /// Adds the end of an agent that the call started.
     pub(super) fn agent_ended(&mut self, end: Arc<Record>) {
         self.agents.push(end);
     }
 
-    /// An agent that the call started had a result with metadata.
+    /// Adds a result with metadata of an agent that the call started.
     pub(super) fn agent_read(&mut self, result: Arc<Record>) {
         self.results_below.push(result);
     }
 
-    /// Tells whether this is the step of a call, and the call has no result yet.
+    /// Returns whether this is the step of a call that has no result yet.
     pub(super) fn is_of(&self, call: &ToolCallId) -> bool {
         let RecordBody::ToolCall(started) = &self.record.body else {
             return false;
@@ -61,12 +62,12 @@ impl StepMetadata {
         self.result.is_none() && started.tool_call_id == *call
     }
 
-    /// An attempt failed, and another follows.
+    /// Adds a failed attempt that is followed by another.
     pub(super) fn fail(&mut self, failed: Arc<Record>) {
         self.failed = Some(failed);
     }
 
-    /// Another attempt has begun.
+    /// Adds the start of another attempt.
     pub(super) fn try_again(&mut self, started: Arc<Record>) {
         self.record = started;
     }
@@ -81,7 +82,7 @@ impl StepMetadata {
         self.to_map().remove(key)
     }
 
-    /// Returns all there is, key by key.
+    /// Returns all values by key.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         let mut map = match &self.record.body {
@@ -129,7 +130,7 @@ impl StepMetadata {
         map
     }
 
-    /// What a sub-agent came to: its answer is the result of the call, or a part of it.
+    /// Returns the outcome of a sub-agent. Its answer is the result of the call, or a part of it.
     fn of_agent(&self, end: &Record) -> Option<Value> {
         let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &end.body else {
             return None;
@@ -197,7 +198,7 @@ fn of_started(started: &ToolCallStarted) -> Map<String, Value> {
     }))
 }
 
-/// What a tool of a sub-agent said of a call beside its result.
+/// Returns the metadata that a tool of a sub-agent returned with a result.
 fn of_result(record: &Record) -> Option<Value> {
     let RecordBody::ToolResult(result) = &record.body else {
         return None;
