@@ -1,4 +1,4 @@
-//! The port to the person who approves calls.
+//! The port to the user who approves calls.
 
 use std::fmt::Debug;
 
@@ -8,49 +8,50 @@ use neuraxis_core::{ApprovalDecision, AskApproval, Question};
 use crate::question::QuestionReply;
 use crate::tool::TurnContext;
 
-/// Somebody who can be asked whether a call may run.
+/// Decides whether a call that needs approval may run.
 ///
-/// **Who repeats.** Nobody: an answer is final. **Cancel safety.** Dropping the future withdraws the question.
-/// **Order.** Several questions of one run may be open at the same time. **Blocking.** It is asked in the task of the run and
-/// must not block its thread: what blocks belongs into `tokio::task::spawn_blocking`.
+/// **Retries.** None: an answer is final. **Cancel safety.** Dropping the future withdraws the question. **Order.**
+/// Several questions of one run may be open at the same time. **Blocking.** The approver is asked in the task of the
+/// run and must not block its thread; use `tokio::task::spawn_blocking` for blocking work.
 #[async_trait]
 pub trait Approver: Debug + Send + Sync + 'static {
-    /// Asks about one call, showing exactly the arguments given. It is of this turn of the agent and of this request, whose
-    /// owner may be the one to ask.
+    /// Asks about one call and shows exactly the given arguments. The call belongs to the given turn of the agent and
+    /// its request, whose owner may be the one to ask.
     async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply;
 
-    /// Tells whether there is anybody to answer, now or later. Where there is not, every call that is asked about is denied,
-    /// and building an orchestrator warns of tools that therefore never run.
+    /// Returns whether questions can be answered at all, now or later. If not, every call that is asked about is
+    /// denied, and building an orchestrator warns of tools that can never run for this reason.
     fn can_answer(&self) -> bool {
         true
     }
 
-    /// Tells whether it wants to be asked anew, by the process that starts next, about a call that waits. One that never answers
-    /// by itself need not hear of it twice, and its runs wait undisturbed.
+    /// Returns whether the next process to start should ask again about a call that waits. An approver that never
+    /// answers by itself does not need to be asked twice, and its runs keep waiting undisturbed.
     fn is_asked_anew(&self) -> bool {
         true
     }
 
-    /// Answers a question that a tool asks in the middle of a call, such as one of an MCP server. Declines, unless somebody
-    /// says otherwise. Until it has answered, neither the time of the call nor that of its run passes, and other tools have the
-    /// place of the call.
+    /// Answers a question that a tool asks during a call, such as one from an MCP server. Declines by default. Until
+    /// the answer comes, the time limits of the call and of its run are paused, and other tools may use the call's
+    /// place.
     async fn answer(&self, _question: &Question) -> QuestionReply {
         QuestionReply::Declined
     }
 }
 
-/// What became of a question.
+/// The outcome of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApproverReply {
-    /// Somebody decided.
+    /// The call was decided.
     Decided {
         /// Whether the call may run, and with which arguments.
         decision: ApprovalDecision,
-        /// Who, where known.
+        /// Who decided, if known.
         by: Option<String>,
     },
-    /// Nobody can answer, now or later: the call is denied.
+    /// The question cannot be answered, now or later: the call is denied.
     Nobody,
-    /// The answer will come another way; until then the run waits. One that is kept nowhere cannot: there it is [`Nobody`](Self::Nobody).
+    /// The answer will come in another way; until then the run waits. A run that is not stored cannot wait: for it this
+    /// is the same as [`Nobody`](Self::Nobody).
     Later,
 }

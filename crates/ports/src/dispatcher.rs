@@ -1,4 +1,4 @@
-//! The port by which runs are driven in other processes than those that begin them.
+//! The port through which processes other than the one that begins a run drive it.
 
 use std::error::Error;
 use std::fmt;
@@ -6,24 +6,24 @@ use std::fmt;
 use async_trait::async_trait;
 use neuraxis_core::{RunId, SessionId};
 
-/// Has runs driven by other processes, such as the workers of a durable-execution engine, which take them up from the store
-/// that they share with whoever dispatches.
+/// Has runs driven by other processes, such as the workers of a durable-execution engine, which resume them from the
+/// store that they share with the dispatching process.
 ///
-/// What is to be done stands in the store before anything is dispatched: the run's first records, and what was posted to its
-/// inbox. So a dispatch carries no content, may be repeated and may come in any order.
+/// The work is in the store before anything is dispatched: the run's first records, and what was posted to its inbox.
+/// So a dispatch carries no content, may be repeated, and may arrive in any order.
 #[async_trait]
 pub trait RunDispatcher: fmt::Debug + Send + Sync + 'static {
-    /// Has a run driven that nobody drives; one that waits, or is at work, looks into its inbox. For one that has ended, whatever
-    /// still waits in its name is over, so that it keeps no later run of its session waiting. Returns once that cannot be lost
-    /// any more.
+    /// Has a run driven that no process drives. A run that waits or is in progress checks its inbox instead. For a run
+    /// that has ended, whatever still waits on its behalf is finished, so it does not hold up later runs of its
+    /// session. Returns once the dispatch can no longer be lost.
     ///
     /// # Errors
     ///
-    /// A [`DispatchError`] if nobody took it. The caller repeats it; this makes one attempt.
+    /// A [`DispatchError`] if the dispatch was not accepted. The caller retries; this makes one attempt.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it may have been taken all the same.
+    /// If the future is dropped, the dispatch may still have been accepted.
     async fn dispatch(&self, session: &SessionId, run: RunId) -> Result<(), DispatchError>;
 }
 
@@ -36,7 +36,7 @@ pub struct DispatchError {
 }
 
 impl DispatchError {
-    /// Says what whoever was asked answered.
+    /// Creates an error with the message of the service that was asked.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -44,7 +44,7 @@ impl DispatchError {
         }
     }
 
-    /// Adds what caused it.
+    /// Adds the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());

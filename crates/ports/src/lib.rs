@@ -1,10 +1,10 @@
 //! The ports of Neuraxis: what the engine needs from the outside, as small object-safe traits.
 //!
-//! **For** writing an adapter (implement one trait) or an embedding (bring your own). Each trait's documentation states
-//! who repeats a failed call, what cancelling does and what order can be relied on; `neuraxis-testkit` has fakes and mocks
-//! of most of them, and the conformance suites that adapters have to pass.
+//! **For** writing an adapter (implement one trait) or an embedding (supply your own). Each trait's documentation
+//! states who retries a failed call, what cancellation does and which order is guaranteed. `neuraxis-testkit` has fakes
+//! and mocks of most traits, and the conformance suites that adapters must pass.
 //!
-//! **Not for** behavior: there is no implementation here but of trivial defaults.
+//! **Not for** behavior: the only implementations here are trivial defaults.
 //!
 //! ```
 //! use neuraxis_core::{JsonText, ToolOutput, ToolSpec};

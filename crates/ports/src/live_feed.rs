@@ -1,43 +1,46 @@
-//! The port by which live events of a run reach listeners in other processes than the one that drives it.
+//! The port through which live events of a run reach listeners in processes other than the one that drives it.
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-/// Passes short messages between the processes of a fleet, and keeps none of them.
+/// Sends short messages between the processes of a fleet, without storing them.
 ///
-/// What travels are live events and who wants which: nothing that a run, or whoever follows it, depends on. So a message may
-/// be lost, is heard by those alone who listen at that moment, and need not come at all while what carries it is away.
+/// The messages are live events and requests for them; neither a run nor its followers depend on them. So a message may
+/// be lost, is received only by processes that listen at that moment, and need not arrive at all while the transport is
+/// down.
 ///
-/// **Order.** What one feed sends to one recipient comes in the order in which it was sent. The same text sent twice may come
-/// once.
+/// **Order.** Messages from one feed to one recipient arrive in the order in which they were sent. The same text sent
+/// twice may arrive once.
 ///
-/// **Who repeats.** Nobody. Whoever misses something is told so where that is known ([`LiveNews::Missed`]), and asks anew.
+/// **Retries.** None. A recipient that missed something is notified if that is known ([`LiveNews::Missed`]), and asks
+/// again.
 pub trait LiveFeed: fmt::Debug + Send + Sync + 'static {
-    /// Returns the address of this process, which no other has: what is sent to it alone is sent [to it](LiveRecipient::One).
+    /// Returns the unique address of this process, which [addresses messages to it alone](LiveRecipient::One).
     fn address(&self) -> &str;
 
-    /// Returns how long a message may be, in bytes of UTF-8; 1,024 at the least.
+    /// Returns the maximum length of a message, in bytes of UTF-8; at least 1,024.
     fn max_message(&self) -> usize;
 
-    /// Sends a message, which must not hold U+0000. Never waits: it is put into a bounded queue.
+    /// Sends a message, which must not contain U+0000. Never waits: the message is put into a bounded queue.
     ///
     /// # Errors
     ///
-    /// [`LiveFeedError::TooLong`]; [`LiveFeedError::Full`] if too many wait to be sent. Nothing is sent then.
+    /// [`LiveFeedError::TooLong`]; [`LiveFeedError::Full`] if too many messages are waiting to be sent. In both cases
+    /// nothing is sent.
     fn send(&self, to: LiveRecipient<'_>, message: String) -> Result<(), LiveFeedError>;
 
-    /// Begins to listen, and to connect if that is needed, which goes on by itself. Needs a tokio runtime. Each inbox hears
-    /// everything.
+    /// Starts listening, and connects in the background if needed. Requires a tokio runtime. Each inbox receives every
+    /// message.
     fn join(&self) -> Box<dyn LiveInbox>;
 }
 
-/// What comes to one process.
+/// Receives the messages that reach one process.
 #[async_trait]
 pub trait LiveInbox: fmt::Debug + Send {
-    /// Returns what comes next; `None` once nothing will come any more. An inbox that is read too slowly misses messages,
-    /// and holds nobody up.
+    /// Returns the next message; `None` once no more will come. An inbox that is read too slowly misses messages, and
+    /// does not hold up the feed.
     ///
     /// # Cancel safety
     ///
@@ -45,7 +48,7 @@ pub trait LiveInbox: fmt::Debug + Send {
     async fn next(&mut self) -> Option<LiveNews>;
 }
 
-/// Whom a message is for.
+/// The recipient of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LiveRecipient<'a> {
     /// Every process that listens, the sender included.
@@ -54,7 +57,7 @@ pub enum LiveRecipient<'a> {
     One(&'a str),
 }
 
-/// What comes to a process.
+/// What an inbox receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveNews {
@@ -68,15 +71,15 @@ pub enum LiveNews {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveFeedError {
-    /// It is longer than a message may be.
+    /// The message is longer than allowed.
     #[error("a message of {length} bytes is longer than {most}")]
     TooLong {
-        /// Its bytes.
+        /// Its length in bytes.
         length: usize,
-        /// How many it may have.
+        /// The maximum length in bytes.
         most: usize,
     },
-    /// What carries messages is away, or slower than they come.
+    /// The transport is down, or slower than messages arrive.
     #[error("too many messages wait to be sent")]
     Full,
 }

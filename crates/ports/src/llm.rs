@@ -17,39 +17,41 @@ use tokio_util::sync::CancellationToken;
 
 use crate::request_context::RequestContext;
 
-/// A reply as it streams in: deltas, then [`ReplyDelta::End`]. An error, or an end without it, means the reply was cut.
+/// A reply as it streams in: deltas, then [`ReplyDelta::End`]. An error, or an end of the stream without `End`, means
+/// that the reply was cut off.
 pub type ReplyStream = Pin<Box<dyn Stream<Item = Result<ReplyDelta, LlmError>> + Send>>;
 
-/// A model that can be asked.
+/// A client for one language model.
 ///
-/// **One attempt.** An implementation never repeats a request; the engine does, by [`LlmError::is_retryable`]. What a
-/// server refuses before its model is asked may be said at once in a form that it takes: that is no attempt of the model.
-/// **Cancel safety.** Dropping the future or the stream, or cancelling [`CallContext::cancellation`], gives the call up
-/// and closes its connection at once. **Order.** Calls are independent; any number may run at the same time.
+/// **One attempt.** An implementation never retries a request; the engine does, according to
+/// [`LlmError::is_retryable`]. If a server rejects a request before its model sees it, the client may immediately
+/// resend it in a form that the server accepts: that is not another attempt. **Cancel safety.** Dropping the future or
+/// the stream, or cancelling [`CallContext::cancellation`], abandons the call and closes its connection immediately.
+/// **Order.** Calls are independent; any number may run at the same time.
 #[async_trait]
 pub trait LlmClient: Debug + Send + Sync + 'static {
-    /// Answers a request whole, for a reader that is another part of the system.
+    /// Returns the whole reply to a request, for a reader that is another part of the system.
     ///
-    /// All of the request counts: [`tool_choice`](ModelRequest::tool_choice), by which a last answer calls nothing,
-    /// [`max_output_tokens`](ModelRequest::max_output_tokens), [`temperature`](ModelRequest::temperature), and
-    /// [`reply_format`](ModelRequest::reply_format), which nothing else tells the model: where a server has no field for it,
-    /// its schema is said in a message.
+    /// Every part of the request must be honored: [`tool_choice`](ModelRequest::tool_choice), which keeps a last answer
+    /// from calling tools, [`max_output_tokens`](ModelRequest::max_output_tokens),
+    /// [`temperature`](ModelRequest::temperature), and [`reply_format`](ModelRequest::reply_format). Nothing else tells
+    /// the model about the reply format: if a server has no field for it, put its schema into a message.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] that says what went wrong, whether repeating can help, and which tokens were used all the same.
+    /// An [`LlmError`] that says what went wrong, whether retrying can help, and which tokens were used anyway.
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError>;
 
-    /// Answers a request piece by piece, for a person who reads along. Assembled, the pieces are the same reply that
-    /// [`respond`](Self::respond) would give.
+    /// Returns the reply to a request piece by piece, for a reader who follows along. Assembled, the pieces are the
+    /// reply that [`respond`](Self::respond) would return.
     ///
-    /// As provided, it waits for that reply and gives each of its parts whole: for a server that does not stream, and for a
-    /// client around another that has to see a reply whole before anybody reads it. Any other client around another hands
-    /// this call on, or nobody reads along any more.
+    /// The default implementation waits for that reply and returns each of its parts whole. It suits a server that does
+    /// not stream, and a wrapping client that must see a whole reply before it is read. Any other wrapping client must
+    /// forward this call, or replies are no longer streamed.
     ///
     /// # Errors
     ///
-    /// As `respond` for all that goes wrong before the first piece; what goes wrong later is an item of the stream.
+    /// Same as `respond` for errors before the first piece; later errors are items of the stream.
     async fn stream_respond(
         &self,
         request: &ModelRequest,
@@ -59,24 +61,25 @@ pub trait LlmClient: Debug + Send + Sync + 'static {
         Ok(whole_reply(deltas, ctx.cancellation.clone()))
     }
 
-    /// Describes the model, from what is known without asking it.
+    /// Describes the model from what is known without asking its server.
     fn info(&self) -> ModelInfo;
 
-    /// Asks the server how much context the model has, where [`info`](Self::info) does not tell: from then on it does, if
-    /// the server said so. Called before a run begins, and before an attempt by a model that stands in, so it has to be over
-    /// within a second or two, whatever the server does, and a server that does not tell is not asked each time. The engine
-    /// waits for five seconds, and goes on as if the server had not told; so it does where this panics. Called once more before a
-    /// message is refused that does not fit what it told: it may have been started anew. As provided, there is nothing to ask.
+    /// Asks the server for the model's context size, if [`info`](Self::info) does not have it; afterwards `info` does,
+    /// if the server answered. Called before a run begins and before an attempt by a fallback model, so it must
+    /// complete within a second or two whatever the server does, and must not keep asking a server that does not tell.
+    /// The engine waits for five seconds and then proceeds as if the server had not answered; it does the same if this
+    /// panics. Called again before a message is refused because it does not fit the known size, since the server may
+    /// have been restarted. By default there is nothing to ask.
     async fn learn_context(&self) {}
 
-    /// Asks the server which images, sounds and files the model takes, where [`info`](Self::info) does not tell: from then on
-    /// it does, if the server said so. Called before a run whose messages hold such; the rules are those of
-    /// [`learn_context`](Self::learn_context). As provided, there is nothing to ask.
+    /// Asks the server which images, sounds and files the model accepts, if [`info`](Self::info) does not have it;
+    /// afterwards `info` does, if the server answered. Called before a run whose messages contain such media; the rules
+    /// are those of [`learn_context`](Self::learn_context). By default there is nothing to ask.
     async fn learn_media(&self) {}
 }
 
-/// Gives the deltas of a reply that came whole one by one. Where the call is given up meanwhile, the error that says so is the
-/// last item.
+/// Returns the deltas of a complete reply one by one. If the call is cancelled meanwhile, the last item is the error
+/// that says so.
 pub fn whole_reply(deltas: Vec<ReplyDelta>, cancellation: CancellationToken) -> ReplyStream {
     Box::pin(WholeReply {
         deltas: deltas.into_iter(),
@@ -84,7 +87,7 @@ pub fn whole_reply(deltas: Vec<ReplyDelta>, cancellation: CancellationToken) -> 
     })
 }
 
-/// A reply that came whole, as a stream of its parts.
+/// A complete reply, as a stream of its parts.
 struct WholeReply {
     deltas: std::vec::IntoIter<ReplyDelta>,
     cancellation: CancellationToken,
@@ -112,20 +115,20 @@ impl Stream for WholeReply {
 pub struct CallContext {
     /// The effect that asked for the call.
     pub effect_id: EffectId,
-    /// How often it was tried, this time included.
+    /// The number of attempts so far, including this one.
     pub attempt: Attempt,
-    /// The trace that the call belongs to and its span, for the header `traceparent` of what is sent; `None` where nobody
-    /// records one.
+    /// The trace that the call belongs to and its span, for the `traceparent` header of the request; `None` if no trace
+    /// is recorded.
     pub trace: Option<TraceContext>,
-    /// Tells the call to give up.
+    /// Tells the call to stop.
     pub cancellation: CancellationToken,
-    /// Who asks, and what the program gave with the request: for clients of a program's own around another, which check or
-    /// change what is sent and said.
+    /// Who asks, and the values that the program passed with the request: for a program's own wrapping clients, which
+    /// check or change what is sent and received.
     pub request: RequestContext,
     wait: Arc<Wait>,
 }
 
-/// What a call waited for in its client.
+/// How long a call waited in its client.
 #[derive(Debug, Default)]
 struct Wait {
     goes_on: AtomicBool,
@@ -133,7 +136,7 @@ struct Wait {
 }
 
 impl CallContext {
-    /// Makes the context of a first attempt that nobody cancels yet.
+    /// Creates the context of a first attempt, with nothing that cancels it yet.
     #[must_use]
     pub fn new(effect_id: EffectId, trace: impl Into<Option<TraceContext>>) -> Self {
         Self {
@@ -146,13 +149,13 @@ impl CallContext {
         }
     }
 
-    /// Says that the call waits in its client before it is sent, as for its place among those at the same server: its model,
-    /// which has not heard of it yet, is not to blame for that time.
+    /// Reports that the call waits in its client before it is sent, such as for a free slot at its server. The model
+    /// has not received the call yet, so that time is not counted against it.
     pub fn begin_wait(&self) {
         self.wait.goes_on.store(true, Ordering::Relaxed);
     }
 
-    /// Says that the call is sent now, after it waited for so long.
+    /// Reports that the call is sent now, after waiting this long.
     pub fn end_wait(&self, waited: Duration) {
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         let wait = &self.wait;
@@ -160,7 +163,7 @@ impl CallContext {
         wait.goes_on.store(false, Ordering::Release);
     }
 
-    /// Returns for how long the call waited in its client; `None` while it does.
+    /// Returns how long the call waited in its client; `None` while it waits.
     #[must_use]
     pub fn waited(&self) -> Option<Duration> {
         let goes_on = self.wait.goes_on.load(Ordering::Acquire);
@@ -169,22 +172,22 @@ impl CallContext {
     }
 }
 
-/// What is known of a model without asking it.
+/// What is known of a model without asking its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelInfo {
     /// Provider and model.
     pub model: ModelRef,
-    /// The context size in tokens, where known.
+    /// The context size in tokens, if known.
     pub context_tokens: Option<u64>,
-    /// Which images, sounds and files it takes in messages, where known.
+    /// Which images, sounds and files it accepts in messages, if known.
     pub media: MediaTypes,
-    /// Whether it is sent again what it thought before the last user message, which then counts as part of the conversation.
-    /// `false` unless its client says so.
+    /// Whether its reasoning from before the last user message is sent to it again and so counts as part of the
+    /// conversation. `false` unless its client says otherwise.
     pub resends_reasoning: bool,
     /// What a user should know before trusting its answers, such as "not a language model".
     pub notice: Option<String>,
-    /// How long its server may take to load it before a call fails; as the engine has it if the model says nothing.
+    /// How long its server may take to load it before a call fails; the engine's default if `None`.
     pub loads_within: Option<Duration>,
 }
 

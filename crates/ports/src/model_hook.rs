@@ -1,6 +1,6 @@
-//! The port to a program's own code around model calls: before a request is sent, and before a reply counts.
+//! The port to a program's own code around model calls: before a request is sent, and before a reply is accepted.
 //!
-//! What others call a guardrail is one of these. Not for tool calls, which are a [`ToolHook`](crate::ToolHook)'s.
+//! A guardrail is one of these. Not for tool calls: use a [`ToolHook`](crate::ToolHook).
 
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -10,15 +10,17 @@ use neuraxis_core::{Purpose, Reply, Transcript};
 
 use crate::tool::TurnContext;
 
-/// Code of a program that looks at what a model is sent and at what it says: it may change both, have the model asked again,
-/// and end the agent with a reply of its own. It can let nothing run that the policy would not: it adds no call and no tool.
+/// A program's code that inspects what a model is sent and what it replies. It may change both, have the model asked
+/// again, and end the agent with a reply of its own. It cannot make anything run that the policy would not allow: it
+/// adds no call and no tool.
 ///
-/// **Who repeats.** Nobody: what it said is on record, and neither a replay nor a run that is taken up asks it again about
-/// that. It is asked once more where the record could not be written, and by [`HookTiming::Alongside`] with each attempt.
-/// **Cancel safety.** When the run ends the future is dropped. **Order.** Several hooks are asked in the order in which they
-/// were given, each about what the one before left; agents at work at the same time, at the same time. **Failing.** A hook that
-/// crashes, or takes longer than 30 seconds, refuses. **Blocking.** It is asked in the task of the run and must not block its
-/// thread: the run would stand still, and those 30 seconds with it. What blocks belongs into `tokio::task::spawn_blocking`.
+/// **Retries.** None: what the hook returned is on record, and neither a replay nor a resumed run asks it again about
+/// the same thing. It is asked again if the record could not be written, and, with [`HookTiming::Alongside`], for each
+/// attempt. **Cancel safety.** When the run ends the future is dropped. **Order.** Several hooks are asked in the order
+/// in which they were added, each about what the previous one left; agents that work at the same time are asked about
+/// at the same time. **Failing.** A hook that panics, or takes longer than 30 seconds, refuses. **Blocking.** The hook
+/// is asked in the task of the run and must not block its thread: that would halt the run, including the 30-second
+/// limit. Use `tokio::task::spawn_blocking` for blocking work.
 ///
 /// ```
 /// use neuraxis_ports::{AfterModel, BeforeModel, HookedReply, HookedRequest, ModelHook, async_trait};
@@ -46,56 +48,58 @@ use crate::tool::TurnContext;
 /// ```
 #[async_trait]
 pub trait ModelHook: Debug + Send + Sync + 'static {
-    /// Says when `before` is asked. The same for the whole life of the process.
+    /// Returns when `before` is asked. Must stay the same for the life of the process.
     fn timing(&self) -> HookTiming {
         HookTiming::Before
     }
 
-    /// Tells whether a person may read a reply while it is written, before `after` has looked at it: if not, its text is shown
-    /// once it is whole. What was shown and is then changed is taken back. The same for the whole life of the process.
+    /// Returns whether a user may read a reply while it is being written, before `after` has inspected it. If not, its
+    /// text is shown once it is complete. Text that was shown and is then changed is retracted. Must stay the same for
+    /// the life of the process.
     fn lets_text_stream(&self) -> bool {
         true
     }
 
-    /// Looks at a request before it is sent: of a turn, of a last answer, of the choice of what to gather or of a role.
+    /// Inspects a request before it is sent: for a turn, for a last answer, for the choice of what to gather, or for
+    /// the choice of a role.
     async fn before(&self, _request: &HookedRequest) -> BeforeModel {
         BeforeModel::Continue
     }
 
-    /// Looks at a reply before it is recorded and counts: of a turn, of a last answer, or of the check of a draft. Not at one that
-    /// is cut off, of which nothing is kept where there is a hook.
+    /// Inspects a reply before it is recorded and accepted: of a turn, of a last answer, or of the check of a draft. A
+    /// reply that was cut off is not inspected; if there is a hook, no part of it is stored.
     async fn after(&self, _reply: &HookedReply) -> AfterModel {
         AfterModel::Keep
     }
 }
 
-/// When a hook looks at requests.
+/// When a hook inspects requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HookTiming {
-    /// At each, before it is sent.
+    /// Each request, before it is sent.
     #[default]
     Before,
-    /// At the first of an agent, while the model works on it already: nothing the model says counts before the hook has
-    /// answered, and if it refuses, the call is cancelled and what was shown of it is taken back. An answer that would change
-    /// the request comes too late and counts as a failure.
+    /// The first request of an agent, while the model already works on it. Nothing the model replies is accepted before
+    /// the hook has answered; if the hook refuses, the call is cancelled and what was shown of it is retracted. An
+    /// answer that would change the request comes too late and is treated as a failure.
     Alongside,
 }
 
-/// A request that a hook looks at. The run, the session, the agent, the turn and who asks are those of its
-/// [`TurnContext`].
+/// A request that a hook inspects. Its [`TurnContext`] has the run, the session, the agent, the turn and who asks.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HookedRequest {
     /// The run, the session, the agent, the turn, and who asks.
     pub turn: TurnContext,
-    /// What is asked for.
+    /// What the request is for.
     pub purpose: Purpose,
-    /// Whether nothing was asked of a model for this agent before.
+    /// Whether this is the first model request of this agent.
     pub is_first: bool,
-    /// The text of the last user message; of a sub-agent, what it is to do.
+    /// The text of the last user message; for a sub-agent, its task.
     pub text: String,
-    /// The conversation that is sent, without what is not part of it, as the question which role serves.
+    /// The conversation that is sent, without additions that are not part of it, such as the question which role
+    /// serves.
     pub messages: Transcript,
 }
 
@@ -121,22 +125,22 @@ impl Deref for HookedRequest {
     }
 }
 
-/// A reply that a hook looks at.
+/// A reply that a hook inspects.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HookedReply {
     /// The run, the session, the agent, the turn, and who asks.
     pub turn: TurnContext,
-    /// What was asked for.
+    /// What the request was for.
     pub purpose: Purpose,
-    /// What the model said, or what the hook before left of it: text, reasoning and calls.
+    /// The model's reply, or what the previous hook left of it: text, reasoning and calls.
     pub reply: Reply,
-    /// The arguments of the call that delivers the answer, where the answer has a form.
+    /// The arguments of the call that delivers the answer, if the answer has a schema.
     pub delivered: Option<String>,
 }
 
 impl HookedReply {
-    /// Describes a reply that delivers nothing by a call.
+    /// Describes a reply that does not deliver an answer by a call.
     #[must_use]
     pub const fn new(turn: TurnContext, purpose: Purpose, reply: Reply) -> Self {
         Self {
@@ -147,14 +151,14 @@ impl HookedReply {
         }
     }
 
-    /// Returns what a person or a program would read of it: the answer that a call delivers, or else the text.
+    /// Returns what a reader of the reply would get: the answer that a call delivers, or else the text.
     #[must_use]
     pub fn text(&self) -> String {
         let delivered = self.delivered.clone();
         delivered.unwrap_or_else(|| self.reply.text())
     }
 
-    /// Tells whether the agent would end with it: it calls nothing, or delivers the answer.
+    /// Returns whether the reply would end the agent: it has no calls, or it delivers the answer.
     #[must_use]
     pub fn is_answer(&self) -> bool {
         self.delivered.is_some() || self.reply.calls().next().is_none()
@@ -169,16 +173,16 @@ impl Deref for HookedReply {
     }
 }
 
-/// How a request goes on.
+/// How a request proceeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BeforeModel {
-    /// As it is.
+    /// Unchanged.
     Continue,
     /// With changes, which stay in the conversation.
     Amend {
-        /// What takes the place of the text of the last user message, for good; not empty. What the user wrote stays in the
-        /// record of the run's beginning alone.
+        /// Replaces the text of the last user message permanently; not empty. What the user wrote then exists only in
+        /// the record of the run's start.
         text: Option<String>,
         /// A system message that is added at the end.
         note: Option<String>,
@@ -187,7 +191,7 @@ pub enum BeforeModel {
     Refuse {
         /// Why, for the log.
         reason: String,
-        /// What the user is told, or the agent that asked.
+        /// The text for the user, or for the agent that asked.
         reply: String,
     },
     /// The model is not asked, and the agent ends with the text so far.
@@ -198,7 +202,7 @@ pub enum BeforeModel {
 }
 
 impl BeforeModel {
-    /// Puts a text in the place of that of the last user message.
+    /// Replaces the text of the last user message.
     pub fn replace_text(text: impl Into<String>) -> Self {
         Self::Amend {
             text: Some(text.into()),
@@ -229,42 +233,42 @@ impl BeforeModel {
     }
 }
 
-/// What counts of a reply.
+/// What is accepted of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AfterModel {
-    /// What the model said.
+    /// The model's reply, unchanged.
     Keep,
-    /// Its calls and reasoning, and this in place of its text, or of the answer that it delivers. What the model wrote is then
-    /// on record nowhere, and of a reply without calls its reasoning goes, too.
+    /// Its calls and reasoning, with this instead of its text, or instead of the answer that it delivers. The model's
+    /// own words are then recorded nowhere; for a reply without calls that includes its reasoning.
     Rewrite {
-        /// The text; of an answer that has a form, JSON.
+        /// The new text; JSON if the answer has a schema.
         text: String,
     },
-    /// Nothing of it: none of its calls runs, and the model is told why and asked again, as often as an answer of a form would
-    /// be. After that the run ends with no valid answer. The model still reads what it wrote, and so does whoever may read the
-    /// conversation.
+    /// Nothing: none of its calls runs, and the model is told why and asked again, as many times as for an answer that
+    /// does not fit its schema. After that the run ends without a valid answer. The rejected reply stays in the
+    /// conversation, where the model and everyone who may read the conversation can see it.
     AskAgain {
-        /// What is wrong and what to do, for the model.
+        /// What is wrong and what to do about it, for the model.
         reason: String,
     },
-    /// Nothing of it, which is then on record nowhere: the agent ends with another reply.
+    /// Nothing, and the reply is recorded nowhere: the agent ends with another reply.
     Refuse {
         /// Why, for the log.
         reason: String,
-        /// What the user is told, or the agent that asked.
+        /// The text for the user, or for the agent that asked.
         reply: String,
     },
 }
 
 impl AfterModel {
-    /// Puts something else in the place of the text.
+    /// Replaces the text.
     pub fn rewrite(text: impl Into<String>) -> Self {
         let text = text.into();
         Self::Rewrite { text }
     }
 
-    /// Has the model asked again.
+    /// Asks the model again.
     pub fn ask_again(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::AskAgain { reason }

@@ -1,4 +1,4 @@
-//! The port to whoever has models: what a provider tells of itself, reads from configuration and connects to.
+//! The port to model providers: how a provider describes itself, reads its configuration and connects.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -16,102 +16,104 @@ use serde::de::DeserializeOwned;
 use crate::llm::LlmClient;
 use crate::secret::Secret;
 
-/// A provider of models, as one table `[models.ROLE]` of a configuration describes it: a type whose fields are the keys of
-/// that table, each documented with what it means, its unit and its default. Unknown keys are to be refused
-/// (`#[serde(deny_unknown_fields)]`), and no key is ever a field that is written or read.
+/// A provider of models, as described by one `[models.ROLE]` table of a configuration: a type whose fields are the keys
+/// of that table, each documented with its meaning, unit and default. Unknown keys must be refused
+/// (`#[serde(deny_unknown_fields)]`), and an API key must never be a field that is serialized or deserialized.
 ///
-/// An adapter implements this for its configuration, and one list in `neuraxis-app` names it. That is all there is to a
-/// provider: the keys, their checks, the messages about them and the commands that show models come with it.
+/// An adapter implements this for its configuration, and one list in `neuraxis-app` names it. Nothing else is needed:
+/// the configuration keys, their checks, the messages about them and the commands that show models all follow from it.
 ///
-/// Some keys mean the same in all providers, because what is known of them must hold for all: `base_url`, `proxy` and
-/// `ca_file` say where a conversation and a key go, `headers_env` which variables are sent, and `max_concurrent` and
-/// `timeouts` what they say in each. `provider`, `api_key_env` and `api_key_file` belong to every table and to no provider.
+/// Some keys have the same meaning in all providers, because what is known about them must hold for all. `base_url`,
+/// `proxy` and `ca_file` decide where a conversation and a key go, and `headers_env` decides which variables are sent;
+/// `max_concurrent` and `timeouts` mean the same for each. `provider`, `api_key_env` and `api_key_file` belong to every
+/// table and to no provider.
 pub trait Provider:
     Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// The name by which a configuration chooses it, and by which records name its models.
+    /// The name by which a configuration selects it, and by which records name its models.
     const NAME: &'static str;
 
-    /// Whether a model answers, on this machine or elsewhere, or something that stands in for one.
+    /// Whether a model answers, on this machine or elsewhere, or a stand-in for one.
     const KIND: ProviderKind;
 
-    /// How it serves without any configuration, where it can.
+    /// How it serves without any configuration, if it can.
     const KEY_DISCOVERY: Option<KeyDiscovery> = None;
 
-    /// Returns the value of `base_url`; nothing where nothing is reached over a network. No key is sent anywhere else.
+    /// Returns the value of `base_url`; `None` if nothing is reached over a network. No key is sent anywhere else.
     fn base_url(&self) -> Option<&str>;
 
-    /// Returns the key of the table that names a file, and the file: certificates (`ca_file`), or a recording (`file`). A
-    /// relative one counts from the configuration file that names it; whoever reads that puts the whole path here.
+    /// Returns the key of the table that names a file, and the file: certificates (`ca_file`), or a recording (`file`).
+    /// A relative path is relative to the configuration file that names it; the code that reads the configuration
+    /// replaces it with the full path.
     fn file_mut(&mut self) -> Option<(&'static str, &mut PathBuf)>;
 
-    /// Returns `headers_env`: names of headers, and the environment variables that hold their secret values. Whoever
-    /// connects reads those and hands them over in [`ConnectContext::headers`].
+    /// Returns `headers_env`: names of headers, and the environment variables that hold their secret values. The caller
+    /// of `connect` reads those and passes them in [`ConnectContext::headers`].
     fn secret_headers(&self) -> Option<&BTreeMap<String, String>> {
         None
     }
 
-    /// Connects to what is described. Nothing is sent yet.
+    /// Creates a connection from the description. Nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// A [`ConnectError`] that names the key of the table which is wrong.
+    /// A [`ConnectError`] that names the wrong key of the table.
     fn connect(self, ctx: &ConnectContext<'_>) -> Result<Connection, ConnectError>;
 }
 
-/// What answers for a provider, by which people are advised.
+/// The kind of a provider, on which the advice to users depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderKind {
-    /// The service of somebody else, which wants a key.
+    /// A third party's service, which requires a key.
     Service,
-    /// A server of the user's own, which mostly wants none.
+    /// The user's own server, which usually requires no key.
     OwnServer,
-    /// No model at all, but what this says, such as "rules answer, not a model".
+    /// Not a model, but what this text says, such as "rules answer, not a model".
     StandIn(&'static str),
 }
 
-/// How a provider serves without any configuration: its key is in the variable where it usually is.
+/// How a provider serves without any configuration, with a key from its usual variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyDiscovery {
     /// The variable that usually holds the key, such as `OPENAI_API_KEY`.
     pub key: &'static str,
-    /// The variable that usually holds another address than the provider's own, such as `OPENAI_BASE_URL`.
+    /// The variable that usually holds an address other than the provider's own, such as `OPENAI_BASE_URL`.
     pub base_url: &'static str,
-    /// The key of `[discovery]` that names another model, such as `openai_model`.
+    /// The key of `[discovery]` that selects another model, such as `openai_model`.
     pub model_setting: &'static str,
-    /// The model that is asked if that names none.
+    /// The model to use if that key is not set.
     pub model: &'static str,
 }
 
-/// What a provider is given to connect with, besides its own keys.
+/// What a provider connects with, in addition to its own keys.
 #[derive(Debug)]
 pub struct ConnectContext<'a> {
-    /// The role that it is to serve.
+    /// The role that it will serve.
     pub role: &'a Role,
     /// The key, if one is configured.
     pub key: Option<Secret>,
     /// The headers that [`Provider::secret_headers`] names, with their values.
     pub headers: Vec<(String, Secret)>,
-    /// All secrets that are known, of whatever provider: to be taken out of what is shown or written.
+    /// All known secrets, of every provider: to be removed from anything that is shown or written.
     pub secrets: &'a [Secret],
     /// What the providers of one configuration share.
     pub shared: &'a Shared,
 }
 
 /// What the providers of one configuration share, such as a recording that several replay: one value of each type,
-/// made when it is first asked for.
+/// created on first use.
 #[derive(Default)]
 pub struct Shared(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl Shared {
-    /// Returns the value of a type, the same one for all who ask.
+    /// Returns the value of a type, the same one for every caller.
     #[must_use]
     pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let value = values
             .entry(TypeId::of::<T>())
             .or_insert_with(|| Arc::new(T::default()));
-        // It is of that type: nothing else is ever put there.
+        // The value has that type: nothing else is ever stored under its id.
         Arc::clone(value).downcast().unwrap_or_default()
     }
 }
@@ -122,17 +124,17 @@ impl Debug for Shared {
     }
 }
 
-/// What came of connecting.
+/// The result of connecting.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    /// The model that answers; nothing where the table names none and the provider has none that would be meant by that.
+    /// The client of the model; `None` if the table names no model and the provider has no default for that case.
     pub client: Option<Arc<dyn LlmClient>>,
-    /// Who can be asked what models there are.
+    /// Lists the available models.
     pub source: Arc<dyn ModelSource>,
 }
 
 impl Connection {
-    /// Connects to a model whose client can be asked, too, what other models there are.
+    /// Creates a connection to a model whose client can also list other models.
     pub fn new<T: LlmClient + ModelSource>(client: T) -> Self {
         let client = Arc::new(client);
         Self {
@@ -141,7 +143,7 @@ impl Connection {
         }
     }
 
-    /// Connects to a provider of which no model is named yet.
+    /// Creates a connection to a provider of which no model has been named yet.
     pub fn unnamed(source: impl ModelSource) -> Self {
         Self {
             client: None,
@@ -150,34 +152,34 @@ impl Connection {
     }
 }
 
-/// Who can be asked what models there are. No model is asked anything, so that nothing is paid for.
+/// Lists the available models. No model is called, so this costs nothing.
 #[async_trait]
 pub trait ModelSource: Debug + Send + Sync + 'static {
-    /// Asks what is on offer, within a time.
+    /// Asks which models are available, within a time limit.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`], when nobody answers, the key is refused, or what answers is no model server.
+    /// An [`LlmError`] if there is no answer, the key is refused, or the server is not a model server.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection.
     async fn offer(&self, within: Duration) -> Result<Offer, LlmError>;
 
-    /// Tells whether a name on offer is that of the model which is asked by the name `asked`.
+    /// Returns whether the offered name denotes the model that is requested by the name `asked`.
     fn is_asked(&self, asked: &str, offered: &str) -> bool {
         asked == offered
     }
 
-    /// Says what to do about an error of the model, where this provider knows more than what the kind of the error tells.
-    /// `table` is the name of the table of the configuration, such as `models.reasoning`.
+    /// Returns what to do about an error of the model, if this provider knows more than the kind of the error tells.
+    /// `table` is the name of the configuration table, such as `models.reasoning`.
     fn advice(&self, error: &LlmError, table: &str) -> Option<String> {
         let _ = (error, table);
         None
     }
 }
 
-/// What a provider has on offer.
+/// What a provider offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Offer {
@@ -185,12 +187,12 @@ pub struct Offer {
     pub readiness: Readiness,
     /// The names of its models.
     pub models: Vec<String>,
-    /// The context size of the model that is asked, in tokens, where known.
+    /// The context size of the requested model, in tokens, if known.
     pub context_tokens: Option<u64>,
 }
 
 impl Offer {
-    /// Offers models that can answer.
+    /// Creates an offer of models that are ready to answer.
     #[must_use]
     pub const fn new(models: Vec<String>) -> Self {
         Self {
@@ -210,7 +212,7 @@ pub enum Readiness {
     Loading,
 }
 
-/// Why a provider cannot be connected to as it is described. Never holds a secret.
+/// Why a provider cannot be connected to as described. Never contains a secret.
 #[derive(Debug)]
 pub struct ConnectError {
     key: &'static str,
@@ -218,7 +220,7 @@ pub struct ConnectError {
 }
 
 impl ConnectError {
-    /// Blames a key of the table.
+    /// Creates an error about a key of the table.
     pub fn new(key: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             key,
@@ -226,7 +228,7 @@ impl ConnectError {
         }
     }
 
-    /// Returns the key of the table that is wrong.
+    /// Returns the wrong key of the table.
     #[must_use]
     pub const fn key(&self) -> &'static str {
         self.key

@@ -1,4 +1,4 @@
-//! Whom a tool asks in the middle of a call, and what becomes of it. What a question is stands in `neuraxis-core`.
+//! Asking the user during a tool call, and the outcome. The question itself is defined in `neuraxis-core`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use neuraxis_core::{JsonText, Question};
 
 use crate::approver::Approver;
 
-/// What became of a question.
+/// The outcome of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuestionReply {
-    /// The person answered: an object with the fields that are filled in.
+    /// The user answered: an object with the fields that were filled in.
     Answered(JsonText),
-    /// The person does not want to answer, or there is nobody.
+    /// The user does not want to answer, or there is no user to ask.
     Declined,
-    /// The person went away without a word.
+    /// The user left without answering.
     Cancelled,
 }
 
-/// Whom a tool can ask in the middle of a call; nobody, by default, who declines everything.
+/// The user whom a tool can ask during a call; by default there is none, and every question is declined.
 #[derive(Clone, Default)]
 pub struct Person(Option<Arc<dyn Approver>>);
 
 impl Person {
-    /// Puts questions to whoever approves calls.
+    /// Sends questions to the approver of calls.
     #[must_use]
     pub fn behind(approver: Arc<dyn Approver>) -> Self {
         Self(Some(approver))

@@ -1,6 +1,7 @@
-//! Who makes a request, and what the program that handles it wants its own code to know about that.
+//! Who makes a request, and what the program that handles it passes to its own code about it.
 //!
-//! Not for what a model reads. Of all this a store keeps the owner, and what [says by which name](StoredContext) it is kept.
+//! Not for what a model reads. A store keeps only the owner, and values that [have a name to be stored
+//! under](StoredContext).
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -14,8 +15,8 @@ use serde::de::DeserializeOwned;
 
 use crate::Approver;
 
-/// A value of a request that is kept with the run, in its first record: whoever takes the run up has it, in whichever
-/// process. It is as public as what the user wrote, so no place for tokens.
+/// A value of a request that is stored with the run, in its first record, so any process that resumes the run has it.
+/// It is as public as the user's message, so it must not hold tokens.
 ///
 /// ```
 /// use neuraxis_ports::{RequestContext, StoredContext};
@@ -33,14 +34,15 @@ use crate::Approver;
 /// # Ok::<(), neuraxis_ports::ContextError>(())
 /// ```
 pub trait StoredContext: Serialize + DeserializeOwned {
-    /// The name under which it is kept. A type that has changed so that what was kept cannot be read takes another one.
+    /// The name under which the value is stored. If a type changes so that stored values can no longer be read, give it
+    /// a new name.
     const NAME: &'static str;
 }
 
-/// Values that are kept, as JSON, by their names.
+/// Stored values as JSON, by name.
 pub type StoredValues = BTreeMap<Arc<str>, JsonText>;
 
-/// Why a value of a request is not kept, or cannot be read back.
+/// Why a value of a request cannot be stored or read back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the context \"{name}\" of the request is not JSON of its type: {reason}")]
 #[non_exhaustive]
@@ -51,12 +53,12 @@ pub struct ContextError {
     pub reason: String,
 }
 
-/// Who asks, and values of the program's own, one of each type: a user, a token, a connection. Tools, hooks and instructions
-/// read it. Cloning shares the values.
+/// Who asks, and the program's own values, one of each type: a user, a token, a connection. Tools, hooks and
+/// instructions read it. Clones share the values.
 ///
-/// The values are kept nowhere and shown nowhere, in no record and no log, but for those that [are to be](StoredContext). A
-/// run that another process takes up, or this one after the run was put aside, has none of the others unless they are given
-/// again; the owner it has, from its session.
+/// The values are not stored or shown anywhere, in no record and no log, except [stored values](StoredContext). A run
+/// that is resumed, by another process or by this one after the run was parked, has the other values only if they are
+/// supplied again; it has the owner, from its session.
 ///
 /// ```
 /// use neuraxis_ports::RequestContext;
@@ -84,7 +86,7 @@ struct Contents {
 }
 
 impl RequestContext {
-    /// Says who asks: the owner of the session, as in [`Session::owner`](crate::Session::owner).
+    /// Sets who asks: the owner of the session, as in [`Session::owner`](crate::Session::owner).
     #[must_use]
     pub fn owned_by(mut self, owner: Option<String>) -> Self {
         if self.owner() != owner.as_deref() {
@@ -93,7 +95,8 @@ impl RequestContext {
         self
     }
 
-    /// Says that who asks is none of the owners there are: a session that has one is another's, and is not entered.
+    /// Marks the caller as none of the existing owners: a session that has an owner belongs to another user and is
+    /// refused.
     #[must_use]
     pub fn unowned(mut self) -> Self {
         let contents = self.contents();
@@ -102,30 +105,32 @@ impl RequestContext {
         self
     }
 
-    /// Says by which id the request is known outside, such as that of an HTTP request: tools pass it on, and log lines name it.
+    /// Sets the id by which the request is known outside, such as that of an HTTP request: tools forward it, and log
+    /// lines name it.
     #[must_use]
     pub fn identified_by(mut self, request_id: impl Into<Arc<str>>) -> Self {
         self.contents().request_id = Some(request_id.into());
         self
     }
 
-    /// Says who is asked about the calls of this request that need approval, in place of the engine's approver: the person who
-    /// made it, where several make requests.
+    /// Sets the approver for calls of this request, instead of the engine's: usually the user who made the request, in
+    /// a program with several users.
     #[must_use]
     pub fn approved_by(mut self, approver: Arc<dyn Approver>) -> Self {
         self.contents().approver = Some(approver);
         self
     }
 
-    /// Lets questions of this request's tools wait so long for an answer from outside, whoever is asked about other requests':
-    /// as `OrchestratorBuilder::questions_open_for` of the engine does for all. It comes before the request's approver.
+    /// Lets questions of this request's tools wait this long for an answer from outside, whatever applies to other
+    /// requests; `OrchestratorBuilder::questions_open_for` does the same for all requests of an engine. Takes
+    /// precedence over the request's approver.
     #[must_use]
     pub fn with_questions_open_for(mut self, time: Duration) -> Self {
         self.contents().questions_open_for = Some(time);
         self
     }
 
-    /// Adds a value, in place of one of the same type.
+    /// Adds a value, replacing one of the same type.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(mut self, value: T) -> Self {
         let values = &mut self.contents().values;
@@ -133,11 +138,11 @@ impl RequestContext {
         self
     }
 
-    /// Adds a value that is kept with the run, in place of one of the same name.
+    /// Adds a value that is stored with the run, replacing one of the same name.
     ///
     /// # Errors
     ///
-    /// A [`ContextError`], when it cannot be written as JSON.
+    /// A [`ContextError`] if the value cannot be serialized as JSON.
     pub fn with_stored<T: StoredContext>(mut self, value: &T) -> Result<Self, ContextError> {
         let text = JsonText::encode(value).map_err(|error| ContextError {
             name: T::NAME,
@@ -147,7 +152,7 @@ impl RequestContext {
         Ok(self)
     }
 
-    /// Adds what was kept with a run. Values that are given already stay.
+    /// Adds the values that were stored with a run. Values that are already present stay.
     #[must_use]
     pub fn restored(mut self, kept: &StoredValues) -> Self {
         if kept.is_empty() {
@@ -162,11 +167,11 @@ impl RequestContext {
         self
     }
 
-    /// Returns the value that is kept under a type's name; `None` where there is none.
+    /// Returns the value that is stored under a type's name; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// A [`ContextError`], when what was kept is none of that type.
+    /// A [`ContextError`] if the stored value is not of that type.
     pub fn stored<T: StoredContext>(&self) -> Result<Option<T>, ContextError> {
         let stored = self.0.as_ref().map(|contents| &contents.stored);
         let text = stored.and_then(|stored| stored.get(T::NAME));
@@ -177,44 +182,45 @@ impl RequestContext {
         })
     }
 
-    /// Returns all that is kept.
+    /// Returns all stored values.
     #[must_use]
     pub fn stored_values(&self) -> StoredValues {
         let contents = self.0.as_ref();
         contents.map_or_else(StoredValues::new, |contents| contents.stored.clone())
     }
 
-    /// Returns who asks; `None` where there is only one user, or nobody said.
+    /// Returns who asks; `None` if there is only one user, or the caller was not named.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         self.0.as_ref()?.owner.as_deref()
     }
 
-    /// Tells whether who asks is said to be [none of the owners](Self::unowned) there are.
+    /// Returns whether the caller was marked as [none of the existing owners](Self::unowned).
     #[must_use]
     pub fn is_unowned(&self) -> bool {
         self.0.as_ref().is_some_and(|contents| contents.is_unowned)
     }
 
-    /// Returns the id by which the request is known outside; `None` where nobody named one, and once a run was taken up again.
+    /// Returns the id by which the request is known outside; `None` if it was not set, and in a resumed run.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.0.as_ref()?.request_id.as_deref()
     }
 
-    /// Returns who is asked about the calls of this request; the engine's approver if `None`.
+    /// Returns the approver for calls of this request; the engine's approver is used if `None`.
     #[must_use]
     pub fn approver(&self) -> Option<&Arc<dyn Approver>> {
         self.0.as_ref()?.approver.as_ref()
     }
 
-    /// Returns how long questions of its tools wait for an answer from outside; `None` if others are asked.
+    /// Returns how long questions of its tools wait for an answer from outside; `None` if an approver answers them.
     #[must_use]
     pub fn questions_open_for(&self) -> Option<Duration> {
         self.0.as_ref()?.questions_open_for
     }
 
-    /// Returns the value of a type; `None` if none was given, which is always so once a run was taken up again without it.
+    /// Returns the value of a type; `None` if none was given, which is always the case in a run that was resumed
+    /// without it.
     #[must_use]
     pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
         let value = self.0.as_ref()?.values.get(&TypeId::of::<T>())?;
@@ -227,7 +233,7 @@ impl RequestContext {
 }
 
 impl fmt::Debug for RequestContext {
-    /// Shows who asks and how many values there are, but none of them: they may be secrets.
+    /// Shows who asks and the number of values, but not the values: they may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |contents: &Arc<Contents>| contents.values.len() + contents.stored.len();
         let values = self.0.as_ref().map_or(0, count);

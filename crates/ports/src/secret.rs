@@ -1,38 +1,38 @@
-//! A key or another text that must never be shown.
+//! A key or another string that must never be shown.
 
 use std::fmt;
 
-/// A text that is sent and never shown: it has no `Display`, and its `Debug` does not tell it.
+/// A string that is sent and never shown: it has no `Display`, and its `Debug` does not reveal it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
-/// What stands where a secret stood.
+/// Replaces a secret in shown text.
 const REDACTED: &str = "[redacted]";
 
-/// A text this short is no key, and replacing it would tear other words apart.
+/// A string this short is not a key, and replacing it would mangle other words.
 const SHORTEST_KEY: usize = 4;
 
 impl Secret {
-    /// Takes a key. White space around it, such as the line break of a file, is no part of it.
+    /// Creates a secret from a key, without the white space around it, such as the line break of a file.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
 
-    /// Takes a text as it is, with the white space around it, for whoever gets it as it is: a private key in a variable may need
-    /// the line break at its end.
+    /// Creates a secret from a string as it is, including the white space around it, for uses that need it unchanged: a
+    /// private key in a variable may need the line break at its end.
     #[must_use]
     pub fn verbatim(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// Returns the key, for the one place that sends it.
+    /// Returns the key. Only the code that sends it may call this.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Returns a text without this secret: servers repeat keys in their error messages.
+    /// Returns a text with this secret replaced: servers repeat keys in their error messages.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         let key = self.0.trim();

@@ -1,7 +1,7 @@
-//! The port to what is kept: sessions, runs and their records.
+//! The port to storage: sessions, runs and their records.
 //!
-//! A store keeps what it is given and finds it again. What records mean is told by `neuraxis-core`; of that a store keeps no
-//! more than it takes to list runs, and to say what a session carries, without reading every record.
+//! A store keeps what it is given and finds it again. `neuraxis-core` knows what records mean; a store uses only what
+//! it needs to list runs, and to say what a session carries, without reading every record.
 
 mod bounds;
 mod error;
@@ -28,16 +28,17 @@ pub use session::{
 pub use session_index::SessionIndex;
 pub use stats::StatsFilter;
 
-/// Keeps sessions, and for each its runs' records and long outputs: all roles of a store in one object. Whatever implements
-/// [`RunLog`], [`RunOutputs`] and [`SessionIndex`] is one.
+/// Stores sessions, and for each session its runs' records and long outputs: all roles of a store in one object.
+/// Implemented by everything that implements [`RunLog`], [`RunOutputs`] and [`SessionIndex`].
 ///
-/// **Who repeats.** The caller, on [`StoreError::is_retryable`]. Repeating is safe: [`commit`](RunLog::commit) and
-/// [`post`](RunLog::post) recognize what they have kept already, [`keep_output`](RunOutputs::keep_output) keeps it anew, and the
-/// rest either changes nothing the second time or says that it was done. The engine repeats what a run at work writes and how a
-/// run begins, but for one that makes its session. Most other calls fail their request at once: a store that may be out of reach
-/// for moments has to wait and try again itself. **Cancel safety.** A dropped call has happened whole or not at all. **Order.**
-/// Commits of one run are called one after the other and become visible in that order. What a call that returned has written,
-/// every later call sees, in this process and in others.
+/// **Retries.** By the caller, according to [`StoreError::is_retryable`]. Retrying is safe: [`commit`](RunLog::commit)
+/// and [`post`](RunLog::post) recognize what they have already stored, [`keep_output`](RunOutputs::keep_output) stores
+/// the output again, and the other calls either change nothing the second time or report that they were already done.
+/// The engine retries the writes of a run in progress, and the start of a run except one that creates its session. Most
+/// other calls fail their request immediately: a store that may be unreachable for short periods must wait and retry by
+/// itself. **Cancel safety.** A dropped call has happened completely or not at all. **Order.** Commits of one run are
+/// called one after the other and become visible in that order. Whatever a returned call has written is seen by every
+/// later call, in this process and in others.
 pub trait SessionStore: RunLog + RunOutputs + SessionIndex {}
 
 impl<S: RunLog + RunOutputs + SessionIndex + ?Sized> SessionStore for S {}

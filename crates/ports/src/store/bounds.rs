@@ -1,35 +1,35 @@
-//! How much a store keeps of one run, and what every store can hold.
+//! How much a store keeps of one run, and what every store must be able to hold.
 
 use neuraxis_core::{InboxEntry, RunId};
 
 use super::StoreError;
 
-/// The most bytes of an owner's name.
+/// The maximum length of an owner's name in bytes.
 pub const MAX_OWNER_BYTES: usize = 1_024;
 
-/// The most bytes of an input's id.
+/// The maximum length of an input's id in bytes.
 pub const MAX_INPUT_ID_BYTES: usize = 256;
 
-/// The most bytes of an inbox entry as JSON: 2 MiB.
+/// The maximum size of an inbox entry as JSON, in bytes: 2 MiB.
 pub const MAX_INPUT_BYTES: usize = 2 * 1024 * 1024;
 
-/// The most entries that wait in one inbox.
+/// The maximum number of entries that wait in one inbox.
 pub const MAX_INBOX_ENTRIES: usize = 1_024;
 
-/// How long one run may become. The numbers of its records are those of Temporal's workflow histories, which warn at 10,240 events or
-/// 10 MiB and end at 51,200 or 50 MiB.
+/// Limits on the size of one run. The limits on its records are those of Temporal's workflow histories, which warn at
+/// 10,240 events or 10 MiB and end at 51,200 events or 50 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunBounds {
-    /// Records, from which on the store warns.
+    /// The number of records from which on the store warns.
     pub warn_records: u64,
-    /// Bytes, from which on the store warns.
+    /// The number of bytes from which on the store warns.
     pub warn_bytes: u64,
-    /// The most records.
+    /// The maximum number of records.
     pub max_records: u64,
-    /// The most bytes.
+    /// The maximum number of bytes.
     pub max_bytes: u64,
-    /// The most bytes of the [long outputs](super::LongOutput) beside it, taken together: 64 MiB, eight of the longest that
-    /// an engine keeps unless it is told otherwise. They do not count toward the bytes of the run.
+    /// The maximum total size in bytes of the run's [long outputs](super::LongOutput): 64 MiB, eight of the longest
+    /// that an engine keeps by default. They do not count toward the bytes of the run.
     pub max_output_bytes: u64,
 }
 
@@ -45,26 +45,26 @@ impl Default for RunBounds {
     }
 }
 
-/// How long a run is.
+/// The size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunSize {
-    /// Records.
+    /// The number of records.
     pub records: u64,
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// Whether a commit holds the end of its run.
+/// Whether a commit contains the end of its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// No record comes after it, so that it may use what is kept back for the end.
+    /// No record comes after it, so it may use the space that is reserved for the end.
     Ends,
-    /// More records are to come: room for the end has to stay.
+    /// More records will come: space for the end must remain.
     GoesOn,
 }
 
 impl RunSize {
-    /// Returns the size after a commit of so many records and bytes.
+    /// Returns the size after a commit of this many records and bytes.
     #[must_use]
     pub const fn with(self, records: u64, bytes: u64) -> Self {
         Self {
@@ -73,8 +73,8 @@ impl RunSize {
         }
     }
 
-    /// Checks that a run may become so long. Its end is always taken, so that it can have one; that, too, at most a
-    /// half over the bounds.
+    /// Checks that a run may grow to this size. The end of a run may exceed the limits by half of them, so every run
+    /// can end.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl RunSize {
         Ok(())
     }
 
-    /// Tells whether a commit brought the run over a bound from which on a store warns.
+    /// Returns whether a commit took the run over a limit from which on a store warns.
     #[must_use]
     pub const fn has_crossed(self, before: Self, bounds: &RunBounds) -> bool {
         let is_over = self.records >= bounds.warn_records || self.bytes >= bounds.warn_bytes;
@@ -111,7 +111,7 @@ impl RunSize {
     }
 }
 
-/// Checks that every store can keep an inbox entry, and returns how many bytes it takes; for implementations of
+/// Checks that every store can hold an inbox entry, and returns its size in bytes; for implementations of
 /// [`SessionStore`](super::SessionStore).
 ///
 /// # Errors

@@ -1,4 +1,5 @@
-//! The role of a store that keeps what is too long for a record: the outputs of tool calls of which models read a part.
+//! The role of a store that keeps what is too long for a record: outputs of tool calls of which models read only a
+//! part.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,35 +10,38 @@ use serde::Serialize;
 
 use super::{RunLease, StoreError};
 
-/// The most bytes of a piece that [`output_chunks`] cuts: a page of any size reads few of them.
+/// The maximum size in bytes of a piece that [`output_chunks`] cuts. At this size a page touches few pieces, whatever
+/// its size.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Keeps the long outputs of tool calls beside their runs, and reads them in pages.
+/// Stores the long outputs of tool calls beside their runs, and reads them in pages.
 ///
-/// An output belongs to its run: it is removed with the run's session, and whoever may read the run may read it. It is kept
-/// before the record that names it is committed, so that no record names one that is not there. No hash chain covers it.
+/// An output belongs to its run: it is removed with the run's session, and may be read by everyone who may read the
+/// run. It is stored before the record that names it is committed, so every record's output exists. No hash chain
+/// covers it.
 ///
-/// Who repeats a call, what a dropped one leaves and which order holds is said at [`SessionStore`](super::SessionStore).
+/// [`SessionStore`](super::SessionStore) documents retries, cancel safety and order.
 #[async_trait]
 pub trait RunOutputs: Debug + Send + Sync + 'static {
-    /// Keeps the output of a call, in the place of one that was kept of it before: a call that is made again has the output
-    /// of its last attempt.
+    /// Stores the output of a call, replacing any earlier output of the same call: a repeated call has the output of
+    /// its last attempt.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Stale`] if the lease is no longer valid; [`StoreError::OutputsTooLarge`] if the run has no room for it:
-    /// then nothing is changed.
+    /// [`StoreError::Stale`] if the lease is no longer valid; [`StoreError::OutputsTooLarge`] if the run has no space
+    /// left for the output. In both cases nothing is changed.
     async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError>;
 
-    /// Returns what is known of the outputs that are kept of a run, by their calls' ids.
+    /// Returns the metadata of the outputs that are stored for a run, ordered by their calls' ids.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchRun`].
     async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError>;
 
-    /// Returns a page of an output that begins at a place, or at the end if the place is behind it. It has at most so many
-    /// bytes, fewer where the output ends or a character would be cut; never none where something follows.
+    /// Returns a page of an output that begins at a place, or an empty page at the end if the place is beyond it. The
+    /// page has at most `most` bytes, and fewer if the output ends or a character would be cut; it is never empty if
+    /// more text follows.
     ///
     /// # Errors
     ///
@@ -51,7 +55,7 @@ pub trait RunOutputs: Debug + Send + Sync + 'static {
     ) -> Result<OutputPage, StoreError>;
 }
 
-/// A long output of a tool call, as it is to be kept.
+/// A long output of a tool call, ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LongOutput {
@@ -59,14 +63,14 @@ pub struct LongOutput {
     pub call: ToolCallId,
     /// The tool.
     pub tool: Arc<str>,
-    /// Whether it is untrusted content: reading it brings strangers' words into a conversation.
+    /// Whether it is untrusted content: reading it adds a third party's text to a conversation.
     pub untrusted: bool,
     /// The output.
     pub text: Arc<str>,
 }
 
 impl LongOutput {
-    /// Describes an output that is trusted.
+    /// Creates a trusted output.
     pub fn new(call: ToolCallId, tool: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         Self {
             call,
@@ -76,14 +80,14 @@ impl LongOutput {
         }
     }
 
-    /// Says whether it is untrusted content.
+    /// Sets whether it is untrusted content.
     #[must_use]
     pub const fn untrusted(mut self, untrusted: bool) -> Self {
         self.untrusted = untrusted;
         self
     }
 
-    /// Returns what is known of it without its text.
+    /// Returns its metadata.
     #[must_use]
     pub fn head(&self) -> OutputHead {
         OutputHead {
@@ -95,7 +99,7 @@ impl LongOutput {
         }
     }
 
-    /// Returns a page of it; for implementations of [`RunOutputs::output_page`].
+    /// Returns a page of the output; for implementations of [`RunOutputs::output_page`].
     #[must_use]
     pub fn page(&self, from: OutputPlace, most: usize) -> OutputPage {
         let mut chunks = output_chunks(&self.text);
@@ -111,7 +115,7 @@ impl LongOutput {
     }
 }
 
-/// What is known of an output without its text.
+/// The metadata of an output, without its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct OutputHead {
@@ -121,14 +125,14 @@ pub struct OutputHead {
     pub tool: Arc<str>,
     /// Whether it is untrusted content.
     pub untrusted: bool,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// How many lines it has.
+    /// Its number of lines.
     pub lines: u64,
 }
 
 impl OutputHead {
-    /// Describes an output; for implementations of [`RunOutputs`].
+    /// Creates the metadata of an output; for implementations of [`RunOutputs`].
     #[must_use]
     pub const fn new(call: ToolCallId, tool: Arc<str>, untrusted: bool, size: (u64, u64)) -> Self {
         Self {
@@ -144,20 +148,20 @@ impl OutputHead {
 /// A place in an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputPlace {
-    /// So many bytes from its beginning. One inside a character stands for the beginning of that.
+    /// An offset in bytes from the beginning. An offset inside a character means the beginning of that character.
     Byte(u64),
-    /// The beginning of a line, from 1.
+    /// The beginning of a line, counted from 1.
     Line(u64),
 }
 
 impl OutputPlace {
-    /// Tells whether a piece that begins at a byte and in a line is not yet behind this place: where a page is to begin is
-    /// found in the last piece of which this is true, or in the first.
+    /// Returns whether a piece that begins at this byte and in this line begins at or before the place. A page begins
+    /// in the last piece for which this is true, or in the first piece.
     #[must_use]
     pub const fn is_reached_by(self, start: u64, first_line: u64) -> bool {
         match self {
             Self::Byte(byte) => start <= byte,
-            // A line may have begun in the piece before.
+            // The line may have begun in the preceding piece.
             Self::Line(line) => first_line < line,
         }
     }
@@ -169,16 +173,16 @@ impl OutputPlace {
 pub struct OutputPage {
     /// The output.
     pub head: OutputHead,
-    /// At which of its bytes the page begins, from 0.
+    /// The byte of the output at which the page begins, from 0.
     pub start: u64,
-    /// In which of its lines the page begins, from 1.
+    /// The line of the output in which the page begins, from 1.
     pub first_line: u64,
-    /// What stands there; nothing behind the end.
+    /// The text of the page; empty beyond the end.
     pub text: String,
 }
 
 impl OutputPage {
-    /// Cuts a page out of a piece of an output, which may go on behind what one chunk holds; for implementations of
+    /// Cuts a page out of a piece of an output, which may continue beyond one chunk; for implementations of
     /// [`RunOutputs::output_page`].
     #[must_use]
     pub fn cut(head: OutputHead, piece: OutputChunk<'_>, from: OutputPlace, most: usize) -> Self {
@@ -212,7 +216,7 @@ impl OutputPage {
         }
     }
 
-    /// Returns where the next page begins; `None` if this one goes to the end.
+    /// Returns where the next page begins; `None` if this one reaches the end.
     #[must_use]
     pub fn next(&self) -> Option<OutputPlace> {
         let end = self.start.saturating_add(count(self.text.len()));
@@ -220,20 +224,20 @@ impl OutputPage {
     }
 }
 
-/// A piece of an output, as a store may keep it.
+/// A piece of an output, in a size suitable for storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputChunk<'a> {
-    /// At which byte of the output it begins, from 0.
+    /// The byte of the output at which it begins, from 0.
     pub start: u64,
-    /// In which line of the output it begins, from 1.
+    /// The line of the output in which it begins, from 1.
     pub first_line: u64,
-    /// The text of the page.
+    /// The text of the piece.
     pub text: &'a str,
 }
 
 impl Default for OutputChunk<'_> {
-    /// The one piece of an empty output.
+    /// Returns the only piece of an empty output.
     fn default() -> Self {
         Self {
             start: 0,
@@ -243,7 +247,7 @@ impl Default for OutputChunk<'_> {
     }
 }
 
-/// Cuts an output into pieces of at most 64 KiB, between characters; for stores that keep it so.
+/// Cuts an output into pieces of at most 64 KiB, between characters; for stores that keep it in pieces.
 pub fn output_chunks(text: &str) -> impl Iterator<Item = OutputChunk<'_>> {
     let mut rest = text;
     let mut next = OutputChunk::default();
