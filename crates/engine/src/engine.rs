@@ -1,6 +1,6 @@
-//! What all runs are driven with: models, tools, policy, people, clocks and limits.
+//! What all runs are driven with: models, tools, policy, approvers, clocks and limits.
 //!
-//! Not for what is kept: a run of an [`Agent`](crate::Agent) is driven by the same engine and kept nowhere.
+//! Not for storage: a run of an [`Agent`](crate::Agent) is driven by the same engine and not stored.
 
 mod contexts;
 mod sinks;
@@ -40,7 +40,7 @@ use crate::tool_search::narrow_requests;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
 pub(crate) use contexts::learned;
 
-/// How many tools may run at the same time, over all runs, unless somebody says otherwise.
+/// The default for how many tools may run at the same time, over all runs.
 const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
 
 /// What an embedder gives an engine.
@@ -48,30 +48,31 @@ const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
 pub(crate) struct Wiring {
     pub(crate) models: BTreeMap<Role, Arc<dyn LlmClient>>,
     pub(crate) policy: Arc<Policy>,
-    /// The folder that paths in calls are judged from.
+    /// The folder against which paths in calls are judged.
     pub(crate) root: Option<Arc<str>>,
-    /// The instructions that are made of what is known of a request, by agent.
+    /// Functions that create an agent's instructions from what is known of a request, by agent.
     pub(crate) instructions: BTreeMap<AgentName, Instructions>,
-    /// The forms of the answers of agents that have one.
+    /// The answer schemas of the agents that have one.
     pub(crate) answers: BTreeMap<AgentName, AnswerSchema>,
-    /// The most sub-agents of a run, whatever its decision allows; as that says, if `None`.
+    /// The maximum number and depth of sub-agents of a run, whatever its decision allows; the decision's own limits if
+    /// `None`.
     pub(crate) agent_limits: Option<AgentLimits>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) advisor: Option<Arc<dyn Advisor>>,
-    /// Who looks at tool calls, in this order.
+    /// The hooks that inspect tool calls, in this order.
     pub(crate) tool_hooks: Vec<Arc<dyn ToolHook>>,
-    /// Who looks at model calls, in this order.
+    /// The hooks that inspect model calls, in this order.
     pub(crate) model_hooks: Vec<Arc<dyn ModelHook>>,
-    /// Who looks besides at what single agents do.
+    /// Additional hooks of single agents.
     pub(crate) agent_hooks: BTreeMap<AgentName, AgentHooks>,
     pub(crate) tool_call_limit: Option<u32>,
     pub(crate) max_parallel_tools: usize,
-    /// With more tools than this an agent searches them.
+    /// The number of tools above which an agent searches them.
     pub(crate) search_above: u32,
     pub(crate) result_bounds: ResultBounds,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
-    /// How long questions of tools are open in the events of their runs; the approver is asked if `None`.
+    /// How long questions of tools stay open in the events of their runs; the approver is asked if `None`.
     pub(crate) questions_open_for: Option<Duration>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -80,7 +81,7 @@ pub(crate) struct Wiring {
 }
 
 impl Default for Wiring {
-    /// No model yet, the built-in policy, nobody who approves, the system's clock and UUIDv7.
+    /// No model, the built-in policy, no approver, the system's clock and UUIDv7.
     fn default() -> Self {
         Self {
             models: BTreeMap::new(),
@@ -122,13 +123,13 @@ pub(crate) struct Engine {
     pub(crate) tasks: TaskTracker,
     /// When it was built.
     pub(crate) began: Instant,
-    /// Ends all runs.
+    /// Cancelled to end all runs.
     pub(crate) shutdown: CancellationToken,
-    /// Keeps new ones from beginning: cancelled with the above, or before.
+    /// Cancelled to stop accepting new runs: together with `shutdown`, or earlier.
     pub(crate) closing: CancellationToken,
 }
 
-/// What an engine was given is read as if it were the engine's own.
+/// Makes the wiring's fields readable as if they were the engine's own.
 impl Deref for Engine {
     type Target = Wiring;
 
@@ -155,12 +156,12 @@ impl Engine {
         }
     }
 
-    /// Returns the tools of this moment. A run keeps those that it starts with.
+    /// Returns the current tools. A run keeps those that it starts with.
     pub(crate) fn catalog(&self) -> Arc<ToolCatalog> {
         self.catalogs.current(&self.policy)
     }
 
-    /// Says which tools cannot run here.
+    /// Returns warnings about tools that cannot run here.
     pub(crate) fn tool_warnings(&self) -> Vec<ToolWarning> {
         let approving = match self.approver.can_answer() {
             true => Approving::Somebody,
@@ -169,20 +170,20 @@ impl Engine {
         tool_warnings(&self.policy, self.catalog().specs(), approving)
     }
 
-    /// Returns who looks at the tool calls of an agent, in this order.
+    /// Returns the hooks that inspect the tool calls of an agent, in order.
     pub(crate) fn tool_hooks_of(&self, agent: &AgentSpec) -> Vec<Arc<dyn ToolHook>> {
         let own = self.hooks_of(agent).map(|hooks| &hooks.tool);
         let own = own.into_iter().flatten();
         self.tool_hooks.iter().chain(own).cloned().collect()
     }
 
-    /// Tells whether anybody looks at any tool call.
+    /// Returns whether any hook inspects tool calls.
     pub(crate) fn has_tool_hooks(&self) -> bool {
         let mut of_agents = self.agent_hooks.values();
         !self.tool_hooks.is_empty() || of_agents.any(|hooks| !hooks.tool.is_empty())
     }
 
-    /// Returns who looks at the model calls of an agent, in this order.
+    /// Returns the hooks that inspect the model calls of an agent, in order.
     pub(crate) fn model_hooks_of(&self, agent: &AgentSpec) -> Vec<Arc<dyn ModelHook>> {
         let own = self.hooks_of(agent).map(|hooks| &hooks.model);
         let own = own.into_iter().flatten();
@@ -201,7 +202,7 @@ impl Engine {
         self.closing.is_cancelled()
     }
 
-    /// Refuses a run that is to begin once the engine shuts down: nobody would wait for it any more.
+    /// Refuses to begin a run once the engine shuts down: nothing would wait for it any more.
     pub(crate) fn check_open(&self) -> Result<(), RequestError> {
         match self.is_shutting_down() {
             true => Err(RequestError::ShuttingDown),
@@ -209,14 +210,15 @@ impl Engine {
         }
     }
 
-    /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
+    /// Fills in what the engine knows of an agent: its models' context size, and the hooks that are asked about it.
     pub(crate) fn completed(&self, mut agent: AgentSpec, decision: Option<&Decision>) -> AgentSpec {
-        // An agent may be given less than its models have, never more: the smallest has to hold what it says to all of them.
+        // An agent may be given less context than its models have, never more: what it sends must fit the smallest of
+        // them.
         let has = self.smallest_context(agent.turn_roles(), decision);
         agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
         agent.drops_reasoning =
             agent.context_tokens.is_some() && !self.resends_reasoning(agent.turn_roles(), decision);
-        // There are servers that refuse a prompt beside which the longest reply does not fit.
+        // Some servers refuse a prompt if the longest possible reply does not fit beside it.
         if let (Some(most), Some(largest)) = (
             agent.max_output_tokens,
             self.largest_context(agent.turn_roles(), decision),
@@ -244,7 +246,7 @@ impl Engine {
         agent
     }
 
-    /// Lets an agent with many tools begin with a few of them.
+    /// Lets an agent with many tools start with a few of them.
     pub(crate) fn narrow_requests(&self, agent: &mut AgentSpec, asked: &str) {
         let name = AgentName::new(agent.profile.name.clone());
         let is_named = |tool: &ToolName| self.policy.names_tool(&name, tool);
@@ -252,7 +254,8 @@ impl Engine {
         narrow_requests(agent, above, asked, is_named);
     }
 
-    /// Tells an agent what a program makes of what is known of the request, where it makes anything.
+    /// Sets an agent's instructions to those that the program creates from what is known of the request, if it creates
+    /// any.
     ///
     /// # Errors
     ///
@@ -268,14 +271,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns how many sub-agents a run may have: what a decision, or an agent that nothing governs, says of that, and no more
-    /// than this engine lets any run have.
+    /// Returns the limits on sub-agents of a run: those of the decision, or of an agent that nothing governs, capped by
+    /// the limits of this engine.
     pub(crate) fn agent_limits(&self, said: AgentLimits) -> AgentLimits {
         self.agent_limits.map_or(said, |most| said.tightest(most))
     }
 
-    /// Describes the agents that one may come to start, with all they use of the given tools: within what its request may do
-    /// and the agent that answers the user has, where something governs them.
+    /// Describes the agents that an agent may start, directly or indirectly, with everything they use of the given
+    /// tools. If a decision governs them, they are limited to what its request may do and to what the agent that
+    /// answers the user has.
     ///
     /// # Errors
     ///
@@ -316,7 +320,8 @@ impl Engine {
         Ok(specs)
     }
 
-    /// Describes a call of a tool to the policy, with the untrusted content that its agent read and the owner of its session.
+    /// Describes a tool call to the policy, with the untrusted content that its agent has read and the owner of its
+    /// session.
     pub(crate) fn call<'a>(
         &'a self,
         spec: &'a ToolSpec,
@@ -330,8 +335,8 @@ impl Engine {
         call
     }
 
-    /// Returns the model that serves a role, and the role it is configured for; only one whose role the decision allows,
-    /// where there is one.
+    /// Returns the model that serves a role, and the role for which it is configured. If there is a decision, only a
+    /// model whose role the decision allows.
     pub(crate) fn model(
         &self,
         role: &Role,
@@ -347,7 +352,7 @@ impl Engine {
     }
 }
 
-/// The approver where there is nobody to ask.
+/// The approver if no one can be asked.
 #[derive(Debug)]
 struct NobodyApproves;
 
@@ -372,7 +377,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Ids by RFC 9562, version 7: rising with time, unique by randomness.
+/// Ids according to RFC 9562, version 7: increasing with time, unique through randomness.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UuidV7;
 

@@ -16,35 +16,37 @@ use tokio_util::sync::CancellationToken;
 use crate::question::Person;
 use crate::request_context::{ContextError, RequestContext, StoredContext};
 
-/// Something a model can call.
+/// A tool that a model can call.
 ///
-/// **Who checks.** Arguments have passed the schema and the policy before `call`. **Who repeats.** The engine, and only
-/// what the tool's class allows; [`ToolContext::effect_id`] stays the same, as idempotency key. **Cancel safety.** When
-/// the time is up or the run ends, the token is cancelled and soon after the future is dropped; a tool that started a
-/// process or thread ends it then. **Order.** Read-only tools may run at the same time as others of one reply.
+/// **Checks.** Arguments have passed the schema and the policy before `call`. **Retries.** By the engine, as far as the
+/// tool's class allows; [`ToolContext::effect_id`] stays the same and serves as the idempotency key. **Cancel safety.**
+/// When the time is up or the run ends, the token is cancelled and soon afterwards the future is dropped; a tool that
+/// started a process or thread must end it then. **Order.** Read-only tools may run at the same time as others of one
+/// reply.
 #[async_trait]
 pub trait Tool: Debug + Send + Sync + 'static {
-    /// Describes the tool. The same for the whole life of the process: it is part of every prompt.
+    /// Describes the tool. Must stay the same for the life of the process: it is part of every prompt.
     fn spec(&self) -> &ToolSpec;
 
-    /// Tells whether the tool is available in this turn. Called often; must be quick.
+    /// Returns whether the tool is available in this turn. Called often, so it must be quick.
     fn should_use(&self, _turn: &TurnContext) -> bool {
         true
     }
 
-    /// Tells where calls run. The same for the whole life of the process.
+    /// Returns where calls run. Must stay the same for the life of the process.
     fn isolation(&self) -> Isolation {
         Isolation::default()
     }
 
-    /// Looks whether a call can do what it says, as things are now, and changes nothing. Asked about a call before a person
-    /// is: nobody decides about one that could only fail. The default says that every call can.
+    /// Checks whether a call can do what it says, under current conditions, without changing anything. Called before
+    /// the user is asked about a call, so the user is not asked about a call that could only fail. By default every
+    /// call can.
     ///
-    /// Must be quick, and may be wrong: `call` finds out by itself, since everything may be different by then.
+    /// Must be quick, and may be wrong: `call` must check again, since everything may have changed by then.
     ///
     /// # Errors
     ///
-    /// A [`ToolError`] that says why it cannot, which the model is told in place of a result.
+    /// A [`ToolError`] that says why the call cannot succeed. The model receives it instead of a result.
     async fn dry_run(&self, _arguments: &JsonText) -> Result<(), ToolError> {
         Ok(())
     }
@@ -53,43 +55,43 @@ pub trait Tool: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// A [`ToolError`] with a message the model can act on; the run goes on.
+    /// A [`ToolError`] with a message that the model can act on; the run continues.
     async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
-/// Where a tool's calls run. Whichever it is, a call that panics fails and nothing else does.
+/// Where a tool's calls run. In either case, if a call panics, only that call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Isolation {
-    /// Each in a task of its own. A call that blocks its thread or computes for long holds up nothing but itself, as long as the
-    /// runtime has another thread: its time limit and cancelling hold all the same. On a current-thread runtime it holds up
-    /// everything, and so do as many such calls at once as there are worker threads: what blocks belongs into
-    /// `tokio::task::spawn_blocking`.
+    /// Each call runs in a separate task. A call that blocks its thread or computes for a long time delays only itself,
+    /// as long as the runtime has another thread: its time limit and cancellation still apply. On a current-thread
+    /// runtime it blocks everything, and so do as many such calls at the same time as there are worker threads. Use
+    /// `tokio::task::spawn_blocking` for blocking work.
     #[default]
     OwnTask,
-    /// In the task of its run, which saves starting a task and waking another thread. Only for calls that never block
-    /// and come back to each `await` within microseconds: while one does not, its whole run stands still, time limits
-    /// included.
+    /// Calls run in the task of their run, which saves starting a task and waking another thread. Only for calls that
+    /// never block and return to each `await` within microseconds: until such a call does, its whole run stands still,
+    /// including time limits.
     RunTask,
 }
 
-/// A turn of an agent, and who asks: what tools, hooks, advisors and approvers know of where they are.
+/// A turn of an agent, and who asks: the context of tools, hooks, advisors and approvers.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TurnContext {
     /// The run.
     pub run_id: RunId,
-    /// The session, unless the run is stateless.
+    /// The session; `None` if the run is stateless.
     pub session_id: Option<SessionId>,
     /// The agent.
     pub agent: AgentId,
     /// Its turn.
     pub turn: Turn,
-    /// Who asks, and what the program gave with the request.
+    /// Who asks, and the values that the program passed with the request.
     pub request: RequestContext,
 }
 
 impl TurnContext {
-    /// Names a turn of an agent of a run, about whose request nothing is known.
+    /// Creates the context of an agent's turn in a run, with no information about the request.
     #[must_use]
     pub fn new(run_id: RunId, session_id: Option<SessionId>, agent: AgentId, turn: Turn) -> Self {
         Self {
@@ -101,32 +103,32 @@ impl TurnContext {
         }
     }
 
-    /// Returns the value of a type that the program gave with the request, such as the user who asks; `None` if it gave none,
-    /// and in a run that was taken up again without it, as after a crash or a late approval.
+    /// Returns the value of a type that the program passed with the request, such as the user who asks; `None` if there
+    /// is none, and in a run that was resumed without it, such as after a crash or a late approval.
     #[must_use]
     pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.request.get()
     }
 
-    /// Returns the value that the program gave with the request [to be kept](StoredContext); `None` if it gave none. It is
-    /// there in a run that was taken up, too.
+    /// Returns the value that the program passed with the request [to be stored](StoredContext); `None` if there is
+    /// none. It is also available in a resumed run.
     ///
     /// # Errors
     ///
-    /// A [`ContextError`], when what was kept is none of that type.
+    /// A [`ContextError`] if the stored value is not of that type.
     pub fn stored<T: StoredContext>(&self) -> Result<Option<T>, ContextError> {
         self.request.stored()
     }
 
-    /// Returns whose session it is, and so who asks; `None` where there is only one user. That is still known once a run was
-    /// taken up again.
+    /// Returns the owner of the session, who is the one asking; `None` if there is only one user. Also known in a
+    /// resumed run.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         self.request.owner()
     }
 
-    /// Returns the id by which the request is known outside, such as that of an HTTP request; `None` where nobody named one,
-    /// and in a run that was taken up again.
+    /// Returns the id by which the request is known outside, such as that of an HTTP request; `None` if it was not set,
+    /// and in a resumed run.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.request.request_id()
@@ -137,28 +139,28 @@ impl TurnContext {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolContext {
-    /// The embedder's project, if it named one.
+    /// The embedder's project, if set.
     pub project_id: Option<Arc<str>>,
     /// The turn it belongs to.
     pub turn: TurnContext,
     /// The call.
     pub tool_call_id: ToolCallId,
-    /// The effect: the idempotency key, the same when the call is run again.
+    /// The effect. It is the idempotency key: it stays the same when the call runs again.
     pub effect_id: EffectId,
-    /// How often it was tried, this time included.
+    /// The number of attempts so far, including this one.
     pub attempt: Attempt,
-    /// Tells the call to give up.
+    /// Tells the call to stop.
     pub cancellation: CancellationToken,
-    /// Where progress and partial output go.
+    /// Receives progress and partial output.
     pub progress: Progress,
-    /// The trace that the call belongs to and its span, for whatever the tool calls; `None` where nobody records one.
+    /// The trace that the call belongs to and its span, for whatever the tool calls; `None` if no trace is recorded.
     pub trace: Option<TraceContext>,
-    /// Whom it can ask in the middle of the call. Waiting for an answer does not count toward the tool's time.
+    /// The user whom the tool can ask during the call. Waiting for an answer does not count toward the tool's time.
     pub person: Person,
 }
 
 impl ToolContext {
-    /// Makes the context of a first attempt that nobody cancels or watches yet.
+    /// Creates the context of a first attempt, which nothing cancels or observes yet.
     #[must_use]
     pub fn new(turn: TurnContext, tool_call_id: ToolCallId, effect_id: EffectId) -> Self {
         Self {
@@ -175,7 +177,7 @@ impl ToolContext {
     }
 }
 
-/// What is known of the turn is known of its call: [`owner`](TurnContext::owner), [`get`](TurnContext::get).
+/// Gives access to the turn of the call: [`owner`](TurnContext::owner), [`get`](TurnContext::get).
 impl Deref for ToolContext {
     type Target = TurnContext;
 
@@ -184,7 +186,7 @@ impl Deref for ToolContext {
     }
 }
 
-/// Where a tool reports how far it is. Reports are shown at once and never stored; without a listener they are dropped.
+/// Reports a tool's progress. Reports are shown immediately and never stored; without a listener they are dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Option<Arc<dyn ProgressSink>>);
 
@@ -195,7 +197,7 @@ impl Progress {
         Self(Some(sink))
     }
 
-    /// Reports what the tool is doing and how far it is.
+    /// Reports what the tool is doing and its progress.
     pub fn report(&self, name: &str, icon: Option<&str>, steps: Option<ProgressSteps>) {
         if let Some(sink) = &self.0 {
             sink.progress(name, icon, steps);
@@ -212,25 +214,25 @@ impl Progress {
 
 /// Receives a tool's reports. Must not block.
 pub trait ProgressSink: Debug + Send + Sync {
-    /// The tool says what it is doing and how far it is.
+    /// Reports what the tool is doing and its progress.
     fn progress(&self, name: &str, icon: Option<&str>, steps: Option<ProgressSteps>);
 
-    /// The tool shows more of its output.
+    /// Shows more of the tool's output.
     fn output(&self, text: &str);
 }
 
 /// Why a tool call failed, for the model to read.
 ///
-/// `?` makes one of any error, `anyhow`'s included, and of a text: with [`Persistence::Unknown`], so that a call that may be
-/// made again is. Where the tool knows better it says so: `.map_err(ToolError::permanent)?`.
+/// `?` converts any error, including `anyhow`'s, and any string, with [`Persistence::Unknown`], so a call that may be
+/// repeated is repeated. A tool that knows better says so: `.map_err(ToolError::permanent)?`.
 ///
-/// **What is sent.** The message, cut at 2,000 characters, goes to the model, and so to whoever serves it, and into the
-/// run's records. Of an error that came by `?` that is its own text (`Display`), without its sources and without `Debug`, and
-/// of addresses in it neither user, password nor query: clients of HTTP and of databases put those into their errors. An error
-/// that may hold a secret elsewhere is to be put into other words:
-/// `.map_err(|_| ToolError::temporary("the weather service does not answer"))?`.
+/// **What is sent.** The message, cut at 2,000 characters, goes to the model, and so to the model's provider, and into
+/// the run's records. For an error converted by `?` the message is its own text (`Display`), without its sources and
+/// without `Debug`. User, password and query are removed from addresses in it: clients of HTTP and of databases put
+/// those into their errors. Reword an error that may contain a secret elsewhere: `.map_err(|_|
+/// ToolError::temporary("the weather service does not answer"))?`.
 ///
-/// It does not implement [`std::error::Error`] itself, for otherwise no `?` could make one of every error that does.
+/// It does not implement [`std::error::Error`] itself, because `?` could then not convert every error that does.
 ///
 /// ```
 /// use neuraxis_ports::{Persistence, ToolError};
@@ -253,37 +255,38 @@ pub trait ProgressSink: Debug + Send + Sync {
 pub struct ToolError {
     /// What went wrong and what to do about it.
     pub message: String,
-    /// Whether the same call may succeed when it is made again.
+    /// Whether the same call may succeed if it is repeated.
     pub persistence: Persistence,
 }
 
-/// What a tool says of whether the same call would fail again. The engine makes a call that only reads, or that is no more
-/// when made twice than when made once, again unless it is [`Permanent`](Self::Permanent): the other two differ in what the
-/// log says of the failure, and in nothing that the engine does.
+/// Whether, according to the tool, the same call would fail again. The engine repeats a call that only reads, or that
+/// has the same effect when made twice, unless the error is [`Permanent`](Self::Permanent). The other two differ only
+/// in what the log says about the failure, not in what the engine does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Persistence {
-    /// Nothing: it may well be gone the next time.
+    /// Not known; the same call may well succeed next time.
     #[default]
     Unknown,
-    /// It may be gone the next time.
+    /// The same call may succeed next time.
     Temporary,
-    /// The same call would meet it again: what was asked for is not there, is not possible or is not allowed.
+    /// The same call would fail again: what it asks for does not exist, is not possible or is not allowed.
     Permanent,
 }
 
 impl ToolError {
-    /// An error of which the tool cannot say whether the same call would meet it again.
+    /// Creates an error for which the tool does not know whether the same call would fail again.
     pub fn new(message: impl fmt::Display) -> Self {
         Self::of(Persistence::Unknown, message.to_string())
     }
 
-    /// An error that the same call would meet again, because what was asked for is not there, not possible or not allowed.
+    /// Creates an error with which the same call would fail again, because what it asks for does not exist, is not
+    /// possible or is not allowed.
     pub fn permanent(message: impl fmt::Display) -> Self {
         Self::of(Persistence::Permanent, message.to_string())
     }
 
-    /// An error that may be gone the next time.
+    /// Creates an error that may not occur next time.
     pub fn temporary(message: impl fmt::Display) -> Self {
         Self::of(Persistence::Temporary, message.to_string())
     }
@@ -302,14 +305,14 @@ impl fmt::Display for ToolError {
     }
 }
 
-/// Makes `?` work in a tool: see [`ToolError`] for what of the error is sent.
+/// Makes `?` work in a tool: [`ToolError`] documents which part of the error is sent.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ToolError {
     fn from(error: E) -> Self {
         Self::new(without_secrets_of_addresses(&error.into().to_string()))
     }
 }
 
-/// Takes user, password, query and fragment out of the addresses in a text.
+/// Removes user, password, query and fragment from the addresses in a text.
 fn without_secrets_of_addresses(text: &str) -> String {
     let is_end = |letter: char| letter.is_whitespace() || "\"'`<>".contains(letter);
     let mut shown = String::with_capacity(text.len());
@@ -318,7 +321,7 @@ fn without_secrets_of_addresses(text: &str) -> String {
         shown.push_str(before);
         shown.push_str("://");
         let (address, behind) = after.split_at(after.find(is_end).unwrap_or(after.len()));
-        // A sentence or a bracket may end right behind an address.
+        // A sentence or a bracket may end directly after an address.
         let bare = address.trim_end_matches([')', ']', '}', '.', ',', ';', ':']);
         let place = behind_unescaped(bare);
         let (place, is_cut) = match place.find(['?', '#']) {
@@ -343,8 +346,8 @@ fn without_secrets_of_addresses(text: &str) -> String {
     shown
 }
 
-/// Returns what stands behind a password that was not escaped and holds what else ends a host: no number stands before that then, as
-/// a port would.
+/// Returns what follows an unescaped password that contains a character which would normally end the host. Such a
+/// password is recognized because it is not a port number.
 fn behind_unescaped(address: &str) -> &str {
     let end = address.find(['/', '?', '#']).unwrap_or(address.len());
     let authority = address.get(..end).unwrap_or_default();
@@ -356,7 +359,7 @@ fn behind_unescaped(address: &str) -> &str {
     address.rsplit_once('@').map_or(address, |(_, host)| host)
 }
 
-/// Makes `?` work for whoever calls a tool by hand, as tests do.
+/// Makes `?` work for code that calls a tool directly, such as tests.
 impl From<ToolError> for Box<dyn Error> {
     fn from(error: ToolError) -> Self {
         error.message.into()
@@ -412,7 +415,7 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(ToolError::from(text).message, expected);
         }
-        // What a tool says in its own words is its own.
+        // Text that a tool writes itself is not changed.
         let said = ToolError::new("open https://example.org/?page=2 instead");
         assert!(said.message.ends_with("?page=2 instead"));
     }

@@ -1,6 +1,6 @@
 //! The port to a program's own code around tool calls: before they are checked, and before their results are read.
 //!
-//! Not for the points between the steps of the loop, which are an [`Advisor`](crate::Advisor)'s.
+//! Not for the points between the steps of the loop: use an [`Advisor`](crate::Advisor).
 
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -10,19 +10,18 @@ use neuraxis_core::{JsonText, ToolCallId, ToolOutcome, ToolOutput, ToolSpec};
 
 use crate::tool::TurnContext;
 
-/// Code of a program that looks at tool calls: it may change their arguments, have a person asked, refuse them, end the agent
-/// that makes them, and change what the model reads of their results. It can let nothing run that the policy would not: the
-/// policy judges what the hook left of a call, and of both the stricter holds.
+/// A program's code that inspects tool calls. It may change their arguments, require approval, refuse them, end the
+/// agent that makes them, and change what the model reads of their results. It cannot make anything run that the policy
+/// would not allow: the policy judges the call as the hook left it, and the stricter of the two decisions applies.
 ///
-/// **Who repeats.** Nobody. What a hook said is recorded, and neither a replay nor a run that is taken up asks it again about
-/// a call of which that is on record; between two processes this holds if they have the same approval key. It is asked once
-/// more about arguments that a person put in place of others, and about a call whose record could not be written: rewriting
-/// what was rewritten must change nothing. **Cancel safety.** When the run ends the future is dropped. **Order.** Several hooks are asked in the order in which they were given, each about what
-/// the one before left; calls of one reply at the same time. **Failing.** A hook that crashes, or takes longer than 30
-/// seconds, refuses: the call is not run, or its result is not read. **Blocking.** It is asked in the task of the run and must not
-/// block its thread: the run would stand still, and those 30 seconds with it. What blocks belongs into
-/// `tokio::task::spawn_blocking`.
-///
+/// **Retries.** None. What a hook returned is recorded, and neither a replay nor a resumed run asks it again about a
+/// call with such a record; across processes this requires that they have the same approval key. It is asked again
+/// about arguments that a user substituted, and about a call whose record could not be written, so rewriting rewritten
+/// arguments must change nothing. **Cancel safety.** When the run ends the future is dropped. **Order.** Several hooks
+/// are asked in the order in which they were added, each about what the previous one left; calls of one reply are asked
+/// about at the same time. **Failing.** A hook that panics, or takes longer than 30 seconds, refuses: the call is not
+/// run, or its result is not read. **Blocking.** The hook is asked in the task of the run and must not block its
+/// thread: that would halt the run, including the 30-second limit. Use `tokio::task::spawn_blocking` for blocking work.
 /// ```
 /// use neuraxis_ports::{BeforeCall, HookedCall, ToolHook, async_trait};
 ///
@@ -54,25 +53,25 @@ use crate::tool::TurnContext;
 /// ```
 #[async_trait]
 pub trait ToolHook: Debug + Send + Sync + 'static {
-    /// Looks at a call of a tool that the agent was offered, before its arguments are checked against the schema and before
-    /// the policy judges it. They may be anything that a model can write. A call of a tool that the client runs is looked at before
-    /// the client gets it. Where the run ends with such calls, they are handed over as the model wrote them: one whose arguments
-    /// would change is refused.
+    /// Inspects a call of a tool that the agent was offered, before its arguments are checked against the schema and
+    /// before the policy judges it. The arguments may be anything that a model can write. A call of a client tool is
+    /// inspected before the client gets it. If the run ends with such calls, they are handed over as the model wrote
+    /// them: a call whose arguments would change is refused.
     async fn before(&self, _call: &HookedCall) -> BeforeCall {
         BeforeCall::Continue
     }
 
-    /// Looks at what came of an attempt of a call that ran here, or at what a client brought of one that it ran, before it is
-    /// recorded and read. Not at what a tool shows while it runs, which is shown as it comes and kept nowhere where there is a hook.
-    /// Not at the answer of a sub-agent, which is a model's: a [`ModelHook`](crate::ModelHook) looks at that. Nor
-    /// at the results of calls that were handed over: they come in the conversation of a later request, and the `before` of a
-    /// `ModelHook` sees them there.
+    /// Inspects the outcome of an attempt of a call that ran here, or the result that a client supplied for a call that
+    /// it ran, before it is recorded and read. Does not cover a tool's live output, which is shown as it arrives and,
+    /// if there is a hook, not stored. Does not cover the answer of a sub-agent, which comes from a model: use a
+    /// [`ModelHook`](crate::ModelHook). Nor does it cover the results of calls that were handed over: they come in the
+    /// conversation of a later request, where the `before` of a `ModelHook` sees them.
     async fn after(&self, _call: &HookedCall, _outcome: &ToolOutcome) -> AfterCall {
         AfterCall::Keep
     }
 }
 
-/// A call that a hook looks at.
+/// A call that a hook inspects.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HookedCall {
@@ -80,9 +79,9 @@ pub struct HookedCall {
     pub turn: TurnContext,
     /// The call.
     pub tool_call_id: ToolCallId,
-    /// The tool, as the policy takes it.
+    /// The tool, as the policy sees it.
     pub tool: ToolSpec,
-    /// The arguments as JSON text: those that the model wrote, or what a person or another hook put in their place.
+    /// The arguments as JSON text: the model's, or those that a user or another hook substituted.
     pub arguments: JsonText,
 }
 
@@ -104,7 +103,7 @@ impl HookedCall {
     }
 }
 
-/// What is known of the turn is known of its call: [`owner`](TurnContext::owner), [`get`](TurnContext::get).
+/// Gives access to the turn of the call: [`owner`](TurnContext::owner), [`get`](TurnContext::get).
 impl Deref for HookedCall {
     type Target = TurnContext;
 
@@ -113,29 +112,29 @@ impl Deref for HookedCall {
     }
 }
 
-/// How a call goes on.
+/// How a call proceeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BeforeCall {
-    /// As it is.
+    /// Unchanged.
     Continue,
-    /// With these arguments in place of those it had.
+    /// With these arguments instead.
     Rewrite {
-        /// The arguments; checked like any others.
+        /// The new arguments; checked like any others.
         arguments: JsonText,
     },
-    /// A person has to approve it, be it that the policy lets it run.
+    /// The user must approve it, even if the policy would let it run.
     Ask {
-        /// Why, a sentence for the person.
+        /// Why, as a sentence for the user.
         reason: String,
     },
-    /// It is not run, and the agent goes on.
+    /// It is not run, and the agent continues.
     Refuse {
         /// Why, for the model, which reads `denied: …`.
         reason: String,
     },
-    /// It is not run, nor is any other of the same reply that has not run yet, and the agent that makes it ends with the text
-    /// so far.
+    /// It is not run, nor is any other call of the same reply that has not run yet, and the agent that makes it ends
+    /// with the text so far.
     Stop {
         /// Why, for the log.
         reason: String,
@@ -143,19 +142,19 @@ pub enum BeforeCall {
 }
 
 impl BeforeCall {
-    /// Lets the call go on with other arguments.
+    /// Lets the call proceed with other arguments.
     #[must_use]
     pub const fn rewrite(arguments: JsonText) -> Self {
         Self::Rewrite { arguments }
     }
 
-    /// Has a person asked.
+    /// Requires approval.
     pub fn ask(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Ask { reason }
     }
 
-    /// Does not let the call run.
+    /// Refuses the call.
     pub fn refuse(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Refuse { reason }
@@ -168,18 +167,18 @@ impl BeforeCall {
     }
 }
 
-/// What the model reads of a call that ran. What the tool gave is on record nowhere unless it is kept.
+/// What the model reads of a call that ran. The tool's own result is recorded only if it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AfterCall {
-    /// What the tool gave.
+    /// The tool's result.
     Keep,
-    /// This, in place of what the tool gave. A call that failed stays failed.
+    /// This instead of the tool's result. A call that failed stays failed.
     Rewrite {
-        /// What takes its place.
+        /// The replacement.
         output: ToolOutput,
     },
-    /// Nothing but that it ran and that its result is withheld.
+    /// Only that the call ran and that its result is withheld.
     Withhold {
         /// Why, for the model.
         reason: String,
@@ -187,13 +186,13 @@ pub enum AfterCall {
 }
 
 impl AfterCall {
-    /// Puts something else in place of the result.
+    /// Replaces the result.
     #[must_use]
     pub const fn rewrite(output: ToolOutput) -> Self {
         Self::Rewrite { output }
     }
 
-    /// Keeps the result from the model.
+    /// Withholds the result from the model.
     pub fn withhold(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Withhold { reason }

@@ -1,4 +1,4 @@
-//! The port to whoever runs tools that are not code of this process.
+//! The port to runners of tools that are not code of this process.
 
 use std::fmt::Debug;
 
@@ -7,17 +7,17 @@ use neuraxis_core::{JsonText, ToolName, ToolOutput};
 
 use crate::tool::{ToolContext, ToolError};
 
-/// Runs tools by name: a worker, a sandbox, another service. What the tools are is told apart from it, by their specs.
+/// Runs tools by name: a worker, a sandbox, another service. Their specs describe the tools separately.
 ///
-/// What holds for [`Tool::call`](crate::Tool::call) holds here: arguments are checked before, the engine repeats, and a
-/// dropped future means that nobody waits any more.
+/// The rules of [`Tool::call`](crate::Tool::call) apply: arguments are checked before, the engine retries, and a
+/// dropped future means that the result is no longer awaited.
 #[async_trait]
 pub trait ToolRunner: Debug + Send + Sync + 'static {
     /// Runs one call of a tool.
     ///
     /// # Errors
     ///
-    /// A [`ToolError`] with a message the model can act on; the run goes on.
+    /// A [`ToolError`] with a message that the model can act on; the run continues.
     async fn run_tool(
         &self,
         tool: &ToolName,

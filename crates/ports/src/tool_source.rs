@@ -5,21 +5,23 @@ use std::sync::Arc;
 
 use crate::tool::Tool;
 
-/// Somebody else's server, whose tools may become more, fewer or others at any time.
+/// A third-party server whose set of tools may change at any time.
 ///
-/// The engine looks at a source when a run starts, and a run keeps working with the tools it started with: one that is gone
-/// meanwhile has to answer its calls with an error. What the tools say about themselves is a claim, as that of
+/// The engine reads a source when a run starts, and a run keeps using the tools it started with: a tool that has been
+/// removed meanwhile must answer its calls with an error. What the tools say about themselves is only a claim, as with
 /// [`OrchestratorBuilder::foreign_tools`](https://docs.rs/neuraxis-engine).
 ///
-/// **Who repeats.** Nobody: what a source cannot say now it says with a later version.
-/// **Order.** The order of [`tools`](Self::tools) is that of every prompt, so it should not change without need.
+/// **Retries.** None: what a source cannot report now it reports with a later version. **Order.** The order of
+/// [`tools`](Self::tools) is that of every prompt, so it should not change without need.
 pub trait ToolSource: Debug + Send + Sync + 'static {
-    /// Names the server. Each of its tools has to be named `NAME__TOOL`. The same for the whole life of the process.
+    /// Returns the name of the server. Each of its tools must be named `NAME__TOOL`. Must stay the same for the life of
+    /// the process.
     fn name(&self) -> &str;
 
-    /// Counts how often the tools changed; 0 while there have never been any. Read at the start of every run: must be quick.
+    /// Returns how often the tools have changed; 0 while there have never been any. Read at the start of every run, so
+    /// it must be quick.
     fn version(&self) -> u64;
 
-    /// Returns the tools there are now. Never waits, least of all for the network.
+    /// Returns the current tools. Must never wait, least of all for the network.
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
 }

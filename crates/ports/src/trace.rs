@@ -6,36 +6,36 @@ use std::time::Duration;
 
 use neuraxis_core::{Record, RunId, TraceContext, Transcript};
 
-/// The target of the spans of `tracing` that are made for export: what happens around runs. By it a subscriber tells them from
-/// others, such as those that only lines of a log are in.
+/// The target of `tracing` spans that are created for export: what happens around runs. It lets a subscriber
+/// distinguish them from other spans, such as those that only provide context for log lines.
 pub const SPAN_TARGET: &str = "neuraxis::trace";
 
 /// Receives every record of every run, right after its commit, in order within a run.
 ///
-/// Must not block: a sink that writes somewhere slow queues and, when the queue is full, drops. A failing sink never
-/// disturbs a run: where it panics, the log says so, and the run and other sinks go on.
+/// Must not block: a sink that writes somewhere slow should queue, and drop when the queue is full. A failing sink
+/// never affects a run: if it panics, the panic is logged, and the run and other sinks continue.
 pub trait TraceSink: Debug + Send + Sync + 'static {
-    /// Hears what a run goes on from, before its first record: records hold only what is new.
+    /// Called with the history that a run continues from, before its first record: records contain only what is new.
     fn begin(&self, _run: RunId, _history: &Transcript) {}
 
-    /// Hears, instead of [`begin`](Self::begin), that a process takes a run up again: what it goes on from and the
-    /// records it has so far, which the sink may have heard already or, in another process, may not.
+    /// Called instead of [`begin`](Self::begin) when a process resumes a run, with the history that the run continues
+    /// from and its records so far. The sink may have received those records already or, in another process, may not.
     fn taken_up(&self, _run: RunId, _history: &Transcript, _records: &[Arc<Record>]) {}
 
-    /// Hears that no record of a run will come any more, unless it is taken up again: it has ended, or waits for somebody
-    /// who is not here, or its process gave it up.
+    /// Called when no more records of a run will come, unless it is resumed: it has ended, waits for an answer from
+    /// outside this process, or was given up by its process.
     fn end(&self, _run: RunId) {}
 
-    /// Takes one record.
+    /// Receives one record.
     fn record(&self, record: &Arc<Record>);
 
-    /// Hears that these records of one step were kept in the store, and how long that took: before it takes each of them. Not
-    /// called for runs that are kept nowhere.
+    /// Called when the records of one step have been stored, with the time that took, before [`record`](Self::record)
+    /// is called for each of them. Not called for runs that are not stored.
     fn kept(&self, _records: &[Arc<Record>], _took: Duration) {}
 
-    /// Says whether the sink exports the trace of a run that is about to begin; `None` if it exports no traces. `parent` is
-    /// the context that its request brought, whose trace it then is. What sinks decide is recorded with the run and passed on
-    /// to whatever it calls.
+    /// Returns whether the sink exports the trace of a run that is about to begin; `None` if it exports no traces.
+    /// `parent` is the context that came with the request; if present, its trace is the run's. The decision of the
+    /// sinks is recorded with the run and passed on to everything that the run calls.
     fn samples(&self, _trace_id: u128, _parent: Option<&TraceContext>) -> Option<bool> {
         None
     }

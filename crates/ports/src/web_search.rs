@@ -1,4 +1,4 @@
-//! The port to services that know where on the web something stands.
+//! The port to web search services.
 
 use std::fmt::Debug;
 use std::num::NonZeroU32;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-/// Finds pages of the web by words.
+/// Finds web pages by search terms.
 ///
-/// **Who repeats.** The engine, as any call of a tool that only reads. **Cancel safety.** Dropping the future gives the search
-/// up. **Order.** Several searches may be made at the same time.
+/// **Retries.** By the engine, like any call of a read-only tool. **Cancel safety.** Dropping the future abandons the
+/// search. **Order.** Several searches may run at the same time.
 #[async_trait]
 pub trait WebSearch: Debug + Send + Sync + 'static {
-    /// Finds at most so many pages, the best first. None is no error.
+    /// Finds at most `most` pages, the best first. Finding none is not an error.
     ///
     /// # Errors
     ///
-    /// A [`WebSearchError`], which tells no key.
+    /// A [`WebSearchError`], which does not contain the key.
     async fn search(&self, query: &str, most: NonZeroU32)
     -> Result<Vec<SearchHit>, WebSearchError>;
 }
@@ -25,16 +25,17 @@ pub trait WebSearch: Debug + Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchHit {
-    /// What the page calls itself; plain text.
+    /// The title of the page, as plain text.
     pub title: String,
-    /// The page's address, as the service gives it.
+    /// The page's address, as the service returns it.
     pub url: String,
-    /// What of it fits the search, or what it is about; plain text, empty if the service says nothing.
+    /// The part of the page that matches the search, or a description, as plain text; empty if the service returns
+    /// none.
     pub snippet: String,
 }
 
 impl SearchHit {
-    /// Names a page.
+    /// Creates a search hit.
     pub fn new(
         title: impl Into<String>,
         url: impl Into<String>,
@@ -48,47 +49,47 @@ impl SearchHit {
     }
 }
 
-/// Why nothing was found out.
+/// Why a search failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebSearchError {
-    /// The service refuses the key, or wants one.
+    /// The service refuses the key, or requires one.
     #[error("the search service refuses the key; the operator has to set it")]
     Unauthorized,
-    /// Too much was asked for.
+    /// There were too many requests.
     #[error("the search service is asked too often{}", wait(*retry_after))]
     RateLimited {
         /// How long to wait, if the service says so.
         retry_after: Option<Duration>,
     },
-    /// The service refuses the search as it stands.
+    /// The service refuses this search.
     #[error("the search service refuses the search: {why}")]
     Refused {
-        /// What it says, without the key.
+        /// The service's message, without the key.
         why: String,
     },
-    /// The service fails.
+    /// The service failed.
     #[error("the search service fails with status {status}")]
     Failing {
-        /// The status of its answer.
+        /// The HTTP status of its response.
         status: u16,
     },
     /// The service cannot be reached, or the connection broke.
     #[error("the search service cannot be reached: {why}")]
     Unreachable {
-        /// What stands in the way, without the address.
+        /// The cause, without the address.
         why: String,
     },
     /// The service did not answer in time.
     #[error("the search service did not answer in time")]
     Timeout,
-    /// The service answered, and none of the engines that it asks did.
+    /// The service answered, but none of the engines that it asks did.
     #[error("none of the engines behind the search service answered: {why}")]
     NobodyLooked {
-        /// Which, and why, as the service says.
+        /// Which engines failed and why, according to the service.
         why: String,
     },
-    /// What it answered is not what its protocol says.
+    /// The response does not follow the protocol.
     #[error("the search service gave an answer that cannot be read: {why}")]
     InvalidResponse {
         /// What is wrong with it.
@@ -97,7 +98,7 @@ pub enum WebSearchError {
 }
 
 impl WebSearchError {
-    /// Tells whether the same search may succeed later.
+    /// Returns whether the same search may succeed later.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         matches!(

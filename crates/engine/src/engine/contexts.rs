@@ -1,6 +1,6 @@
-//! How much context the models have that may serve an agent, and making its run fit the smallest of them.
+//! The context sizes of the models that may serve an agent, and making its run fit the smallest of them.
 //!
-//! Not for a conversation that grows, which the machine keeps within what it is told here.
+//! Not for a growing conversation: the machine keeps it within the sizes that are set here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use super::Engine;
 use crate::driver::answered;
 use crate::request::RequestError;
 
-/// How long a model's client is waited for that finds something out about it: it is to be over sooner.
+/// How long the engine waits for a model's client to find something out about the model; it should take less.
 const LEARNED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Waits for a model's client that finds something out about it. One that takes too long has found nothing, nor has one that
-/// panics.
+/// Waits for a model's client to find something out about the model. If it takes too long or panics, it has found
+/// nothing.
 pub(crate) async fn learned(learning: impl Future<Output = ()>) {
     let _ = timeout(LEARNED_WITHIN, answered(learning)).await;
 }
 
 impl Engine {
-    /// As [`learned`], for a run that has not begun: nobody waits for it once the engine shuts down.
+    /// Like [`learned`], for a run that has not begun: the wait ends when the engine shuts down.
     pub(crate) async fn learn(&self, learning: impl Future<Output = ()> + Send) {
         self.closing.run_until_cancelled(learned(learning)).await;
     }
 
-    /// Makes a new run fit the models that serve it, every agent of it: one with many tools begins with those that suit what
-    /// was asked, and tools whose definitions would not fit the context with the messages that a new run begins with are left
-    /// out.
+    /// Makes a new run fit the models that serve it, including every agent of the run. An agent with many tools starts
+    /// with those that suit the request. Tools are left out if their definitions do not fit the context together with
+    /// the messages that a new run begins with.
     ///
     /// # Errors
     ///
-    /// [`RequestError::TooLarge`] if the messages do not fit without any tool.
+    /// [`RequestError::TooLarge`] if the messages do not fit even without tools.
     pub(crate) async fn fit(
         &self,
         spec: &mut RunSpec,
@@ -71,7 +71,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the smallest context, in tokens, of the models that serve these roles, as far as it is known of any.
+    /// Returns the smallest context, in tokens, of the models that serve these roles, considering only those with known
+    /// sizes.
     pub(super) fn smallest_context<'a>(
         &self,
         roles: impl Iterator<Item = &'a Role>,
@@ -80,7 +81,7 @@ impl Engine {
         self.contexts(roles, decision).flatten().min()
     }
 
-    /// Returns the largest context, in tokens, of the models that serve these roles; `None` if it is not known of all.
+    /// Returns the largest context, in tokens, of the models that serve these roles; `None` unless all sizes are known.
     pub(super) fn largest_context<'a>(
         &self,
         roles: impl Iterator<Item = &'a Role>,
@@ -99,7 +100,7 @@ impl Engine {
         models.map(|(_, model)| model.info().context_tokens)
     }
 
-    /// Lets the models find out how much context they have that may serve an agent, and those that may serve the agents that
+    /// Lets the models that may serve an agent find out their context sizes, and those that may serve the agents that
     /// it starts, by the roles that these name.
     pub(crate) async fn learn_contexts_of(
         &self,
@@ -111,7 +112,7 @@ impl Engine {
         let serving = agent.turn_roles().chain(besides).chain(below);
         let serving: Vec<&Role> = serving.collect();
         self.learn_contexts(&serving).await;
-        // Nothing is summed up in a context of which nobody knows when it is full.
+        // A conversation is summarized only if the size of its context is known.
         if let Compaction::Summarize { role } = &agent.profile.compaction
             && self
                 .smallest_context(agent.turn_roles(), decision)
@@ -121,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// Lets the models that serve these roles find out how much context they have, where that is not known yet.
+    /// Lets the models that serve these roles find out their context sizes, if not known yet.
     async fn learn_contexts(&self, roles: &[&Role]) {
         for role in roles {
             if let Some((_, model)) = self.model(role, None)
@@ -132,8 +133,8 @@ impl Engine {
         }
     }
 
-    /// Lets the models that may serve an agent find out once more how much context they have: their servers may have been
-    /// started anew, with more. An agent that was given less than they have keeps that.
+    /// Lets the models that may serve an agent find out their context sizes again: their servers may have been
+    /// restarted with larger ones. An agent that was given less than its models have keeps that.
     async fn learn_context_again(&self, agent: &mut AgentSpec, decision: Option<&Decision>) {
         let besides = decision.into_iter().flat_map(roles_besides);
         let roles: Vec<&Role> = agent.turn_roles().chain(besides).collect();
@@ -149,15 +150,15 @@ impl Engine {
         agent.context_tokens = smallest();
     }
 
-    /// Gives an agent no more context than the smallest model has that may come to serve it, in which reasoning counts where any
-    /// of them is sent it again.
+    /// Limits an agent's context to that of the smallest model that may serve it. Reasoning counts toward the context
+    /// if any of the models is sent its reasoning again.
     pub(crate) fn fit_to_all(&self, agent: &mut AgentSpec, decision: &Decision) {
         let contexts = self.smallest_context(roles_besides(decision), Some(decision));
         agent.context_tokens = contexts.into_iter().chain(agent.context_tokens).min();
         agent.drops_reasoning &= !self.resends_reasoning(roles_besides(decision), Some(decision));
     }
 
-    /// Tells whether any model that serves these roles is sent again what it thought before the last user message.
+    /// Returns whether any model that serves these roles is sent its reasoning from before the last user message again.
     pub(super) fn resends_reasoning<'a>(
         &self,
         roles: impl Iterator<Item = &'a Role>,
@@ -167,7 +168,7 @@ impl Engine {
         models.any(|(_, model)| model.info().resends_reasoning)
     }
 
-    /// Returns the roles that an agent names, and the agents that it may come to start.
+    /// Returns the roles that an agent names, and those of the agents that it may start, directly or indirectly.
     pub(crate) fn roles_below(&self, name: &AgentName) -> Vec<Role> {
         let agents = self
             .policy
@@ -178,8 +179,8 @@ impl Engine {
         configs.flat_map(AgentConfig::roles).cloned().collect()
     }
 
-    /// Names the model with the smallest context of those that may serve an agent; that of its role where nothing is known of
-    /// any.
+    /// Returns the model with the smallest context of those that may serve an agent, or the model of its role if no
+    /// size is known.
     fn smallest_model(&self, agent: &AgentSpec, decision: Option<&Decision>) -> Option<ModelRef> {
         let besides = decision.into_iter().flat_map(roles_besides);
         let roles = agent.turn_roles().chain(besides);
@@ -190,7 +191,7 @@ impl Engine {
     }
 }
 
-/// Returns the roles that may come to serve an agent besides its own.
+/// Returns the roles that may serve an agent in addition to its own.
 fn roles_besides(decision: &Decision) -> impl Iterator<Item = &Role> {
     let routed = decision.routing.iter().flat_map(|routing| &routing.choices);
     let larger = decision.escalation.iter().filter_map(|it| it.role.as_ref());

@@ -1,4 +1,4 @@
-//! Tells trace sinks of runs: they are a program's code, and one that panics leaves the run as it is.
+//! Notifies the trace sinks of runs. Sinks are a program's code; if one panics, the run is not affected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use neuraxis_ports::TraceSink;
 use super::Engine;
 
 impl Engine {
-    /// Tells each trace sink something.
+    /// Calls a function with each trace sink.
     pub(crate) fn tell_sinks(&self, tell: impl Fn(&dyn TraceSink)) {
         for sink in &self.sinks {
             unhindered(sink.as_ref(), &tell);
         }
     }
 
-    /// Tells the trace sinks that a run begins, and what it goes on from.
+    /// Notifies the trace sinks that a run begins, with the history that it continues from.
     pub(crate) fn announce(&self, run: RunId, history: &Transcript) {
         self.tell_sinks(|sink| sink.begin(run, history));
     }
 
-    /// Tells the trace sinks of the records of a step, and how long it took to keep them, if they were kept.
+    /// Passes the records of a step to the trace sinks, with the time it took to store them, if they were stored.
     pub(crate) fn show_sinks(&self, records: &[Arc<Record>], kept: Option<Duration>) {
         if let Some(took) = kept {
             self.tell_sinks(|sink| sink.kept(records, took));
@@ -32,8 +32,8 @@ impl Engine {
         }
     }
 
-    /// Returns the trace that a new run is part of: the one that its request brought, or one of its own where somebody exports
-    /// traces.
+    /// Returns the trace that a new run belongs to: the one that came with its request, or a new one if any sink
+    /// exports traces.
     pub(crate) fn trace_of(
         &self,
         run: RunId,
@@ -55,9 +55,9 @@ impl Engine {
     }
 }
 
-/// Tells a sink something; `None` if it panics.
+/// Calls a function with a sink; `None` if it panics.
 fn unhindered<T>(sink: &dyn TraceSink, tell: impl FnOnce(&dyn TraceSink) -> T) -> Option<T> {
-    // Nothing of the engine's is changed in between.
+    // The closure changes no state of the engine, so the engine stays consistent after a panic.
     let told = catch_unwind(AssertUnwindSafe(|| tell(sink)));
     if told.is_err() {
         tracing::error!("a trace sink crashed; the run goes on without it");

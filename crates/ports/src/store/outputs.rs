@@ -155,8 +155,8 @@ pub enum OutputPlace {
 }
 
 impl OutputPlace {
-    /// Returns whether a piece that begins at this byte and in this line begins at or before the place. A page begins
-    /// in the last piece for which this is true, or in the first piece.
+    /// Returns whether a piece that begins at this byte and in this line cannot be past the place. A page begins in the
+    /// last piece for which this is true, or in the first piece.
     #[must_use]
     pub const fn is_reached_by(self, start: u64, first_line: u64) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! A run as a store tells of it, without its records.
+//! A run as a store reports it, without its records.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 
 use super::Session;
 
-/// A run that is to begin, or to begin again.
+/// A run to begin, or to begin again.
 ///
 /// ```
 /// use neuraxis_core::{ContentHash, JsonText, RunId, uuid};
@@ -30,25 +30,26 @@ use super::Session;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunStart {
-    /// The session that is reserved for it.
+    /// The session that is reserved for the run.
     pub session: SessionId,
-    /// Its id: a new one, or that of a run of the session that has not ended.
+    /// The id of the run: a new one, or that of a run of the session that has not ended.
     pub run: RunId,
-    /// The request that it is begun for, where that has an idempotency key.
+    /// The request for which it begins, if that has an idempotency key.
     pub request: Option<KeyedRequest>,
-    /// The session itself, where that is made with the run.
+    /// The session itself, if it is created together with the run.
     pub new_session: Option<Session>,
-    /// The last run of the session, where its records go on from the end of that: if another one came after it, this one is
-    /// refused.
+    /// The session's last run, if this run's records continue from its end: if another run came after that one, this
+    /// one is refused.
     pub after: Option<RunId>,
-    /// The records of its first step, where they are kept with it, all or nothing.
+    /// The records of its first step, if they are stored with it, all or none.
     pub records: Vec<Arc<Record>>,
-    /// Whether its records come from elsewhere: [`RunSummary::imported`] says so until it is begun again without this.
+    /// Whether its records come from elsewhere: [`RunSummary::imported`] reports this until the run is begun again
+    /// without it.
     pub imported: bool,
 }
 
 impl RunStart {
-    /// Describes a run of a request without a key.
+    /// Creates a run for a request without a key.
     #[must_use]
     pub const fn new(session: SessionId, run: RunId) -> Self {
         Self {
@@ -62,7 +63,7 @@ impl RunStart {
         }
     }
 
-    /// Describes a run whose session is made with it, all or nothing.
+    /// Creates a run whose session is created together with it, both or neither.
     #[must_use]
     pub fn in_new_session(session: Session, run: RunId) -> Self {
         let mut start = Self::new(session.id.clone(), run);
@@ -70,7 +71,7 @@ impl RunStart {
         start
     }
 
-    /// Describes a run that goes on from what another one left, which was the last one of the session when it was read.
+    /// Creates a run that continues what another run left, which was the session's last one when it was read.
     #[must_use]
     pub const fn after(session: SessionId, run: RunId, last: RunId) -> Self {
         let mut start = Self::new(session, run);
@@ -78,7 +79,7 @@ impl RunStart {
         start
     }
 
-    /// Keeps the records of the run's first step with it.
+    /// Stores the records of the run's first step together with it.
     #[must_use]
     pub fn with_records(mut self, records: Vec<Arc<Record>>) -> Self {
         self.records = records;
@@ -92,7 +93,7 @@ impl RunStart {
         self
     }
 
-    /// Marks the run as one whose records come from elsewhere.
+    /// Marks the run's records as coming from elsewhere.
     #[must_use]
     pub const fn imported(mut self) -> Self {
         self.imported = true;
@@ -100,13 +101,13 @@ impl RunStart {
     }
 }
 
-/// A request with an idempotency key, as far as it takes to know it when it is made again.
+/// The part of a request with an idempotency key that is needed to recognize it when it is repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyedRequest {
-    /// The hash of its key; the key itself is a client's own text.
+    /// The hash of its key; the key itself is the client's own text.
     pub key: ContentHash,
-    /// What it asked, in whatever form the caller can compare: hashes, not the text itself.
+    /// What was requested, in any form that the caller can compare: hashes, not the text itself.
     pub asked: JsonText,
 }
 
@@ -126,15 +127,15 @@ pub struct RunLease {
     pub session: SessionId,
     /// The run.
     pub run: RunId,
-    /// Grows with every lease of the session, so that a stalled holder that comes back cannot write.
+    /// Increases with every lease of the session, so a stalled holder that resumes cannot write.
     pub token: u64,
-    /// How long it lasts from each time that the store is asked for it: who holds it and has heard nothing of the store for
-    /// as long does nothing more in its name.
+    /// How long the lease lasts from each time that it is requested from the store. A holder that has had no response
+    /// from the store for this long must do nothing more under the lease.
     pub length: Duration,
 }
 
 impl RunLease {
-    /// Makes a lease; for implementations of [`SessionStore`](super::SessionStore).
+    /// Creates a lease; for implementations of [`SessionStore`](super::SessionStore).
     #[must_use]
     pub const fn new(session: SessionId, run: RunId, token: u64, length: Duration) -> Self {
         Self {
@@ -146,7 +147,8 @@ impl RunLease {
     }
 }
 
-/// A run in a few words: what its records say, which it can be read as, and what the store knows beside.
+/// A summary of a run: what its records say, and what else the store knows about it. Dereferences to the summary of its
+/// log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunSummary {
@@ -154,27 +156,27 @@ pub struct RunSummary {
     pub run_id: RunId,
     /// Its session.
     pub session: SessionId,
-    /// Whose that is; `None` where it is nobody's. By this the run is kept from other owners.
+    /// The owner of the session; `None` if it has none. Other owners are denied access to the run on this basis.
     pub owner: Option<String>,
     /// What its records say.
     pub log: LogSummary,
-    /// Whether something waits in its inbox.
+    /// Whether its inbox holds anything.
     pub has_mail: bool,
-    /// Whether its last holder gave it back: a run that is left otherwise was left by a process that died or stalled, or that
-    /// [let its lease run out](super::RunLog::expire).
+    /// Whether its last holder released it. Otherwise a run that no process drives was left by a process that died or
+    /// stalled, or that [let its lease expire](super::RunLog::expire).
     pub released: bool,
-    /// Whether it was imported and nobody has begun it again since: what its log says was written elsewhere. One that has
-    /// ended says so, too.
+    /// Whether it was imported and has not been begun again since, so its log was written elsewhere. Also set for a run
+    /// that has ended.
     pub imported: bool,
-    /// Until when its lease lasts, by the clock of the store: before that, nobody but its holder can begin it again.
-    /// `None` if nobody holds the run: it has ended, was given back, or its lease has run out.
+    /// When its lease ends, by the clock of the store: until then only its holder can begin it again. `None` if the run
+    /// has no holder: it has ended, was released, or its lease has expired.
     pub leased_until: Option<Timestamp>,
-    /// The request that it was begun for, where that had an idempotency key.
+    /// The request for which it began, if that had an idempotency key.
     pub request: Option<KeyedRequest>,
 }
 
 impl RunSummary {
-    /// A run of which nothing was recorded yet.
+    /// Creates the summary of a run of which nothing has been recorded yet.
     #[must_use]
     pub fn new(run_id: RunId, session: SessionId) -> Self {
         Self {
@@ -190,13 +192,14 @@ impl RunSummary {
         }
     }
 
-    /// Tells whether the run had ended before a time.
+    /// Returns whether the run ended before a time.
     #[must_use]
     pub fn ended_before(&self, time: Timestamp) -> bool {
         self.log.ended_at.is_some_and(|end| end < time)
     }
 
-    /// Tells whether the run can go on at once, if nobody drives it: it waits for nobody, or something was posted to it.
+    /// Returns whether the run can continue immediately if no process drives it: it is not waiting, or its inbox holds
+    /// something.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.log.status != RunStatus::Waiting || self.has_mail
@@ -211,10 +214,10 @@ struct Shown<'a> {
     run_id: RunId,
     /// Its session.
     session_id: &'a SessionId,
-    /// Whose that is; left out where it is nobody's.
+    /// The owner of the session; left out if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
-    /// Whether it is at work, waits, or how it ended.
+    /// Whether it is in progress or waits, or how it ended.
     status: RunStatus,
     /// Why it ended, once it has.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,27 +225,28 @@ struct Shown<'a> {
     /// What it waits for.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pending: &'a [Pending],
-    /// The beginning of the user's message, at most 120 characters of it.
+    /// The beginning of the user's message, at most 120 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
-    /// When its first record was made.
+    /// When its first record was created.
     started_at: Option<Timestamp>,
-    /// When the latest of its records was made.
+    /// When its latest record was created.
     last_at: Option<Timestamp>,
     /// When it ended, once it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_at: Option<Timestamp>,
-    /// Turns that counted.
+    /// The turns that counted.
     turns: u32,
-    /// How many records it has.
+    /// The number of its records.
     records: u64,
-    /// Its calls, tokens, money and time.
+    /// Its calls, tokens, cost and time.
     used: &'a SessionMetrics,
     /// Whether its records come from elsewhere.
     imported: bool,
 }
 
-/// As JSON it is what a list of runs shows, whatever a store keeps: `cost_micro_usd` and the like stand in `used`.
+/// As JSON it is what a list of runs shows, whatever a store keeps of it: `cost_micro_usd` and similar values are in
+/// `used`.
 impl Serialize for RunSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Shown {
@@ -297,28 +301,28 @@ impl Deref for RunSummary {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunFilter {
-    /// Only those of this session; those of all if `None`.
+    /// Only runs of this session; all sessions if `None`.
     pub session: Option<SessionId>,
-    /// Only those of this owner's sessions; those of all if `None`.
+    /// Only runs of this owner's sessions; all owners if `None`.
     pub owner: Option<String>,
-    /// None with a smaller id.
+    /// No runs with smaller ids.
     pub first: RunId,
-    /// None with a greater id.
+    /// No runs with greater ids.
     pub last: RunId,
-    /// Only the one of a session that holds this key, by its hash; all if `None`.
+    /// Only the run of a session that holds the key with this hash; all if `None`.
     pub key: Option<ContentHash>,
-    /// How many at the most.
+    /// The maximum number of runs.
     pub limit: usize,
 }
 
 impl RunFilter {
-    /// The most runs of one page.
+    /// The maximum number of runs on one page.
     pub const MAX_LIMIT: usize = 1_000;
 
-    /// Shows only those whose ids begin with a text; `None` for one that no id begins with.
+    /// Limits the list to runs whose ids begin with a prefix; `None` if no id can begin with it.
     #[must_use]
     pub fn beginning_with(prefix: &str) -> Option<Self> {
-        /// How many digits an id has.
+        /// The number of digits of an id.
         const DIGITS: usize = 32;
         let digits: String = prefix.chars().filter(|letter| *letter != '-').collect();
         if digits.len() > DIGITS || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -335,7 +339,7 @@ impl RunFilter {
         })
     }
 
-    /// Shows one run.
+    /// Limits the list to one run.
     #[must_use]
     pub fn exactly(run: RunId) -> Self {
         Self {
@@ -345,7 +349,7 @@ impl RunFilter {
         }
     }
 
-    /// Shows only the run of a session that was begun under a key, given as its hash.
+    /// Limits the list to the run of a session that began under a key, given as its hash.
     #[must_use]
     pub fn under_key(session: SessionId, key: ContentHash) -> Self {
         Self {
@@ -355,28 +359,28 @@ impl RunFilter {
         }
     }
 
-    /// Shows only those of a session.
+    /// Limits the list to the runs of a session.
     #[must_use]
     pub fn of_session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
         self
     }
 
-    /// Shows only those of an owner's sessions.
+    /// Limits the list to the runs of an owner's sessions.
     #[must_use]
     pub fn owned_by(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Shows so many at the most.
+    /// Limits the number of runs.
     #[must_use]
     pub const fn limited_to(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Shows the page after the one that ended with this run.
+    /// Selects the page after the one that ended with this run.
     #[must_use]
     pub fn after(mut self, last: RunId) -> Self {
         match last.0.as_u128().checked_sub(1) {
@@ -386,8 +390,8 @@ impl RunFilter {
         self
     }
 
-    /// Tells whether a run is shown, as far as the limit allows: by its id, and the request that it was begun for. Whose it is,
-    /// a run does not say: the store looks at its session, and at the owner of that, besides.
+    /// Returns whether a run is shown, limit aside: by its id, and by the request for which it began. Session and owner
+    /// are not checked here: the store checks them itself.
     #[must_use]
     pub fn shows(&self, run: RunId, request: Option<&KeyedRequest>) -> bool {
         let holds = |key: ContentHash| request.is_some_and(|it| it.key == key);
@@ -396,7 +400,7 @@ impl RunFilter {
 }
 
 impl Default for RunFilter {
-    /// The newest [`MAX_LIMIT`](Self::MAX_LIMIT) of all sessions.
+    /// The newest [`MAX_LIMIT`](Self::MAX_LIMIT) runs of all sessions.
     fn default() -> Self {
         Self {
             session: None,

@@ -1,4 +1,4 @@
-//! The role of a store that a run at work needs: its log, its lease and its inbox.
+//! The role of a store that a run in progress needs: its log, its lease and its inbox.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,47 +8,48 @@ use neuraxis_core::{InboxEntry, InputId, Record, RunId, Seq, SessionId};
 
 use super::{RunLease, RunStart, StoreError};
 
-/// Keeps the log of each run, lets one process at a time write it, and takes in what is sent to it meanwhile.
+/// Stores the log of each run, lets one process at a time write it, and accepts inputs for the run meanwhile.
 ///
-/// **Leases.** A run is driven by one holder at a time, to which [`begin`](Self::begin) gives a lease. A lease lasts for
-/// [a time](RunLease::length) that the store is set up with; every commit and [`renew`](Self::renew) begin that time anew.
-/// Once it has run out, another store over the same data may take the run over, and what the old holder still writes is
-/// refused as [`StoreError::Stale`]. A lease that has run out and that nobody took can still be renewed.
+/// **Leases.** A run is driven by one holder at a time, to which [`begin`](Self::begin) gives a lease. A lease lasts
+/// for [a time](RunLease::length) that is configured in the store; every commit and [`renew`](Self::renew) restarts
+/// that time. Once the lease has expired, another store over the same data may take the run over, and later writes of
+/// the old holder are refused with [`StoreError::Stale`]. An expired lease that has not been taken over can still be
+/// renewed.
 ///
-/// Who repeats a call, what a dropped one leaves and which order holds is said at [`SessionStore`](super::SessionStore).
+/// [`SessionStore`](super::SessionStore) documents retries, cancel safety and order.
 #[async_trait]
 pub trait RunLog: Debug + Send + Sync + 'static {
-    /// Reserves a session for a run: from now on until that run has ended, nobody else can.
+    /// Reserves a session for a run: until that run has ended, no other run can reserve it.
     ///
-    /// A run that begins [in a new session](RunStart::new_session) makes that session, as
-    /// [`create_session`](super::SessionIndex::create_session) does.
+    /// A run that begins [in a new session](RunStart::new_session) creates that session, like
+    /// [`create_session`](super::SessionIndex::create_session).
     ///
-    /// The [records](RunStart::records) that a run begins with are kept as [`commit`](Self::commit) keeps them, in the same
-    /// transaction. A run that is begun again with records has to have begun with the same, and may have ended with them: that is how
-    /// a caller hears of it whose answer was lost.
+    /// The [records](RunStart::records) that a run begins with are stored as by [`commit`](Self::commit), in the same
+    /// transaction. A run that is begun again with records must have begun with the same records, and may have ended
+    /// with them: this is how a caller whose response was lost finds out.
     ///
-    /// A run that goes on [from another one](RunStart::after) begins only if that is the session's last one and has ended: what
-    /// its records say was read before.
+    /// A run that continues [from another one](RunStart::after) begins only if that one is the session's last run and
+    /// has ended, since the caller read its records before.
     ///
-    /// A run that has not ended may be begun again, to go on with it: at once by the store that leased it last, by
-    /// another once that lease has run out or was released. The older lease is void from then on.
+    /// A run that has not ended may be begun again in order to continue it: immediately by the store that leased it
+    /// last, and by another store once that lease has expired or was released. The older lease is then void.
     ///
-    /// **Idempotency.** A run that is begun [for a keyed request](RunStart::request) holds that key in its session for as
-    /// long as the store keeps it, whichever process began it: no other run of the session begins under the key. A run
-    /// that is begun again keeps the request that it has.
+    /// **Idempotency.** A run that begins [for a keyed request](RunStart::request) holds that key in its session for as
+    /// long as the store keeps the run, whichever process began it: no other run of the session begins under the key. A
+    /// run that is begun again keeps its request.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchSession`]; of a new session [`StoreError::Invalid`], and [`StoreError::SessionExists`] if it is there
-    /// and the run is not begun in it already; [`StoreError::KeyTaken`] if another run was begun under the key, whether it has ended
-    /// or not; [`StoreError::SessionBusy`] if another run has not ended, or another store drives this one;
-    /// [`StoreError::SessionChanged`] if another run came after the one it goes on from;
-    /// [`StoreError::SessionHeld`] if somebody is removing the session and does not come to an end;
-    /// [`StoreError::Stale`] if the run has ended, belongs to another session or began with other records, or if the records are not the first
-    /// ones of the run; [`StoreError::RunTooLarge`] if it has no room for them.
+    /// [`StoreError::NoSuchSession`]; for a new session [`StoreError::Invalid`], and [`StoreError::SessionExists`] if
+    /// it exists and the run has not already begun in it; [`StoreError::KeyTaken`] if another run began under the key,
+    /// whether that run has ended or not; [`StoreError::SessionBusy`] if another run has not ended, or another store
+    /// drives this one; [`StoreError::SessionChanged`] if another run came after the one that it continues from;
+    /// [`StoreError::SessionHeld`] if another process is removing the session and does not finish;
+    /// [`StoreError::Stale`] if the run has ended, belongs to another session or began with other records, or if the
+    /// records are not the first ones of the run; [`StoreError::RunTooLarge`] if the records exceed its limits.
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError>;
 
-    /// Reserves a session for a run of a request without a key: [`begin`](Self::begin) in short.
+    /// Reserves a session for a run of a request without a key: a shorthand for [`begin`](Self::begin).
     ///
     /// # Errors
     ///
@@ -57,25 +58,25 @@ pub trait RunLog: Debug + Send + Sync + 'static {
         self.begin(&RunStart::new(session.clone(), run)).await
     }
 
-    /// Begins the time of a lease anew. Has to be called a few times within that time by whoever drives a run that has
-    /// nothing to commit.
+    /// Restarts the time of a lease. A process that drives a run must call this several times within that time while
+    /// the run has nothing to commit.
     ///
     /// # Errors
     ///
     /// [`StoreError::Stale`] if the lease is no longer valid.
     async fn renew(&self, lease: &RunLease) -> Result<(), StoreError>;
 
-    /// Gives a lease back: nobody drives the run any more. The run stays unfinished and keeps its session busy; anybody
-    /// may begin it again. Giving it back twice changes nothing.
+    /// Releases a lease: no process drives the run any more. The run stays unfinished and keeps its session busy, and
+    /// any process may begin it again. Releasing twice changes nothing.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Stale`] if somebody else has the run by now.
+    /// [`StoreError::Stale`] if another process has the run by now.
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError>;
 
-    /// Lets a lease run out at once: as [`release`](Self::release), but the run does not count as
-    /// [released](super::RunSummary::released). For a run that was at work: whoever goes on with it finds it as one whose holder
-    /// died. A store without a body of its own for this releases it.
+    /// Ends a lease immediately: like [`release`](Self::release), but the run is not marked as
+    /// [released](super::RunSummary::released). For a run that was in progress: the process that continues it treats it
+    /// as one whose holder died. The default implementation releases the lease.
     ///
     /// # Errors
     ///
@@ -84,7 +85,8 @@ pub trait RunLog: Debug + Send + Sync + 'static {
         self.release(lease).await
     }
 
-    /// Gives a session back whose run never began: nothing of it was committed. The run is as if it had never been.
+    /// Frees a session whose run never began: none of its records were committed. The run is as if it had never
+    /// existed.
     ///
     /// # Errors
     ///
@@ -92,15 +94,15 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError>;
 
     /// Appends the records of one step, all or none. A record that ends the run frees its session. Inbox entries whose
-    /// inputs the records hold ([`Record::inbox_id`]) are taken with them.
+    /// inputs are in the records ([`Record::inbox_id`]) are removed from the inbox in the same step.
     ///
-    /// Committing the last step once more changes nothing and succeeds: a caller whose answer was lost may repeat it.
+    /// Committing the last step again changes nothing and succeeds, so a caller whose response was lost may retry.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Stale`] if the lease is no longer valid or the records do not follow the last ones kept;
-    /// [`StoreError::RunTooLarge`] if the run is as long as it may be and does not end with these records: one that is
-    /// [imported](RunStart::imported) may take the room for its end before.
+    /// [`StoreError::Stale`] if the lease is no longer valid or the records do not follow the last stored ones;
+    /// [`StoreError::RunTooLarge`] if the run has reached its maximum size and does not end with these records. An
+    /// [imported](RunStart::imported) run may use the space for its end earlier.
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError>;
 
     /// Returns the records of a run after the given one, in order.
@@ -110,8 +112,8 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     /// [`StoreError::NoSuchRun`].
     async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError>;
 
-    /// Puts an input into the inbox of a run, from any process. Posting the same again changes nothing, even after it
-    /// was taken.
+    /// Posts an input to the inbox of a run, from any process. Posting the same input again changes nothing, even after
+    /// the run has taken it.
     ///
     /// # Errors
     ///
@@ -119,15 +121,15 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     /// [`StoreError::InboxFull`]; [`StoreError::Invalid`].
     async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError>;
 
-    /// Returns what waits in the inbox of a run, the oldest first. It stays there until it is taken by a commit or
-    /// settled.
+    /// Returns the entries in the inbox of a run, the oldest first. An entry stays there until a commit takes it or it
+    /// is settled.
     ///
     /// # Errors
     ///
     /// [`StoreError::Stale`] if the lease is no longer valid.
     async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError>;
 
-    /// Takes entries out of the inbox that no record will name: the machine refused them or had no use for them.
+    /// Removes entries from the inbox that no record will name: the machine refused them or had no use for them.
     ///
     /// # Errors
     ///

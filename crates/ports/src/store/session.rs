@@ -1,4 +1,4 @@
-//! A session, and which of them a list shows.
+//! A session, and the filter for lists of sessions.
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Carried;
@@ -15,21 +15,21 @@ use super::bounds::{self, MAX_OWNER_BYTES};
 pub struct Session {
     /// Its id.
     pub id: SessionId,
-    /// Whose it is; `None` where there is only one user.
+    /// The owner; `None` if there is only one user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// When it was made; kept to the microsecond.
+    /// When it was created, to the microsecond.
     pub created_at: Timestamp,
-    /// What its history begins with, where it goes on from another conversation. No part of its JSON: it may be long.
+    /// The beginning of its history, if it continues another conversation. Not part of its JSON: it may be long.
     #[serde(skip)]
     pub seed: Transcript,
 }
 
 impl Session {
-    /// Describes a session of the only user.
+    /// Creates a session of the only user.
     #[must_use]
     pub fn new(id: SessionId, created_at: Timestamp) -> Self {
-        // As stores keep it, so that the one who made it is told what everybody reads.
+        // With the precision of stores, so its creator sees the same time as every reader.
         let kept = Timestamp::from_microsecond(created_at.as_microsecond());
         Self {
             id,
@@ -46,18 +46,18 @@ impl Session {
         self
     }
 
-    /// Says whose it is.
+    /// Sets the owner.
     #[must_use]
     pub fn owned_by(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Checks that every store can keep it; for implementations of [`SessionStore`](super::SessionStore).
+    /// Checks that every store can hold it; for implementations of [`SessionStore`](super::SessionStore).
     ///
     /// # Errors
     ///
-    /// [`StoreError::Invalid`] if the owner's name is longer than [`MAX_OWNER_BYTES`] or holds a NUL.
+    /// [`StoreError::Invalid`] if the owner's name is longer than [`MAX_OWNER_BYTES`] or contains a NUL.
     pub fn check(&self) -> Result<(), StoreError> {
         let rule = "at most 1024 bytes, without NUL";
         let owner = self.owner.as_deref().unwrap_or_default();
@@ -75,12 +75,12 @@ impl Session {
     }
 }
 
-/// What the next run of a session goes on from.
+/// What the next run of a session continues from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Standing {
-    /// The session's last run, if that has ended; the rest is what it left. `None` while a run is at work, and where there is
-    /// no run.
+    /// The session's last run, if that has ended; the other fields are what it left. `None` while a run is in progress,
+    /// and if there is no run.
     pub last_run: Option<RunId>,
     /// The messages of its ended runs.
     pub history: Transcript,
@@ -89,7 +89,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Describes where a session stands; for implementations of [`SessionStore`](super::SessionStore).
+    /// Creates a session's standing; for implementations of [`SessionStore`](super::SessionStore).
     #[must_use]
     pub const fn new(last_run: Option<RunId>, history: Transcript, carried: Carried) -> Self {
         Self {
@@ -100,24 +100,24 @@ impl Standing {
     }
 }
 
-/// Where the hash chain of a session stands. Whoever keeps it elsewhere can tell later that nothing was cut off.
+/// The current head of the hash chain of a session. A head noted elsewhere can later prove that nothing was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChainHead {
-    /// How many records it covers.
+    /// The number of records it covers.
     pub records: u64,
     /// The chained hash of the session and all of its records, in their order.
     pub hash: ContentHash,
 }
 
 impl ChainHead {
-    /// Begins the chain of a session.
+    /// Returns the start of the chain of a session.
     #[must_use]
     pub fn start(session: &Session) -> Self {
         Self::new(0, session.chain_start())
     }
 
-    /// Makes a head.
+    /// Creates a head.
     #[must_use]
     pub const fn new(records: u64, hash: ContentHash) -> Self {
         Self { records, hash }
@@ -143,8 +143,8 @@ impl ChainHead {
     }
 }
 
-/// A head that was noted elsewhere, which is looked for while the chain of a session is followed: a session that went on since
-/// still had it, and one that was cut off or made anew did not. For implementations of
+/// A head that was noted elsewhere, and is searched for while the chain of a session is followed: a session that has
+/// continued since then still has it, and one that was cut off or rewritten does not. For implementations of
 /// [`SessionIndex`](super::SessionIndex).
 #[derive(Debug, Clone, Copy)]
 pub struct ExpectedHead {
@@ -153,14 +153,14 @@ pub struct ExpectedHead {
 }
 
 impl ExpectedHead {
-    /// Looks for a head from the start of a chain on; `None` where none was noted.
+    /// Searches for a head from the start of a chain; `None` if none was noted.
     #[must_use]
     pub fn new(hash: Option<ContentHash>, start: ChainHead) -> Self {
         let was_met = hash.is_none_or(|hash| hash == start.hash);
         Self { hash, was_met }
     }
 
-    /// Takes in the head after one more record.
+    /// Passes the head after one more record.
     pub fn pass(&mut self, head: ChainHead) {
         self.was_met |= self.hash == Some(head.hash);
     }
@@ -169,7 +169,7 @@ impl ExpectedHead {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] if the chain never had the head that was noted.
+    /// [`StoreError::Damaged`] if the chain never had the noted head.
     pub fn met(self, end: ChainHead) -> Result<ChainHead, StoreError> {
         match self.hash {
             Some(expected) if !self.was_met => Err(StoreError::Damaged(format!(
@@ -185,20 +185,20 @@ impl ExpectedHead {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionFilter {
-    /// Only those of this owner; those of all if `None`.
+    /// Only sessions of this owner; all owners if `None`.
     pub owner: Option<String>,
-    /// Only those whose ids begin with this; all if empty.
+    /// Only sessions whose ids begin with this; all if empty.
     pub prefix: String,
-    /// How many at the most.
+    /// The maximum number of sessions.
     pub limit: usize,
-    /// Only those that a list shows after this one: the last of the page before.
+    /// Only sessions that a list shows after this one, which is the last one of the preceding page.
     pub before: Option<SessionCursor>,
 }
 
-/// The place of a session in a list: by the time it was made, and of one time by its id, the greatest first.
+/// The place of a session in a list, which is sorted by creation time and then by id, both descending.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionCursor {
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// Its id.
     pub id: SessionId,
@@ -216,38 +216,38 @@ impl SessionCursor {
 }
 
 impl SessionFilter {
-    /// The most sessions of one page.
+    /// The maximum number of sessions on one page.
     pub const MAX_LIMIT: usize = 1_000;
 
-    /// Shows only those of an owner.
+    /// Limits the list to the sessions of an owner.
     #[must_use]
     pub fn owned_by(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Shows only those whose ids begin with a text.
+    /// Limits the list to sessions whose ids begin with a prefix.
     #[must_use]
     pub fn beginning_with(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Shows so many at the most.
+    /// Limits the number of sessions.
     #[must_use]
     pub const fn limited_to(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Shows the page after the one that ended with this session.
+    /// Selects the page after the one that ended with this session.
     #[must_use]
     pub fn after(mut self, last: &Session) -> Self {
         self.before = Some(SessionCursor::of(last));
         self
     }
 
-    /// Tells whether a session is shown, as far as the limit allows.
+    /// Returns whether a session is shown, limit aside.
     #[must_use]
     pub fn shows(&self, session: &Session) -> bool {
         let owned = self.owner.is_none() || self.owner == session.owner;
@@ -258,7 +258,7 @@ impl SessionFilter {
 }
 
 impl Default for SessionFilter {
-    /// The newest [`MAX_LIMIT`](Self::MAX_LIMIT) of all owners.
+    /// The newest [`MAX_LIMIT`](Self::MAX_LIMIT) sessions of all owners.
     fn default() -> Self {
         Self {
             owner: None,
@@ -269,11 +269,11 @@ impl Default for SessionFilter {
     }
 }
 
-/// Whose use is added up.
+/// Whose usage is added up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UsageOf {
-    /// That of one session.
+    /// The usage of one session.
     Session(SessionId),
-    /// That of all sessions of an owner; of those without one if `None`.
+    /// The usage of all sessions of an owner, or of those without an owner if `None`.
     Owner(Option<String>),
 }

@@ -1,4 +1,4 @@
-//! The role of a store that finds things: sessions, their runs, and what both add up to.
+//! The role of a store that finds things: sessions, their runs, and their totals.
 
 use std::fmt::Debug;
 
@@ -12,18 +12,18 @@ use super::{
     UsageOf,
 };
 
-/// Keeps the index of sessions and runs: makes, lists and removes sessions, lists runs, and tells what a session carries
-/// from one run to the next.
+/// Maintains the index of sessions and runs: creates, lists and removes sessions, lists runs, and reports what a
+/// session carries from one run to the next.
 ///
-/// Nothing here needs a lease, and all of it may be called from any process. Who repeats a call, what a dropped one leaves
-/// and which order holds is said at [`SessionStore`](super::SessionStore).
+/// None of this needs a lease, and all of it may be called from any process. [`SessionStore`](super::SessionStore)
+/// documents retries, cancel safety and order.
 #[async_trait]
 pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// Adds a session.
     ///
     /// # Errors
     ///
-    /// [`StoreError::SessionExists`] if the id is taken, be it by an earlier attempt; [`StoreError::Invalid`].
+    /// [`StoreError::SessionExists`] if the id is taken, even by an earlier attempt; [`StoreError::Invalid`].
     async fn create_session(&self, session: &Session) -> Result<(), StoreError>;
 
     /// Returns a session.
@@ -37,24 +37,26 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError>;
 
-    /// Removes a session with all that belongs to it: its runs, their records, inboxes and outputs, and what it carries.
+    /// Removes a session with everything that belongs to it: its runs, their records, inboxes and outputs, and what it
+    /// carries.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] while a run of it has not ended.
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
 
-    /// Removes a session as [`delete_session`](Self::delete_session) does, if its hash chain still ends where it did when the
-    /// session was read: what came later would be in no copy that was made of it.
+    /// Removes a session like [`delete_session`](Self::delete_session), but only if its hash chain still ends where it
+    /// did when the session was read: anything added later would be missing from every copy made of it.
     ///
-    /// As this is, something may come between the look and the removal: a store does both at once.
+    /// In the default implementation, something may be added between the check and the removal. A store should do both
+    /// in one step.
     ///
     /// # Errors
     ///
-    /// As [`delete_session`](Self::delete_session); [`StoreError::SessionChanged`] if the chain ends elsewhere.
+    /// Same as [`delete_session`](Self::delete_session); [`StoreError::SessionChanged`] if the chain ends elsewhere.
     async fn delete_session_at(&self, id: &SessionId, head: ChainHead) -> Result<(), StoreError> {
         if self.verify(id, None).await? != head {
             return Err(StoreError::SessionChanged(id.clone()));
@@ -62,20 +64,21 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
         self.delete_session(id).await
     }
 
-    /// Removes all sessions in which nothing has happened since the given time, and returns how many. One with a run
-    /// that has not ended stays.
+    /// Removes all sessions in which nothing has happened since the given time, and returns how many were removed. A
+    /// session with a run that has not ended stays.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself; some may be gone by then.
+    /// Only failures of the store itself; some sessions may have been removed by then.
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
 
-    /// Returns sessions that [`prune`](Self::prune) would remove, at most so many, the oldest first: for whoever archives them
-    /// before. As this is, it looks at the newest [`SessionFilter::MAX_LIMIT`] alone: a store with more finds them by age.
+    /// Returns sessions that [`prune`](Self::prune) would remove, at most `most`, the oldest first: for archiving them
+    /// first. The default implementation checks only the newest [`SessionFilter::MAX_LIMIT`] sessions; a store that can
+    /// hold more should search by age.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn idle(&self, before: Timestamp, most: usize) -> Result<Vec<SessionId>, StoreError> {
         let mut idle = Vec::new();
         let sessions = self.sessions(&SessionFilter::default()).await?;
@@ -90,7 +93,7 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
                 Ok(runs) if runs.iter().all(|run| run.ended_before(before)) => {
                     idle.push(session.id);
                 }
-                // It is in use, or was deleted since it was listed.
+                // The session is in use, or was deleted since it was listed.
                 Ok(_) | Err(StoreError::NoSuchSession(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -98,12 +101,12 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
         Ok(idle)
     }
 
-    /// Returns the time by the clock of the store, where that is not the one of the process's own machine: whoever removes what
-    /// is old can tell by it that the latter is ahead. As this is, `None`.
+    /// Returns the time by the clock of the store, if that is not the clock of this process's machine. Code that
+    /// removes old data uses it to detect that the local clock is ahead. `None` by default.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn shared_time(&self) -> Result<Option<Timestamp>, StoreError> {
         Ok(None)
     }
@@ -115,15 +118,15 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// [`StoreError::NoSuchSession`].
     async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError>;
 
-    /// Returns a page of runs of all sessions, by their ids, the greatest first: ids that begin with the time they were
-    /// made come the newest first. At most [`RunFilter::MAX_LIMIT`].
+    /// Returns a page of runs of all sessions, sorted by id, the greatest first. Ids that begin with their creation
+    /// time sort the newest first. At most [`RunFilter::MAX_LIMIT`].
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError>;
 
-    /// Returns a run in a few words.
+    /// Returns the summary of a run.
     ///
     /// # Errors
     ///
@@ -133,28 +136,28 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
         found.into_iter().next().ok_or(StoreError::NoSuchRun(run))
     }
 
-    /// Returns the runs that have not ended and that nobody drives: their leases have run out or were released. The
+    /// Returns the runs that have not ended and that no process drives: their leases have expired or were released. The
     /// oldest first.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError>;
 
-    /// Returns those of the [unfinished](Self::unfinished) runs that are in sessions of an owner, or in those that have none. The
+    /// Returns the [unfinished](Self::unfinished) runs in sessions of an owner, or in sessions without an owner. The
     /// oldest first.
     ///
-    /// As this is, each run's session is read: a store finds them at once.
+    /// The default implementation reads the session of each run; a store should find the runs directly.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn unfinished_of(&self, owner: Option<&str>) -> Result<Vec<RunSummary>, StoreError> {
         let mut theirs = Vec::new();
         for run in self.unfinished().await? {
             match self.session(&run.session).await {
                 Ok(session) if session.owner.as_deref() == owner => theirs.push(run),
-                // It was deleted since it was listed.
+                // The session was deleted since the run was listed.
                 Ok(_) | Err(StoreError::NoSuchSession(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -162,24 +165,25 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
         Ok(theirs)
     }
 
-    /// Returns those of the [unfinished](Self::unfinished) runs that can go on at once: they wait for nobody, or something was
-    /// posted to them. The oldest first. Asked every two seconds, so that a store finds them without reading those that wait.
+    /// Returns the [unfinished](Self::unfinished) runs that can continue immediately: they are not waiting, or their
+    /// inboxes hold something. The oldest first. Called every two seconds, so a store should find them without reading
+    /// the waiting runs.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn due(&self) -> Result<Vec<RunSummary>, StoreError> {
         let mut runs = self.unfinished().await?;
         runs.retain(RunSummary::is_due);
         Ok(runs)
     }
 
-    /// Returns runs that have not ended and have not taken yet what was posted to them, whether somebody drives them or not: at
-    /// most [`RunFilter::MAX_LIMIT`], in no order. Asked every second, so that a store finds them by index.
+    /// Returns runs that have not ended and whose inboxes hold something, whether a process drives them or not: at most
+    /// [`RunFilter::MAX_LIMIT`], in no particular order. Called every second, so a store should find them by index.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn mailed(&self) -> Result<Vec<RunId>, StoreError>;
 
     /// Returns the messages of a session as its ended runs left them.
@@ -189,50 +193,51 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// [`StoreError::NoSuchSession`].
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
 
-    /// Returns what the next run of a session goes on from, so that the run can begin in one step with its first records:
-    /// [`RunStart::after`](super::RunStart::after) makes sure that it still goes on from there. While a run of the session is
-    /// at work no last one is named.
+    /// Returns what the next run of a session continues from, so the run and its first records can begin in one step;
+    /// [`RunStart::after`](super::RunStart::after) ensures that this is still current then. While a run of the session
+    /// is in progress, no last run is named.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`].
     async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError>;
 
-    /// Returns the messages of a session as a run of it found them when it began: what it goes on from.
+    /// Returns the messages of a session as one of its runs found them when it began.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if a run before it cannot be read.
+    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if an earlier run cannot be read.
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError>;
 
-    /// Returns what a session carries from one run to the next, by all records of its runs, those of runs that have not
-    /// ended included: untrusted content, permissions that nobody took back, and the last plan.
+    /// Returns what a session carries from one run to the next, according to all records of its runs, including runs
+    /// that have not ended: untrusted content, permissions that were not revoked, and the last plan.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`].
     async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError>;
 
-    /// Takes a remembered answer back, from any process, whether a run is at work or not; tells whether there was one.
+    /// Revokes a remembered answer, from any process, whether a run is in progress or not; returns whether the answer
+    /// existed.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`].
     async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError>;
 
-    /// Returns what was used since a time, by the time of the records: what daily budgets are checked against. What is
-    /// deleted no longer counts.
+    /// Returns the usage since a time, by the time of the records. Daily budgets are checked against it. Deleted runs
+    /// are not included.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchSession`]. An owner without sessions has used nothing.
+    /// [`StoreError::NoSuchSession`]. The usage of an owner without sessions is zero.
     async fn usage_since(
         &self,
         of: &UsageOf,
         since: Timestamp,
     ) -> Result<SessionMetrics, StoreError>;
 
-    /// Returns what a session used, from its first record on.
+    /// Returns the usage of a session, from its first record on.
     ///
     /// # Errors
     ///
@@ -242,15 +247,15 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
         self.usage_since(&of, Timestamp::MIN).await
     }
 
-    /// Returns what runs add up to, those that have not ended included: a run counts with all of it from when it began. What is
-    /// deleted no longer counts.
+    /// Returns the totals of runs, including runs that have not ended. A run is counted whole, at the time when it
+    /// began. Deleted runs are not included.
     ///
-    /// However many runs there are, no more than a page of them is in memory at a time. As provided, all runs are listed page
-    /// by page, by their ids; a store that can find them by their beginnings does so.
+    /// At most one page of runs is in memory at a time, however many runs there are. The default implementation lists
+    /// all runs page by page, by id; a store that can find them by their start time should do so.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn stats(&self, filter: &StatsFilter) -> Result<Stats, StoreError> {
         let mut stats = filter.begun();
         let mut page_of = RunFilter::default();
@@ -267,27 +272,28 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
         }
     }
 
-    /// Checks that a session's records are those that were kept, none changed, removed or moved, and that what it carries is
-    /// what they say; returns where their hash chain ends. Who changes the whole chain, or cuts it off and mends what points at its end, is found out by a
-    /// head that was noted elsewhere: the chain ends with it, or had it before the session went on.
+    /// Checks that a session's records are the ones that were stored, with none changed, removed or moved, and that
+    /// what the session carries agrees with them; returns the end of their hash chain. If the whole chain was
+    /// rewritten, or cut off and the reference to its end adjusted, a head that was noted elsewhere reveals it: an
+    /// intact chain ends with that head, or had it before the session continued.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchSession`]; [`StoreError::Damaged`] naming the run and the record, or if the chain never
-    /// had the expected hash.
+    /// [`StoreError::NoSuchSession`]; [`StoreError::Damaged`] naming the run and the record, or if the chain never had
+    /// the expected hash.
     async fn verify(
         &self,
         session: &SessionId,
         expect: Option<ContentHash>,
     ) -> Result<ChainHead, StoreError>;
 
-    /// Tells whether anything can be written at this moment, by writing something that changes nothing that is kept.
+    /// Checks whether anything can be written at this moment, with a write that changes no stored data.
     ///
-    /// As provided, it always can: a store in memory has no disk that may be full.
+    /// By default it always succeeds: a store in memory has no disk that can be full.
     ///
     /// # Errors
     ///
-    /// Only what can befall the store itself.
+    /// Only failures of the store itself.
     async fn probe(&self) -> Result<(), StoreError> {
         Ok(())
     }

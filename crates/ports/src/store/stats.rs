@@ -1,12 +1,12 @@
-//! Which runs statistics are made of.
+//! The filter for statistics of runs.
 //!
-//! Not for what they add up to, which [`Stats`](neuraxis_core::log::Stats) is.
+//! Not for the totals themselves: see [`Stats`](neuraxis_core::log::Stats).
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::jiff::tz::TimeZone;
 use neuraxis_core::log::Stats;
 
-/// Which runs statistics add up.
+/// Which runs are included in statistics.
 ///
 /// ```
 /// use neuraxis_core::jiff::Timestamp;
@@ -19,44 +19,44 @@ use neuraxis_core::log::Stats;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StatsFilter {
-    /// Only those of this owner's sessions; those of all if `None`.
+    /// Only runs of this owner's sessions; all owners if `None`.
     pub owner: Option<String>,
-    /// Only those whose first record was made at this time or later; all if `None`.
+    /// Only runs whose first record was created at this time or later; all if `None`.
     pub since: Option<Timestamp>,
-    /// The time zone of the days; UTC if `None`.
+    /// The time zone in which days begin and end; UTC if `None`.
     pub zone: Option<TimeZone>,
 }
 
 impl StatsFilter {
-    /// Adds up only the runs of an owner's sessions.
+    /// Includes only the runs of an owner's sessions.
     #[must_use]
     pub fn owned_by(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Adds up only the runs that began at a time or later.
+    /// Includes only the runs that began at a time or later.
     #[must_use]
     pub fn since(mut self, since: Timestamp) -> Self {
         self.since = Some(since);
         self
     }
 
-    /// Begins and ends days as they do in a time zone.
+    /// Sets the time zone in which days begin and end.
     #[must_use]
     pub fn days_in(mut self, zone: TimeZone) -> Self {
         self.zone = Some(zone);
         self
     }
 
-    /// Returns what runs are added to: nothing yet, with the days of this filter.
+    /// Returns empty statistics with the days of this filter, to which runs can be added.
     #[must_use]
     pub fn begun(&self) -> Stats {
         let zone = self.zone.iter().cloned();
         zone.fold(Stats::default(), Stats::with_days_in)
     }
 
-    /// Tells whether a run that began at this time is added up, as far as its owner allows.
+    /// Returns whether a run that began at this time is included, owner aside.
     #[must_use]
     pub fn counts(&self, started_at: Option<Timestamp>) -> bool {
         started_at.is_some_and(|at| self.since.is_none_or(|since| at >= since))
