@@ -1,21 +1,24 @@
-//! The service for runs: begins them, takes up again what nobody drives, reaches those at work, and shows what they do.
+//! The service for runs: starts them, resumes those that no process drives, reaches those in progress, and shows what
+//! they do.
 //!
-//! - *Begin*: `start` leads from a request to a run that is driven, after `govern` decided about it; `fork` begins one in the
-//!   middle of another. What governance decides alike is in `decision_cache`, which sessions were found whole in `verified`,
-//!   which ones are there in `known`; `owner` says who may enter a session, and `attachments` which roles' models take what
-//!   is attached.
-//! - *Hold*: `slot` is a run's place in this process and its lease; `lease_wait` waits for another process's; `former` are the
-//!   engines whose place this one took, which have their runs still.
-//! - *Go on*: `resume` takes a run up, `recheck` is what is checked anew before, `restored` reads it back, `recover` finds what
-//!   a dead process left, `lost` remembers what this one lost, `close` ends what nobody can go on with, and `suspend` leaves
-//!   runs to the next process.
-//! - *Elsewhere*: `elsewhere` has runs driven by other processes, to which `dispatching` hands them, and follows them; `hearing`
-//!   has those at work here hear of what other processes post to them, as `post` does; `steps_taken` is a run that is driven step by
-//!   step, by whoever holds it.
-//! - *Show*: `attach` follows a run from any record on, `outcome` is what it came to, `stored` is the handle of one that nobody drives.
+//! - *Start*: `start` leads from a request to a run that is driven, after `govern` has decided about it; `fork` starts
+//!   a run from the middle of another. `decision_cache` holds decisions that are the same for many requests, `verified`
+//!   the sessions that were found unaltered, and `known` the sessions that exist; `owner` decides who may enter a
+//!   session, and `attachments` which roles' models accept the attachments.
+//! - *Hold*: `slot` is a run's place in this process and its lease; `lease_wait` waits for another process's lease;
+//!   `former` holds the engines that this one replaced, which still have their runs.
+//! - *Continue*: `resume` resumes a run, `recheck` checks it first, `restored` reads it back, `recover` finds runs that
+//!   a dead process left, `lost` remembers runs that this process lost, `close` ends runs that cannot continue, and
+//!   `suspend` leaves runs to the next process.
+//! - *Elsewhere*: `elsewhere` has runs driven by other processes, to which `dispatching` hands them, and follows them;
+//!   `hearing` notifies runs in progress here of what other processes post to them, and `post` does the posting;
+//!   `steps_taken` is a run that its holder drives step by step.
+//! - *Show*: `attach` follows a run from any record on, `outcome` is the result of a run, and `stored` is the handle of
+//!   a run that no process drives.
 //!
-//! Not for what is on record of them, which [`Sessions`](crate::Sessions) shows, nor for deciding about calls that wait for a
-//! person, which [`Approvals`](crate::Approvals) does. What tools ask a person in the middle of a call is in `questions.rs`.
+//! Not for the stored records of runs, which [`Sessions`](crate::Sessions) shows, nor for deciding about calls that
+//! wait for approval, which [`Approvals`](crate::Approvals) does. Questions that tools ask the user during a call are
+//! in `questions.rs`.
 
 mod attach;
 mod attachments;
@@ -72,9 +75,9 @@ pub(crate) use verified::VerifiedSessions;
 #[derive(Debug, Clone)]
 pub struct Runs {
     pub(crate) parts: Arc<Parts>,
-    /// What runs that are taken up are given.
+    /// The context that resumed runs get.
     context: RequestContext,
-    /// What each of those is given that nobody asked for.
+    /// The context that each automatically recovered run gets.
     recovering: Option<recover::ContextOfEach>,
 }
 
@@ -87,7 +90,7 @@ impl Runs {
         }
     }
 
-    /// Returns what reaches a run in this process: here, or in an engine whose place this one took.
+    /// Returns how a run can be reached in this process: in this engine, or in one that this engine replaced.
     pub(crate) fn reach(&self, run: RunId) -> Reached {
         match self.parts.active.reach(run) {
             Reached::No => self.parts.former.reach(run),

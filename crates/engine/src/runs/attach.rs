@@ -1,7 +1,8 @@
 //! Follows a run from any record on, live to its end, whichever process drives it.
 //!
-//! A run at work in this process is heard as it happens, also in an engine whose place this one took. Of another's, and of one
-//! that nobody drives, the store is asked for new records now and then; in between stands what is passed on of its live events.
+//! A run in progress in this process is shown as it happens, even if it is in an engine that this one replaced. For a
+//! run of another process, or one that no process drives, the store is polled for new records; between them, live
+//! events that the other process sends are shown.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,30 +20,31 @@ use crate::event::{Event, Events};
 use crate::feed::{CallBuffer, LiveCall, Position, closed_call};
 use crate::live::{Piece, RemoteLive};
 
-/// How often the store is asked for new records of a run that is not at work here.
+/// How often the store is asked for new records of a run that is not in progress here.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How often it is asked for those of a run that waits for somebody who is not here, maybe for days, and does not go on in this
-/// process.
+/// How often the store is asked for new records of a run that waits for an answer from outside, maybe for days, and
+/// does not continue in this process.
 const LOOK_EVERY_AT_REST: Duration = Duration::from_secs(2);
 
 impl Runs {
-    /// Returns the events of a run after one of its records, 0 for all of them, up to the last: live if the run is at work in
-    /// this process, otherwise record by record as they are kept, within about a quarter of a second, and in between what the
-    /// process that drives it [passes on](Runs::keep_live_exchange) of live events, ten times a second. A run that waits, or
-    /// that nobody drives, is waited for; that one which waits for somebody goes on in another process is heard within two
-    /// seconds.
+    /// Returns the events of a run after one of its records, up to the last; 0 returns all of them. If the run is in
+    /// progress in this process, its events are live. Otherwise records arrive as they are stored, within about a
+    /// quarter of a second, and between them come the live events that the driving process
+    /// [sends](Runs::keep_live_exchange), ten times a second. A run that waits, or that no process drives, is waited
+    /// for; when a waiting run continues in another process, this is noticed within two seconds.
     ///
-    /// The events end with the run's last record, once the run is deleted or cannot be read any more, and when the engine
-    /// shuts down, unless another one [took its place](crate::OrchestratorBuilder::replaces): then they go on there.
+    /// The events end with the run's last record, when the run is deleted or can no longer be read, and when the engine
+    /// shuts down, unless another one [has replaced it](crate::OrchestratorBuilder::replaces): then they continue
+    /// there.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchRun`], or why the run cannot be read.
+    /// [`StoreError::NoSuchRun`], or the reason why the run cannot be read.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the events disturbs nobody.
+    /// Dropping the events does not affect the run or other listeners.
     pub async fn attach(&self, run: RunId, after: Seq) -> Result<Events, StoreError> {
         self.check_seen(run).await?;
         let mut attached = Attached {
@@ -57,7 +59,7 @@ impl Runs {
             rests: false,
             is_over: false,
         };
-        // Whoever follows a run that there is not hears so at once.
+        // Reports a run that does not exist immediately.
         if let Reached::No = self.reach(run) {
             attached.look().await?;
         }
@@ -65,35 +67,35 @@ impl Runs {
             let event = attached.next().await?;
             Some((event, attached))
         });
-        // Whoever asks once more after the end is told of it again.
+        // Fused: further calls after the end return `None` again.
         Ok(Events::new(events.fuse()))
     }
 }
 
-/// A run that is followed.
+/// The state of following a run.
 struct Attached {
     runs: Runs,
     run: RunId,
-    /// The last record that was heard.
+    /// The last record that was returned.
     last: Seq,
     ready: VecDeque<Event>,
     /// The run's own events, while it is at work in this process.
     live: Option<Events>,
-    /// What is passed on, while it is not.
+    /// Live events from another process, while the run is not in progress in this one.
     remote: Option<Remote>,
-    /// What takes back what was heard of the calls that no record has closed.
+    /// For each call that no record has closed, the event that retracts what was shown of it.
     shown: HashMap<EffectId, LiveEvent>,
     /// When the store is asked next.
     look_at: Instant,
-    /// Whether the run waited for somebody when it was looked at last, and nobody had come.
+    /// Whether the run was waiting at the last look, with nothing in its inbox.
     rests: bool,
     is_over: bool,
 }
 
-/// What another process passes on of a run's live events.
+/// Live events of a run from another process.
 struct Remote {
     live: RemoteLive,
-    /// How far it was heard.
+    /// How far each call has been read.
     reading: HashMap<EffectId, (Arc<CallBuffer>, Position)>,
 }
 
@@ -114,7 +116,7 @@ impl Attached {
                         return Some(event);
                     }
                     Some(_) => {}
-                    // It was put aside, lost or left without an end: it may go on anywhere.
+                    // The run was parked, lost or left without an end: it may continue in any process.
                     None => {
                         self.live = None;
                         self.take_back();
@@ -124,7 +126,7 @@ impl Attached {
                 continue;
             }
             let parts = Arc::clone(&self.runs.parts);
-            // From now on nothing is missed.
+            // From here on no notification is missed.
             let moved = parts.active.moved();
             if let Reached::Here(handle) = self.runs.reach(self.run) {
                 self.live = Some(handle.events());
@@ -152,7 +154,7 @@ impl Attached {
                 self.is_over = true;
             }
         }
-        // Where there was something, there may be more.
+        // If there was something new, there may be more.
         self.look_at = Instant::now();
         if self.ready.is_empty() {
             self.look_at += match self.rests {
@@ -162,7 +164,7 @@ impl Attached {
         }
     }
 
-    /// Takes over what was kept since the last record that was heard.
+    /// Reads what was stored since the last returned record.
     async fn look(&mut self) -> Result<(), StoreError> {
         let records = self.runs.parts.store.records(self.run, self.last).await?;
         let mut before = self.last;
@@ -181,7 +183,7 @@ impl Attached {
             self.ready.extend(shown.into_iter().map(Event::Live));
         }
         if self.ready.is_empty() {
-            // Whoever had the last record already is told no other.
+            // A caller that already has the last record gets no other.
             let run = self.runs.parts.store.run(self.run).await?;
             self.is_over = run.ended_at.is_some() && run.records <= self.last.0;
             let is_put_aside = run.status == RunStatus::Waiting && run.leased_until.is_none();
@@ -203,7 +205,7 @@ impl Attached {
         }
     }
 
-    /// Notes what would take back what is heard now.
+    /// Stores the event that would retract what is being shown now.
     fn note_shown(&mut self, live: &LiveEvent) {
         match &live.body {
             LiveBody::TextRetracted => {
@@ -227,7 +229,7 @@ impl Attached {
         }
     }
 
-    /// Voids what was heard of calls under way: whoever drives the run now may make them anew.
+    /// Retracts what was shown of unfinished calls: the process that drives the run now may repeat them.
     fn take_back(&mut self) {
         let after = self.last;
         let shown = std::mem::take(&mut self.shown).into_values();
@@ -235,8 +237,8 @@ impl Attached {
         self.ready.extend(void);
     }
 
-    /// Waits until the store is to be asked again, or something is passed on; of a run that rests, also until any run has begun
-    /// here or is gone, which may be this one.
+    /// Waits until the store should be asked again, or a live event arrives. For a run that waits for an answer, also
+    /// until any run, which may be this one, begins or stops here.
     async fn wait(&mut self, moved: Notified<'_>) {
         let parts = &self.runs.parts;
         let (run, last) = (self.run, self.last);
@@ -267,7 +269,7 @@ impl Attached {
         }
     }
 
-    /// Goes on at the engine that took the place of this one, which has stopped.
+    /// Continues at the engine that replaced this one, which has stopped.
     fn move_on(&mut self) {
         let Some(parts) = self.runs.parts.successor.at_work() else {
             self.is_over = true;
@@ -280,13 +282,13 @@ impl Attached {
 }
 
 impl Remote {
-    /// Takes pieces. Returns what is to be heard, and whether there are records that have to be read first.
+    /// Processes pieces. Returns the events to show, and whether records must be read first.
     fn hear(&mut self, pieces: Vec<Arc<Piece>>, last: Seq) -> (Vec<LiveEvent>, bool) {
         let heard = self.live.hear(pieces, last, opened);
         (self.read(&heard.shown, last), heard.needs_records)
     }
 
-    /// Returns what is to be heard before a record.
+    /// Returns the events to show before a record.
     fn settle(&mut self, record: &Record, before: Seq) -> Vec<LiveEvent> {
         let changed = self.live.settle(record);
         let rest = self.read(&changed, before);
@@ -296,7 +298,7 @@ impl Remote {
         rest
     }
 
-    /// Reads what calls have shown since they were read last.
+    /// Returns what calls have shown since the last read.
     fn read(&mut self, buffers: &[Arc<CallBuffer>], after: Seq) -> Vec<LiveEvent> {
         let mut events = Vec::new();
         for buffer in buffers {
@@ -309,7 +311,7 @@ impl Remote {
     }
 }
 
-/// Opens what a call shows, for one who listens alone.
+/// Creates a buffer for what a call shows, for a single listener.
 fn opened(call: LiveCall) -> Arc<CallBuffer> {
     Arc::new(CallBuffer::new(call))
 }

@@ -1,6 +1,7 @@
-//! Finds the models that take what is attached to a request, before a run exists.
+//! Finds the models that accept a request's attachments, before a run exists.
 //!
-//! Not whether the content is what its type says (`media`), nor which of those models serves, which governance decides.
+//! Does not check whether the content matches its type (`media` does), nor choose which of those models serves
+//! (governance does).
 
 use neuraxis_core::{AgentSpec, MediaPart, MediaTypes, Message, Part, Role};
 use neuraxis_ports::ModelInfo;
@@ -10,10 +11,11 @@ use crate::media::{self, AttachmentError, Texts};
 use crate::request::{RequestError, UserRequest};
 
 impl UserRequest {
-    /// Adds an image, a sound, a file or a text that the message is about. See [`attachment`](crate::attachment), which makes
-    /// one of a file's content.
+    /// Adds an image, a sound, a file or a text that the message is about. [`attachment`](crate::attachment) creates
+    /// one from a file's content.
     ///
-    /// It is kept and sent as a part of the message, after its text. Only roles whose models take it serve the request.
+    /// It is stored and sent as a part of the message, after its text. Only roles whose models accept it serve the
+    /// request.
     ///
     /// ```
     /// use neuraxis_core::SessionId;
@@ -31,14 +33,14 @@ impl UserRequest {
         self
     }
 
-    /// Returns the message as a model is sent it: what the user says, and what is attached to it.
+    /// Returns the message as a model is sent it: the user's text and the attachments.
     pub(crate) fn user_message(&self) -> Message {
         let mut parts = vec![Part::text(self.message.as_str())];
         parts.extend(self.attachments.iter().cloned());
         Message::User { parts }
     }
 
-    /// Checks what is attached, as far as no model has to be known.
+    /// Checks the attachments as far as is possible without knowing the model.
     pub(crate) fn check_attachments(&self) -> Result<(), RequestError> {
         let brought = self.brought.iter().flat_map(|it| &it.conversation);
         let before = brought.filter_map(|message| match message.as_ref() {
@@ -58,8 +60,8 @@ impl UserRequest {
         Ok(())
     }
 
-    /// Returns the media that are attached, with their numbers from 1; then those of a conversation that is brought, whose parts
-    /// nobody numbers.
+    /// Returns the attached media, numbered from 1, followed by the media of a client's own conversation, which have no
+    /// numbers.
     fn media(&self) -> impl Iterator<Item = (Option<usize>, &MediaPart)> {
         let brought = self.brought.iter().flat_map(|it| &it.conversation);
         let before = brought.flat_map(|message| match message.as_ref() {
@@ -74,7 +76,7 @@ impl UserRequest {
         })
     }
 
-    /// Returns those of the media that no model has answered yet.
+    /// Returns the media that no model has answered yet.
     fn unanswered_media(&self) -> impl Iterator<Item = &MediaPart> {
         let brought = self.brought.iter();
         let latest = brought.flat_map(|it| it.conversation.iter().rev());
@@ -92,9 +94,9 @@ impl UserRequest {
 }
 
 impl Engine {
-    /// Returns the roles whose models take what is attached to a request; `None` if nothing is that a model could refuse. Where
-    /// none takes all that a conversation holds that is brought, or not the role that is named, those that take what no model
-    /// has answered yet: the rest is left out for them, as it is in any history.
+    /// Returns the roles whose models accept a request's media; `None` if it has none. If no model, or not the
+    /// requested role's, accepts all media of a conversation that the client supplied, returns the roles that accept
+    /// the media no model has answered yet: the other media are left out for them, as in any history.
     ///
     /// # Errors
     ///
@@ -133,8 +135,8 @@ impl Engine {
         Ok(Some(roles))
     }
 
-    /// Returns the error of a request to which something is attached that none of the models takes that may serve it: the
-    /// first of those roles stands for them all.
+    /// Returns the error for a request with an attachment that none of the models that may serve it accepts; the first
+    /// role with such a model stands for all.
     pub(crate) fn not_taken(&self, request: &UserRequest, roles: &[Role]) -> RequestError {
         let models = roles.iter().filter_map(|role| self.model(role, None));
         let mut refusals = models.filter_map(|(_, model)| refusal(request, model.info()));
@@ -144,14 +146,14 @@ impl Engine {
         })
     }
 
-    /// Returns the error of a request that names a role whose own model does not take what is attached; `None` if it takes all of
-    /// it, or there is no such model.
+    /// Returns the error for a request that names a role whose own model does not accept the attachments; `None` if it
+    /// accepts all of them, or the role has no model.
     pub(crate) fn not_taken_by(&self, request: &UserRequest, role: &Role) -> Option<RequestError> {
         refusal(request, self.models.get(role)?.info())
     }
 
-    /// Checks the media that a conversation was given since a model spoke last, and that the models take them that serve the
-    /// turns of its agent.
+    /// Checks the media that were added to a conversation since the last reply of a model, and that the models that
+    /// serve its agent's turns accept them.
     ///
     /// # Errors
     ///
@@ -179,7 +181,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks that the model that serves a role takes an image or a file.
+    /// Checks that the model that serves a role accepts an image or a file.
     async fn takes(&self, role: &Role, part: &MediaPart) -> Result<(), AttachmentError> {
         let takes = self.media_of(role, &[part]).await;
         match self.model(role, None) {
@@ -191,8 +193,8 @@ impl Engine {
         }
     }
 
-    /// Returns which media the model takes that serves a role. Its server is asked if that is not known, and if it is said not to
-    /// take these: it may have been started anew.
+    /// Returns which media the model that serves a role accepts. Its server is asked if that is not known, and also if
+    /// the model is said not to accept these: the server may have been restarted.
     async fn media_of(&self, role: &Role, sent: &[&MediaPart]) -> MediaTypes {
         let Some((_, model)) = self.model(role, None) else {
             return MediaTypes::Unknown;
@@ -206,7 +208,7 @@ impl Engine {
     }
 }
 
-/// Returns the error of a request to which something is attached that a model does not take.
+/// Returns the error for a request with an attachment that a model does not accept.
 fn refusal(request: &UserRequest, info: ModelInfo) -> Option<RequestError> {
     let mut media = request.media();
     let (number, part) = media.find(|(_, part)| info.media.refuses(&part.media_type))?;
@@ -223,7 +225,7 @@ fn refusal(request: &UserRequest, info: ModelInfo) -> Option<RequestError> {
     })
 }
 
-/// Names an attachment to people.
+/// Describes an attachment for readers.
 fn named(number: usize, part: Option<&Part>) -> String {
     match part {
         Some(Part::Media(part)) => format!("attachment {number} ({part})"),

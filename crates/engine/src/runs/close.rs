@@ -1,6 +1,6 @@
-//! Ends runs that nobody can or may go on with, so that they do not keep their sessions busy for ever.
+//! Ends runs that cannot or must not continue, so they do not keep their sessions busy forever.
 //!
-//! What a run of another version of the loop has said and done stays: another run goes on from there.
+//! What a run of another version of the loop has said and done is kept: another run continues from there.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,26 +21,26 @@ use super::{ResumeError, Runs};
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 
-/// Why a run ended whose caller went away before, or was told that its request was refused.
+/// Why a run ended whose caller had gone away, or was told that its request was refused.
 const UNHEARD: &str = "nobody heard that it had begun";
 
-/// What is on record in place of the reason that somebody gave where text is kept out of the log.
+/// Recorded instead of the given reason when text is kept out of the log.
 const REASON_WITHHELD: &str = "the data policy keeps the reason out of the log";
 
-/// Why nobody goes on with a run.
+/// Why a run cannot be continued.
 #[derive(Debug)]
 pub(crate) enum Unresumable {
     /// Its log can be read, but not replayed.
     Log(RestoreError),
     /// Its log cannot even be read.
     Damaged(String),
-    /// Its log does not say what governance decided, so that nothing would govern it.
+    /// Its log does not contain governance's decision, so nothing would govern it.
     Undecided,
-    /// It was taken up again and again, and nothing came of it.
+    /// It was resumed this many times in a row without progress.
     InVain(u32),
 }
 
-/// Without what stands in the records: a record of the closing holds it.
+/// Leaves out content of the records, since the closing record contains this text.
 impl fmt::Display for Unresumable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -59,22 +59,22 @@ impl fmt::Display for Unresumable {
 }
 
 impl Runs {
-    /// Ends a run that nobody drives as interrupted, because somebody wants that, and frees its session: its open calls get
-    /// results that say so, and nothing of it goes on. A run that is to hear of its end itself is
-    /// [cancelled](Self::cancel) instead.
+    /// Ends a run that no process drives as interrupted, at the caller's request, and frees its session: its open calls
+    /// get results that say so, and the run does not continue. Use [`cancel`](Self::cancel) for a run that must process
+    /// its own end.
     ///
     /// # Errors
     ///
-    /// [`ResumeError::AtWork`] if it is driven in this process; [`ResumeError::Store`] with
-    /// [`StoreError::SessionBusy`] if another drives it; [`ResumeError::Ended`]; [`ResumeError::OtherOwner`].
+    /// [`ResumeError::AtWork`] if it is driven in this process; [`ResumeError::Store`] with [`StoreError::SessionBusy`]
+    /// if another process drives it; [`ResumeError::Ended`]; [`ResumeError::OtherOwner`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the run may have been ended all the same.
+    /// If the future is dropped, the run may still have been ended.
     pub async fn close(&self, run_id: RunId, why: &str) -> Result<(), ResumeError> {
         self.check_owner_of(run_id).await?;
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
-        // Of a log that cannot be read nobody knows.
+        // If the log cannot be read, it is not known where the run worked.
         let records = self.parts.store.records(run_id, Seq(0)).await;
         let records = records.unwrap_or_default();
         let spec = RunView::of(records.get(..1).unwrap_or_default())
@@ -85,8 +85,8 @@ impl Runs {
         self.close_claimed(claim, why).await
     }
 
-    /// Ends a run that works in another folder and is to end: nothing of it runs, so that nobody has to be there. Whoever has it
-    /// hears of the wish by itself.
+    /// Ends a run that works in another folder and should end: nothing of it needs to run, so the folder is not needed.
+    /// If another process holds the run, it learns of the cancellation by itself.
     pub(super) async fn close_elsewhere(
         &self,
         run_id: RunId,
@@ -102,13 +102,13 @@ impl Runs {
         }
     }
 
-    /// Ends a run, or gives its session back if it never began.
+    /// Ends a run, or frees its session if it never began.
     pub(super) async fn close_claimed(&self, claim: Claim, why: &str) -> Result<(), ResumeError> {
         let run_id = claim.run();
         let records = match self.parts.store.records(run_id, Seq(0)).await {
             Err(StoreError::Damaged(_)) => Vec::new(),
             Ok(records) if records.is_empty() => {
-                // It never began, so that there is nothing to end.
+                // It never began, so there is nothing to end.
                 let session = self.parts.store.run(run_id).await?.session;
                 return Ok(claim.lease(&session).await?.abandon().await?);
             }
@@ -121,7 +121,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Ends a run that nobody heard of, unless it has ended or is gone with its session.
+    /// Ends a run whose caller never learned of it, unless it has ended or was deleted with its session.
     pub(super) async fn end_unheard(&self, claim: Claim) -> Result<(), ResumeError> {
         match self.close_claimed(claim, UNHEARD).await {
             Err(ResumeError::Ended(_) | ResumeError::Store(StoreError::NoSuchRun(_))) => Ok(()),
@@ -129,7 +129,7 @@ impl Runs {
         }
     }
 
-    /// Ends a run that nobody goes on with. If only the loop has changed since, another run goes on at its next turn.
+    /// Ends a run that cannot be continued. If only the loop has changed since, another run continues at its next turn.
     pub(super) async fn close_unresumable(
         &self,
         claim: Claim,
@@ -154,7 +154,7 @@ impl Runs {
         })
     }
 
-    /// Writes the end of a run. Returns what was on record of it before.
+    /// Records the end of a run. Returns the records from before.
     async fn end_as_interrupted(
         &self,
         claim: Claim,
@@ -168,7 +168,7 @@ impl Runs {
         };
         let slot = claim.lease_to_end(&session, imported).await?;
         slot.note_recorded();
-        // Whoever had it before may have gone on meanwhile, and no longer can.
+        // The previous holder may have continued meanwhile, but no longer can.
         if let Some(last) = records.last().map(|record| record.seq) {
             records.extend(store.records(run_id, last).await?);
         }
@@ -185,20 +185,20 @@ impl Runs {
         slot.commit(&closing).await?;
         let took = began.elapsed();
         let engine = &self.parts.engine;
-        // What it goes on from was said to models before; no model is asked any more.
+        // The history before this run is not needed: no model is asked any more.
         engine.tell_sinks(|sink| sink.taken_up(run_id, &Transcript::default(), &records));
         engine.show_sinks(&closing, Some(took));
         engine.tell_sinks(|sink| sink.end(run_id));
         if let Some(dispatcher) = &self.parts.dispatcher {
-            // Whoever had it while it waited hears that it has ended, and lets go of it.
+            // The process that held the run while it waited learns that it has ended, and lets go of it.
             self.dispatch_soon(dispatcher, session, run_id);
         }
         tracing::warn!(run = %run_id, why, "the run was ended as interrupted");
         Ok(records)
     }
 
-    /// Begins a run that goes on where a closed one stopped. `None` if there is nothing more to say, or if what was said
-    /// is not in the log.
+    /// Starts a run that continues where a closed one stopped. `None` if there is nothing more to answer, or if the log
+    /// does not contain the text.
     async fn go_on_from(&self, records: &[Arc<Record>]) -> Result<Option<RunHandle>, RequestError> {
         let view = RunView::of(records);
         let (Some(spec), Some(session), Some(decision)) =
@@ -227,18 +227,18 @@ impl Runs {
         if let Some(limits) = in_force.limits {
             spec.root.limits = *limits;
         }
-        // A new run is no way around a limit.
+        // A new run must not bypass a limit.
         let used = spent(&SessionMetrics::of_run(records.iter().map(|it| &**it)));
         let limits = left_of(spec.root.limits, turn, used);
         spec.root.limits = self.within_day(session, &spec, limits, Spent::NONE).await?;
         let request = UserRequest::new(session.clone(), String::new());
-        // Boxed, because a run that is begun may come to take up another.
+        // Boxed because a starting run may resume another.
         let launched = self.launch(Arc::new(spec), &request, None);
         Box::pin(launched).await.map(Some)
     }
 }
 
-/// Returns what a run that began with these limits may still use after so many turns, at least one more.
+/// Returns what a run that began with these limits may still use after this many turns; at least one more turn.
 fn left_of(limits: Limits, turn: Turn, used: Spent) -> Limits {
     let turns = |most: u32| most.saturating_sub(turn.0).max(1);
     let tool_calls = |most: u32| most.saturating_sub(used.tool_calls);

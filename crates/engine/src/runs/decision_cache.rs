@@ -1,8 +1,9 @@
-//! What governance said: one decision for all requests that get the same one whatever they say, and one list of tools for all
-//! runs that are offered the same.
+//! Caches governance's results: one decision for all requests that get the same one whatever they say, and one list of
+//! tools for all runs that are offered the same.
 //!
-//! Modes, channels, agents, roles and plans are those of the policy, since it refuses requests that name others, and tools are chosen by
-//! them: so there are only so many of either, and none is forgotten until there are other tools.
+//! Modes, channels, agents, roles and plans are those of the policy, since it refuses requests that name others, and
+//! the tools are selected by them. So the number of entries is bounded, and entries are dropped only when the tools
+//! change.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,35 +13,35 @@ use neuraxis_core::{Decision, PlanName, Role, ToolName, ToolSpec};
 use crate::catalog::ToolCatalog;
 use crate::request::UserRequest;
 
-/// The decisions and lists of tools that were made so far.
+/// The decisions and lists of tools that were created so far.
 #[derive(Debug, Default)]
 pub(crate) struct DecisionCache(Mutex<Tables>);
 
 #[derive(Debug, Default)]
 struct Tables {
-    /// The version of the catalog that they are about.
+    /// The version of the catalog that they apply to.
     version: u64,
-    /// By mode, channel and agent, which stand in the decision, and by plan and the role that is asked for.
+    /// Keyed by mode, channel and agent, which are part of the decision, and by plan and requested role.
     decisions: Vec<Decided>,
     tools: Vec<OfferedTools>,
 }
 
 type Decided = (Option<PlanName>, Option<Role>, Arc<Decision>);
 
-/// The tools that runs are offered. They share one list: adapters recognize it as one that they have encoded already.
+/// The tools that runs are offered. Runs share one list, which adapters recognize as already encoded.
 #[derive(Debug, Clone)]
 pub(super) struct OfferedTools {
     pub(super) specs: Arc<[ToolSpec]>,
-    /// Whether any of them works on files of this machine.
+    /// Whether any of them works with files of this machine.
     pub(super) work_on_files: bool,
 }
 
 impl DecisionCache {
-    /// Returns the decision about requests of this mode, channel, agent, role and plan, or makes it.
+    /// Returns the decision about requests of this mode, channel, agent, role and plan, and creates it if needed.
     ///
     /// # Errors
     ///
-    /// What making it comes to, which is not kept.
+    /// Errors of creating the decision, which are not cached.
     pub(super) fn decision<E>(
         &self,
         request: &UserRequest,
@@ -81,14 +82,14 @@ impl DecisionCache {
             work_on_files: specs.iter().any(works_on_files),
             specs,
         };
-        // A list that lacks a tool would never be recognized.
+        // A list that lacks a tool would never be recognized, so it is not cached.
         if tools.specs.len() == names.len() {
             tables.tools.push(tools.clone());
         }
         tools
     }
 
-    /// Returns what was made of these tools, and forgets what was made of others.
+    /// Returns the tables for these tools, and drops those for others.
     fn about(&self, catalog: &ToolCatalog) -> MutexGuard<'_, Tables> {
         let mut tables = self.lock();
         if tables.version != catalog.version() {

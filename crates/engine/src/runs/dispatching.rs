@@ -1,5 +1,5 @@
-//! Dispatches runs to other processes until that has gone well, each by one task however often somebody asks for it, and leaves
-//! those alone for a while that may stand in a queue.
+//! Dispatches runs to other processes until that succeeds, with one task per run however often it is requested, and
+//! leaves runs alone for a while that may be in a queue.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,38 +23,39 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// The longest pause between two attempts to dispatch a run.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long a run that was dispatched is left alone by who recovers runs: it may stand in a queue, which asking fills.
+/// How long recovery leaves a dispatched run alone: it may be in a queue, and each further dispatch would fill the
+/// queue.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 
-/// How many runs are remembered before those are forgotten that need not be left alone any more.
+/// How many runs are remembered before those are forgotten that no longer need to be left alone.
 const MANY: usize = 10_000;
 
-/// The runs that are dispatched by this process, and those that were because nobody drove them.
+/// The runs that this process is dispatching, and those that it dispatched because no process drove them.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatches {
     recent: Mutex<HashMap<RunId, Again>>,
     under_way: Mutex<HashMap<RunId, Asked>>,
 }
 
-/// When a run was dispatched last because nobody drove it, and how often.
+/// When a run was last dispatched because no process drove it, and how often.
 #[derive(Debug, Clone, Copy)]
 struct Again {
     last: Instant,
     times: usize,
 }
 
-/// Whether somebody asked for a run that is being dispatched.
+/// Whether another dispatch was requested for a run that is being dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
-    /// Not since its task began, or began anew.
+    /// Not since its task began or started over.
     Before,
-    /// What they posted may have come too late for the attempt under way.
+    /// Yes; what was posted may have come too late for the attempt in progress.
     Meanwhile,
 }
 
 impl Runs {
-    /// Dispatches a run in a task of its own, as often as it takes while this process lives. What is to be done stands in the
-    /// store: if the process dies before, whoever [recovers](Runs::recover) runs does it.
+    /// Dispatches a run in a separate task, with as many attempts as needed while this process lives. The work is in
+    /// the store: if the process dies first, the process that [recovers](Runs::recover) runs dispatches it.
     pub(super) fn dispatch_soon(
         &self,
         dispatcher: &Arc<dyn RunDispatcher>,
@@ -76,16 +77,16 @@ impl Runs {
     }
 }
 
-/// A run that is being dispatched, until this is dropped.
+/// A run that is being dispatched; ends when dropped.
 struct Dispatch {
     dispatches: Arc<Dispatches>,
     run: RunId,
-    /// Whether the next one to ask begins anew.
+    /// Whether the next request starts a new task.
     is_over: bool,
 }
 
 impl Dispatch {
-    /// Begins, unless a task has begun already: then that one has it dispatched once more.
+    /// Begins dispatching, unless a task is already at it; then that task dispatches the run once more.
     fn begin(dispatches: &Arc<Dispatches>, run: RunId) -> Option<Self> {
         match dispatches.under_way().entry(run) {
             Entry::Vacant(place) => place.insert(Asked::Before),
@@ -101,7 +102,7 @@ impl Dispatch {
         })
     }
 
-    /// Tells whether somebody asked since this was asked last. If nobody did, the next one to ask begins anew.
+    /// Returns whether another dispatch was requested since the last call. If not, the next request starts a new task.
     fn is_asked_for_again(&mut self) -> bool {
         let mut under_way = self.dispatches.under_way();
         let asked = under_way.insert(self.run, Asked::Before);
@@ -122,7 +123,7 @@ impl Drop for Dispatch {
     }
 }
 
-/// Dispatches a run, as often as it takes. False once this process shuts down.
+/// Dispatches a run with as many attempts as needed. Returns `false` once this process shuts down.
 async fn dispatched(
     dispatcher: &dyn RunDispatcher,
     session: &SessionId,
@@ -147,8 +148,8 @@ async fn dispatched(
 }
 
 impl Dispatches {
-    /// Tells whether a run that nobody drives is to be dispatched, and notes that it is: how often it was before, `None` if it
-    /// is to be left alone, or a task tries to dispatch it still.
+    /// Returns how often a run that no process drives was dispatched before, if it should be dispatched now, and counts
+    /// this dispatch. `None` if it should be left alone, or a task is still trying to dispatch it.
     pub(super) fn due(&self, run: RunId) -> Option<usize> {
         if self.under_way().contains_key(&run) {
             return None;
@@ -192,7 +193,7 @@ mod tests {
         assert!(begin().is_none() && begin().is_none());
         assert!(first.is_asked_for_again());
         assert!(!first.is_asked_for_again());
-        // The next one begins anew, and the end of the first takes nothing from it.
+        // The next request starts a new task, and the end of the first task does not affect it.
         let second = begin().unwrap();
         drop(first);
         assert!(begin().is_none());

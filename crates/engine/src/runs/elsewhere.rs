@@ -1,5 +1,5 @@
-//! Runs that other processes drive: handed over when their first records are kept, told of what somebody posted, and followed
-//! in the store by handles like any other's.
+//! Runs that other processes drive: handed over when their first records are stored, notified of what was posted, and
+//! followed in the store by ordinary handles.
 
 use std::error::Error;
 use std::pin::pin;
@@ -24,13 +24,13 @@ use crate::live::{Piece, RemoteLive};
 use crate::run_end::{EndSender, RunEnd};
 use crate::run_handle::{RunHandle, RunLink};
 
-/// How soon the store is asked again after there was something new. Each time there is nothing the pause doubles, up to what
-/// is usual.
+/// How soon the store is asked again after something new was found. The pause doubles each time there is nothing, up to
+/// the usual one.
 const LOOK_SOON: Duration = Duration::from_millis(10);
 
 impl Runs {
-    /// Leaves a run to other processes whose first records are kept, and follows it. It is left all the same if whoever asked for
-    /// it is gone meanwhile, or ended if nobody else would ask.
+    /// Leaves a run whose first records are stored to other processes, and follows it. If the caller goes away
+    /// meanwhile, the run is still left, or ended if no other request would ask for it.
     pub(super) async fn hand_over(
         &self,
         dispatcher: &Arc<dyn RunDispatcher>,
@@ -54,10 +54,10 @@ impl Runs {
                 return runs.end_left(run_id).await;
             }
             runs.dispatch_soon(&dispatcher, session, run_id);
-            // Who is gone hears nothing of it.
+            // If the caller is gone, there is nothing to notify.
             let _ = told.send(());
         });
-        // However it was left, it is followed from here on.
+        // However the run was left, it is followed from here on.
         let _ = waits.await;
         let records = link.feed.with_records(<[_]>::to_vec);
         RunHandle {
@@ -67,7 +67,8 @@ impl Runs {
         }
     }
 
-    /// Ends a run that nobody waits for and that no other process heard of, unless somebody here goes on with it already.
+    /// Ends a run that is not waited for and that no other process knows of, unless this process is already continuing
+    /// it.
     async fn end_left(&self, run_id: RunId) {
         if let Some(claim) = Claim::take(&self.parts, run_id)
             && let Err(error) = self.end_unheard(claim).await
@@ -76,7 +77,7 @@ impl Runs {
         }
     }
 
-    /// Keeps answers for a run that other processes drive, and has it go on.
+    /// Stores answers for a run that other processes drive, and has it continue.
     pub(super) async fn tell_elsewhere(
         &self,
         run_id: RunId,
@@ -99,7 +100,7 @@ impl Runs {
         Ok(self.follow(run_id, session, records))
     }
 
-    /// Makes a handle of a run that another process drives, whose first records are known.
+    /// Creates a handle of a run that another process drives and whose first records are known.
     pub(crate) fn follow(
         &self,
         run_id: RunId,
@@ -141,7 +142,7 @@ impl Runs {
     }
 }
 
-/// A run that is followed in the store, in place of a driver.
+/// A run that is followed in the store instead of being driven here.
 struct Followed {
     runs: Runs,
     run_id: RunId,
@@ -149,7 +150,7 @@ struct Followed {
     /// The last record that was shown.
     last: Seq,
     feed: Arc<Feed>,
-    /// What is passed on of its live events.
+    /// The live events that the other process sends.
     live: RemoteLive,
     inbox: mpsc::Receiver<Box<Input>>,
     end: EndSender,
@@ -165,7 +166,7 @@ impl Followed {
                     if self.post_what_was_sent().await {
                         continue;
                     }
-                    // Who sends from now on hears that nobody takes it here.
+                    // From now on senders are told that nothing is accepted here.
                     self.inbox.close();
                     self.post_what_was_sent().await;
                     self.feed.end();
@@ -185,13 +186,13 @@ impl Followed {
                 false => LOOK_SOON,
             };
             if let Wait::Shutdown = self.wait(pause).await {
-                // Whoever listens hears no end: the run goes on, and this process does not.
+                // Listeners see no end: the run continues, but this process does not.
                 return self.feed.end();
             }
         }
     }
 
-    /// Waits until there may be something new on record, and shows meanwhile what is passed on of live events.
+    /// Waits until there may be new records, and meanwhile shows live events that arrive.
     async fn wait(&mut self, pause: Duration) -> Wait {
         let shutdown = self.runs.parts.engine.shutdown.clone();
         let mut over = pin!(sleep(pause));
@@ -212,7 +213,7 @@ impl Followed {
         }
     }
 
-    /// Shows what came. Tells whether there are records that have to be read first.
+    /// Shows pieces that arrived. Returns whether records must be read first.
     fn hear(&mut self, pieces: Vec<Arc<Piece>>) -> bool {
         let heard = self.live.hear(pieces, self.last, opened_in(&self.feed));
         if !heard.shown.is_empty() {
@@ -221,10 +222,10 @@ impl Followed {
         heard.needs_records
     }
 
-    /// Shows what is new on record. Returns what the run left if it has ended, or waits for somebody who is not here.
+    /// Shows new records. Returns what the run left if it has ended, or waits for an answer from outside.
     async fn look(&mut self) -> Result<Option<Arc<RunEnd>>, StoreError> {
         let store = &self.runs.parts.store;
-        // Before the records, so that none of those that it speaks of is missed.
+        // Read before the records, so that none of the records it refers to is missed.
         let run = store.run(self.run_id).await?;
         let mut records = Vec::new();
         if run.records > self.last.0 {
@@ -249,7 +250,8 @@ impl Followed {
         Ok(stored.await?.link.end().await.ok())
     }
 
-    /// Leaves in the run's inbox what was sent by the handle and is not taken yet; true if there was anything.
+    /// Posts to the run's inbox what was sent through the handle and not taken yet; returns `true` if there was
+    /// anything.
     async fn post_what_was_sent(&mut self) -> bool {
         let mut is_any = false;
         while let Ok(input) = self.inbox.try_recv() {
@@ -259,7 +261,7 @@ impl Followed {
         is_any
     }
 
-    /// Leaves what somebody sends by the handle in the run's inbox.
+    /// Posts an input sent through the handle to the run's inbox.
     async fn post(&self, input: Input) {
         let Some(input) = InboxInput::of(input) else {
             return;
@@ -271,14 +273,15 @@ impl Followed {
     }
 }
 
-/// Why one who follows a run waits no longer.
+/// Why a follower of a run stops waiting.
 enum Wait {
     Over,
-    /// The engine lets go of what has not ended by now. That it takes no new runs is no reason: those at work go on for a while.
+    /// The engine lets go of what has not ended. Refusing new runs is not enough for that: those in progress continue
+    /// for a while.
     Shutdown,
 }
 
-/// Opens what calls show in a feed.
+/// Returns a function that opens buffers for calls in a feed.
 fn opened_in(feed: &Feed) -> impl Fn(LiveCall) -> Arc<CallBuffer> {
     |call| {
         feed.begin(call.effect_id);

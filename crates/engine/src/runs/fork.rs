@@ -1,4 +1,4 @@
-//! Branches off from a run: a new session that shares its conversation up to some turn and goes on differently.
+//! Forks a run: a new session shares its conversation up to some turn and then continues differently.
 
 use std::sync::Arc;
 
@@ -20,35 +20,35 @@ use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::tool_search::go_on_with;
 
-/// How a fork goes on.
+/// How a fork continues.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ForkOptions {
-    /// The new session. There must be none with this id.
+    /// The new session. No session may have this id yet.
     pub session_id: SessionId,
     /// How much freedom it has.
     pub mode: Mode,
     /// Where it comes from.
     pub channel: Channel,
-    /// The agent that answers; that of the run if `None`.
+    /// The agent that answers; the run's agent if `None`.
     pub agent: Option<AgentName>,
-    /// The role that serves it, in place of the one that policy would choose. Must be one that policy allows.
+    /// The role that serves it, instead of the one that the policy would choose. Must be one that the policy allows.
     pub role: Option<Role>,
-    /// What the user says now; without it the conversation goes on from where it stood.
+    /// The user's new message; without it the conversation continues from where it was.
     pub message: Option<String>,
-    /// What is attached to that message; as in [`UserRequest::attachments`].
+    /// Attachments to that message; same as [`UserRequest::attachments`].
     pub attachments: Vec<Part>,
-    /// The plan that limits it, in place of that of all requests; as in [`UserRequest::plan`].
+    /// The plan that limits it, instead of the default plan; same as [`UserRequest::plan`].
     pub plan: Option<PlanName>,
-    /// What the agent that answers is told besides its own instructions; as in [`Brought::instructions`]. What the run was told
-    /// if `None`, as far as that can be told from its agent's own instructions.
+    /// Instructions for the answering agent in addition to its own; same as [`Brought::instructions`]. If `None`, the
+    /// additional instructions of the run, as far as they can be told apart from its agent's own.
     pub instructions: Option<String>,
     /// The trace to join; a new one if `None`.
     pub trace: Option<TraceContext>,
 }
 
 impl ForkOptions {
-    /// A fork in the default mode and channel that goes on from where the conversation stood.
+    /// Creates a fork in the default mode and channel that continues from where the conversation was.
     #[must_use]
     pub const fn new(session_id: SessionId) -> Self {
         Self {
@@ -79,28 +79,28 @@ impl ForkOptions {
         self
     }
 
-    /// Lets another agent answer.
+    /// Sets another agent to answer.
     #[must_use]
     pub fn agent(mut self, agent: AgentName) -> Self {
         self.agent = Some(agent);
         self
     }
 
-    /// Lets another role serve it.
+    /// Sets another role to serve it.
     #[must_use]
     pub fn role(mut self, role: Role) -> Self {
         self.role = Some(role);
         self
     }
 
-    /// Says something new.
+    /// Adds a new user message.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
         self
     }
 
-    /// Attaches something to what is said; as in [`UserRequest::attach`].
+    /// Attaches something to the message; same as [`UserRequest::attach`].
     #[must_use]
     pub fn attach(mut self, part: impl Into<Part>) -> Self {
         self.attachments.push(part.into());
@@ -108,37 +108,37 @@ impl ForkOptions {
     }
 }
 
-/// Why a run cannot be branched off from.
+/// Why a run cannot be forked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
-    /// There already is a session with the new id.
+    /// A session with the new id already exists.
     #[error("there already is a session {0}")]
     SessionExists(SessionId),
-    /// The conversation ends with an answer, and nothing new was said.
+    /// The conversation ends with an answer, and there is no new message.
     #[error("the conversation ends with an answer at this turn: say something new")]
     NothingToAnswer,
-    /// The store could not give back the run or its history, or has no such run.
+    /// The store could not return the run or its history, or has no such run.
     #[error("{}", words_of_store(.0, "the run could not be read"))]
     Store(#[from] StoreError),
-    /// The new run was refused as any other would be.
+    /// The new run was refused, like any other request may be.
     #[error(transparent)]
     Request(#[from] RequestError),
 }
 
 impl Runs {
-    /// Branches off from a run at the end of one of its turns: a new session begins with the conversation up to there,
-    /// and a new run goes on in it. The old session and run stay as they are. Turn 0 is before the run's first reply; a
-    /// turn the run never came to stands for all it said.
+    /// Forks a run at the end of one of its turns: a new session begins with the conversation up to there, and a new
+    /// run continues it. The old session and run are not changed. Turn 0 is before the run's first reply; a turn that
+    /// the run never reached means the end of the run.
     ///
     /// # Errors
     ///
-    /// A [`ForkError`] if there is no such run, its session's history of then is gone, the new session is there already,
-    /// or policy refuses the request.
+    /// A [`ForkError`] if the run does not exist, its session's history of that time is gone, the new session already
+    /// exists, or the policy refuses the request.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle leaves the new run at work. Dropping the future may leave the new session without a run.
+    /// Dropping the handle leaves the new run in progress. Dropping the future may leave the new session without a run.
     pub async fn fork(
         &self,
         run_id: RunId,
@@ -161,7 +161,7 @@ impl Runs {
         if message.is_none() && !waits_for_an_answer(&seed) {
             return Err(ForkError::NothingToAnswer);
         }
-        // What the user said last, by which policy judges the request.
+        // The user's last message, by which the policy judges the request.
         let asked = message.map_or_else(|| seed.last_user_text(), str::to_owned);
         let mut request = UserRequest::new(options.session_id, asked)
             .mode(options.mode)
@@ -169,7 +169,7 @@ impl Runs {
         request.attachments = options.attachments;
         request.check_attachments()?;
         request.context = restored_context(context, &records);
-        // Whoever waits for the answer expects the same of it.
+        // Callers that wait for the answer expect the same form.
         request.answer = AnswerSchema::of_run(&records);
         let view = RunView::of(&records);
         let of_run = || view.decision().and_then(|decision| decision.agent.clone());
@@ -202,15 +202,16 @@ impl Runs {
         match self.launch(Arc::new(spec), &request, None).await {
             Ok(handle) => Ok(handle),
             Err(error) => {
-                // Nobody has heard of it yet. If it stays all the same, it is only a conversation without a run.
+                // The caller does not know of this session yet. If deleting it fails, what remains is a conversation
+                // without a run.
                 let _ = store.delete_session(&session).await;
                 Err(error.into())
             }
         }
     }
 
-    /// Returns what a client brought to a run that holds for whoever goes on from it: what the agent was told besides its own
-    /// instructions, and the tools for whose results the run waits.
+    /// Returns what a client supplied to a run and what also applies to a run that continues from it: the agent's
+    /// additional instructions, and the tools for whose results the run waits.
     fn brought_to(&self, run: &RunView) -> Brought {
         let mut brought = Brought::default();
         let engine = &self.parts.engine;
@@ -222,7 +223,8 @@ impl Runs {
             && !(engine.policy.instructs_itself(decision)
                 && engine.instructions.contains_key(agent))
         {
-            // Where the agent's own are others by now, or a program made them, nobody can tell the two apart.
+            // If the agent's own instructions have changed since, or a program created them, the two cannot be told
+            // apart.
             let besides = match engine.policy.system_prompt(decision) {
                 Some(own) => told
                     .strip_prefix(&*own)
@@ -244,7 +246,7 @@ impl Runs {
         brought
     }
 
-    /// Returns the context of a fork: its session is that of the same owner.
+    /// Returns the context of a fork, whose session has the same owner.
     async fn context_of(&self, run: RunId) -> Result<RequestContext, ForkError> {
         let session = self.parts.store.run(run).await?.session;
         let context = self.context_in(&session).await?;
@@ -260,7 +262,7 @@ impl Runs {
     }
 }
 
-/// Tells whether a model has something to say next: unless it had the last word itself.
+/// Returns whether a model's reply is due, which is so unless the model itself spoke last.
 pub(super) fn waits_for_an_answer(history: &Transcript) -> bool {
     match history.messages().last().map(Arc::as_ref) {
         None | Some(Message::System { .. }) => false,
@@ -272,7 +274,7 @@ pub(super) fn waits_for_an_answer(history: &Transcript) -> bool {
     }
 }
 
-/// Returns the pages that had been read at the end of a turn, in the run or earlier in its session.
+/// Returns the pages that were read up to the end of a turn, in the run or earlier in its session.
 fn read_until(records: &[Arc<Record>], turn: Turn) -> Vec<Source> {
     let mut carried = Carried::default();
     let of_turn = |record: &&Arc<Record>| record.agent != AgentId::ROOT || record.turn <= turn;
@@ -282,8 +284,8 @@ fn read_until(records: &[Arc<Record>], turn: Turn) -> Vec<Source> {
     carried.sources
 }
 
-/// Returns the untrusted content that a run's conversation held at the end of a turn. What its sub-agents read later counts,
-/// too: rather too much than too little.
+/// Returns the untrusted content that a run's conversation held at the end of a turn. What its sub-agents read later is
+/// included: this may mark too much, but never too little.
 fn taint_until(records: &[Arc<Record>], turn: Turn) -> Taint {
     let mut taint = Taint::default();
     for record in records {

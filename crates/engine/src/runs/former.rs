@@ -1,7 +1,7 @@
-//! The engines whose place this one took, in the same process and on the same store. The store takes all of them for one
-//! process, and would let a run at work in one be taken up in another: so each knows what those before it have, and leads to
-//! it whoever follows such a run or answers its tools. And each knows the one after it, where whoever follows a run goes on
-//! once the engine has stopped.
+//! The engines that this one replaced, in the same process and on the same store. To the store they are all one
+//! process, so it would let a run in progress in one engine be resumed in another. So each engine knows which runs its
+//! predecessors have, and directs callers that follow such a run, or answer its tools, to the engine that has it. Each
+//! also knows its successors, where followers of a run continue once the engine has stopped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -10,20 +10,20 @@ use neuraxis_core::RunId;
 use super::slot::Reached;
 use crate::orchestrator::Parts;
 
-/// The engines before this one, each as long as anybody uses it, be it a run at work.
+/// The engines before this one, each for as long as it is in use, for example by a run in progress.
 #[derive(Debug, Default)]
 pub(crate) struct FormerEngines(Vec<Weak<Parts>>);
 
 impl FormerEngines {
-    /// An engine, and those whose place it took itself.
+    /// Returns an engine and the engines that it has replaced itself.
     pub(crate) fn up_to(engine: &Arc<Parts>) -> Self {
         let earlier = engine.former.0.iter();
         let used = earlier.filter(|earlier| earlier.strong_count() > 0);
         Self(used.cloned().chain([Arc::downgrade(engine)]).collect())
     }
 
-    /// Tells whether a run is at work in one of them, or was stopped there and is still to be given back. One at work looks into
-    /// its inbox: whoever asks may have posted to it.
+    /// Returns whether a run is in progress in one of them, or was stopped there and is yet to be released. A run in
+    /// progress then checks its inbox, since the caller may have posted to it.
     pub(crate) fn have(&self, run: RunId) -> bool {
         let mut engines = self.0.iter().filter_map(Weak::upgrade);
         let kept_by = engines.find(|engine| engine.active.keeps(run));
@@ -33,7 +33,7 @@ impl FormerEngines {
         kept_by.is_some()
     }
 
-    /// Returns what reaches a run that is at work in one of them.
+    /// Returns how a run that is in progress in one of them can be reached.
     pub(super) fn reach(&self, run: RunId) -> Reached {
         let engines = self.0.iter().filter_map(Weak::upgrade);
         let mut reached = engines.map(|engine| engine.active.reach(run));
@@ -41,7 +41,7 @@ impl FormerEngines {
         found.unwrap_or(Reached::No)
     }
 
-    /// Names the engine that takes their place to all of them.
+    /// Tells all of them which engine replaces them.
     pub(crate) fn give_way_to(&self, engine: &Arc<Parts>) {
         for former in self.0.iter().filter_map(Weak::upgrade) {
             let mut engines = former.successor.lock();
@@ -51,13 +51,13 @@ impl FormerEngines {
     }
 }
 
-/// The engines that took the place of another one, the newest last. One that was built in vain, such as for a configuration that
-/// is refused then, is soon gone: the one before it still has the place.
+/// The engines that replaced another one, the newest last. An engine that was built for nothing, such as for a
+/// configuration that is then refused, soon disappears: the one before it is still the successor.
 #[derive(Debug, Default)]
 pub(crate) struct Successor(Mutex<Vec<Weak<Parts>>>);
 
 impl Successor {
-    /// Returns the newest engine that is there and has not stopped.
+    /// Returns the newest engine that exists and has not stopped.
     pub(super) fn at_work(&self) -> Option<Arc<Parts>> {
         let engines = self.lock();
         let mut engines = engines.iter().rev().filter_map(Weak::upgrade);

@@ -1,5 +1,5 @@
-//! Asks governance about a request, finds out for it what it needs to know, no more than matters to the policy, and describes
-//! the run that it allows.
+//! Asks governance about a request, gathers only the facts that matter to the policy, and describes the run that it
+//! allows.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use super::{Runs, owner};
 use crate::agent::InstructionContext;
 use crate::request::{Earlier, RequestError, UserRequest};
 
-/// What is known of a request beside what it says itself.
+/// What is known about a request beyond its own content.
 #[derive(Debug, Clone, Copy, Default)]
 struct RequestFacts<'a> {
-    /// The roles whose models take what is attached to it, where that is not all of them.
+    /// The roles whose models accept its attachments, if that is not all of them.
     roles: Option<&'a [Role]>,
-    /// How many messages its conversation has, where that matters.
+    /// The number of messages in its conversation, if that matters.
     history: Option<usize>,
-    /// What the runs of its session used, where that matters.
+    /// The usage of its session's runs, if that matters.
     session: Spent,
-    /// What the runs of its owner used today, where that matters.
+    /// Today's usage of its owner's runs, if that matters.
     day: Spent,
 }
 
@@ -33,21 +33,23 @@ struct RequestFacts<'a> {
 #[derive(Debug)]
 pub(crate) struct Governed {
     pub(crate) decision: Arc<Decision>,
-    /// The session to be made with the run, where there is none.
+    /// The session to create with the run, if it does not exist.
     pub(crate) new_session: Option<Session>,
 }
 
 impl Runs {
-    /// Decides what a request may do, without doing it. What its conversation holds and what was used before is left out.
+    /// Decides what a request may do, without running it. The content of its conversation and earlier usage are not
+    /// taken into account.
     ///
     /// # Errors
     ///
-    /// [`RequestError::Policy`] if policy refuses it.
+    /// [`RequestError::Policy`] if the policy refuses the request.
     pub(crate) fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
         self.decide_with(request, self.plan_of(request), RequestFacts::default())
     }
 
-    /// Decides what a request may do that begins a session now, without doing it: what its owner used today counts.
+    /// Decides what a request that begins a session now may do, without running it. What its owner used today is taken
+    /// into account.
     pub(crate) async fn decide_today(
         &self,
         request: &UserRequest,
@@ -56,7 +58,7 @@ impl Runs {
         self.decide_with(request, self.plan_of(request), facts)
     }
 
-    /// Decides about a request as if it had no plan: one that was made before had that of its user.
+    /// Decides about a request as if it had no plan: a request that was made earlier had its user's plan.
     pub(super) fn decide_without_plan(
         &self,
         request: &UserRequest,
@@ -64,7 +66,7 @@ impl Runs {
         self.decide_with(request, None, RequestFacts::default())
     }
 
-    /// Decides about a request that begins a session with a conversation of so many messages.
+    /// Decides about a request that begins a session with a conversation of this many messages.
     pub(super) async fn decide_branch(
         &self,
         request: &UserRequest,
@@ -78,7 +80,7 @@ impl Runs {
         }
     }
 
-    /// Decides about a request that these roles alone can serve, since their models take what is attached to it.
+    /// Decides about a request that only these roles can serve, since their models accept its attachments.
     fn decide_among<'a>(
         &self,
         roles: &'a [Role],
@@ -92,7 +94,7 @@ impl Runs {
             RequestError::Policy(Refusal::NoRole { allowed, .. }) => {
                 engine.not_taken(request, allowed)
             }
-            // Its own model may be the one that does not take what is attached.
+            // The requested role's own model may be the one that does not accept the attachments.
             RequestError::Policy(Refusal::RoleNotAllowed { asked, .. }) => {
                 engine.not_taken_by(request, asked).unwrap_or(error)
             }
@@ -100,7 +102,7 @@ impl Runs {
         })
     }
 
-    /// Decides about a request. From then on it is that of the session's owner.
+    /// Decides about a request, and sets the session's owner as the owner of the request.
     pub(crate) async fn govern(&self, request: &mut UserRequest) -> Result<Governed, RequestError> {
         let session = match self.parts.store.session(&request.session_id).await {
             Ok(session) => Some(session),
@@ -126,7 +128,7 @@ impl Runs {
         })
     }
 
-    /// Refuses a session that is not what was kept.
+    /// Refuses a session that was altered.
     pub(crate) async fn check_unaltered(&self, session: &SessionId) -> Result<(), RequestError> {
         match self.alteration(session).await? {
             Some(why) => Err(RequestError::Altered {
@@ -137,7 +139,7 @@ impl Runs {
         }
     }
 
-    /// Decides about a request; about those that get the same decision whatever they say, once.
+    /// Decides about a request. If the decision does not depend on its content, it is taken from the cache.
     pub(super) async fn decision(
         &self,
         request: &UserRequest,
@@ -192,7 +194,7 @@ impl Runs {
         Ok(engine.policy.evaluate_request(&asked)?)
     }
 
-    /// Finds out what matters to the policy. Nothing is asked of the store that does not.
+    /// Gathers the facts that matter to the policy. The store is asked for nothing else.
     async fn facts(
         &self,
         request: &UserRequest,
@@ -225,15 +227,16 @@ impl Runs {
         Ok(facts)
     }
 
-    /// Returns what the runs of an owner used today.
+    /// Returns today's usage of an owner's runs.
     async fn spent_today(&self, owner: Option<String>) -> Result<Spent, StoreError> {
         let of = UsageOf::Owner(owner);
         let today = start_of_day(self.parts.engine.clock.now());
         Ok(spent(&self.parts.store.usage_since(&of, today).await?))
     }
 
-    /// As [`in_force`](Self::in_force), within what its owner has left of the day: while a run waited, others may have used it
-    /// up. One that has only begun, for others to drive, has what was left then.
+    /// Like [`in_force`](Self::in_force), but within what the owner has left of the day's budget: while a run waited,
+    /// other runs may have used it up. A run that has only begun, to be driven by another process, keeps the limits
+    /// that it began with.
     pub(super) async fn in_force_today(
         &self,
         session: &SessionId,
@@ -255,7 +258,8 @@ impl Runs {
         Ok(in_force)
     }
 
-    /// Returns what a run may use in all, itself having used so much, within what its owner has left of the day.
+    /// Returns what a run may use in total, given what it has used itself, within what its owner has left of the day's
+    /// budget.
     pub(super) async fn within_day(
         &self,
         session: &SessionId,
@@ -299,7 +303,7 @@ impl Runs {
         Ok(Arc::new(spec))
     }
 
-    /// Describes a run that adds no message yet.
+    /// Describes a run to which no message has been added yet.
     ///
     /// # Errors
     ///
@@ -357,7 +361,7 @@ impl Runs {
     }
 }
 
-/// Returns what runs used of all that budgets limit.
+/// Returns the usage of runs, for everything that budgets limit.
 pub(super) fn spent(metrics: &SessionMetrics) -> Spent {
     Spent {
         tokens: metrics.usage.total.all_tokens(),
@@ -367,7 +371,7 @@ pub(super) fn spent(metrics: &SessionMetrics) -> Spent {
     }
 }
 
-/// Returns when the day began, by the time of Greenwich: the same for everybody, wherever the process runs.
+/// Returns the start of the day in UTC: the same for all users, wherever the process runs.
 fn start_of_day(now: Timestamp) -> Timestamp {
     let into = now.as_second().rem_euclid(86_400);
     let midnight = now.checked_sub(SignedDuration::from_secs(into));

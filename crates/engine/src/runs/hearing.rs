@@ -1,7 +1,8 @@
-//! Has runs that are at work here hear soon of what other processes post to them: what cancels or steers a run is kept in the
-//! store, whichever process took it, and the one that drives the run would find it with the next renewal of its lease.
+//! Notifies runs in progress here soon of what other processes post to them. A cancellation or a steering message is
+//! stored by whichever process received it, and the process that drives the run would otherwise find it only at the
+//! next renewal of its lease.
 //!
-//! One question to the store is about all runs, so that it costs the same however many are at work.
+//! One query to the store covers all runs, so the cost does not depend on how many are in progress.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -12,21 +13,22 @@ use neuraxis_core::RunId;
 use super::Runs;
 
 impl Runs {
-    /// Has a run look into its inbox at once, if it is at work in this process: for whoever was told that something was posted to
-    /// it.
+    /// Makes a run check its inbox immediately, if it is in progress in this process: for callers that know that
+    /// something was posted to it.
     pub fn hear(&self, run_id: RunId) {
         self.parts.active.hear(run_id);
     }
 
-    /// Asks the store again and again to which runs something was posted, until the engine shuts down and nothing is at work here
-    /// any more, and has those that are at work here look into their inboxes. Nothing is asked while none is.
+    /// Repeatedly asks the store which runs something was posted to, and makes those that are in progress here check
+    /// their inboxes, until the engine shuts down and no run is in progress here. Nothing is asked while no run is in
+    /// progress.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, runs hear of what is posted elsewhere with the next renewals of their leases.
+    /// If the future is dropped, runs learn of what is posted elsewhere at the next renewals of their leases.
     pub async fn keep_hearing(&self, every: Duration) {
         let (closing, active) = (&self.parts.engine.closing, &self.parts.active);
-        // Where no new runs are taken, those at work go on for a while.
+        // When no new runs are accepted, those in progress continue for a while.
         while !closing.is_cancelled() || !active.is_empty() {
             tokio::time::sleep(every).await;
             let at_work: HashSet<RunId> = active.ids().into_iter().collect();

@@ -1,25 +1,26 @@
-//! Remembers sessions that are there, so that the first request of a session reads nothing: one that is not known is taken to be
-//! new, and the store says where that is wrong.
+//! Remembers sessions that exist, so the first request of a session reads nothing: an unknown session is assumed to be
+//! new, and the store reports if that is wrong.
 //!
-//! While the store keeps nothing, every session is looked for: a read that fails leaves nothing to be cleared up, where a
-//! beginning that failed may have happened all the same.
+//! While the store fails to store runs, every session is looked up first: a failed read leaves nothing to clean up,
+//! whereas a failed start may have happened anyway.
 //!
-//! Not for what a session holds, which may change in another process.
+//! Not for the contents of a session, which may change in another process.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use neuraxis_core::SessionId;
 
-/// How many sessions are remembered at the most, in 8 bytes each.
+/// The maximum number of remembered sessions, at 8 bytes each.
 const PLACES: usize = 8_192;
 
-/// The sessions that this process found or made lately. Each has one place, which it shares with others: the last of them is
-/// remembered. To forget one costs its next request a refused beginning, to take one for another a look into the store.
+/// The sessions that this process found or created lately. Sessions share places, and each place remembers the last
+/// one. Forgetting a session costs its next request a refused start; mistaking one for another costs a lookup in the
+/// store.
 #[derive(Debug)]
 pub(crate) struct KnownSessions {
     places: Box<[AtomicU64]>,
-    /// Whether the store kept nothing when it was last to begin a run.
+    /// Whether the store failed the last time a run was to begin.
     in_doubt: AtomicBool,
     hasher: RandomState,
 }
@@ -33,14 +34,14 @@ impl KnownSessions {
         }
     }
 
-    /// Tells whether a session is to be looked for: it may be there.
+    /// Returns whether a session may exist and should be looked up.
     pub(super) fn may_have(&self, session: &SessionId) -> bool {
         self.in_doubt.load(Ordering::Relaxed) || self.has(session)
     }
 
-    /// Notes whether the store kept a run that began.
+    /// Notes whether the store stored a run that began.
     pub(super) fn note_kept(&self, kept: bool) {
-        // Seldom changed, and read by all: it is not written without need.
+        // Rarely changes and is read by all, so it is written only when it changes.
         if self.in_doubt.load(Ordering::Relaxed) == kept {
             self.in_doubt.store(!kept, Ordering::Relaxed);
         }
@@ -48,7 +49,7 @@ impl KnownSessions {
 
     fn has(&self, session: &SessionId) -> bool {
         let hash = self.hash(session);
-        // No order is needed: the hash is all that there is to be read.
+        // Relaxed ordering is enough: the hash is the only data.
         let place = self.place(hash);
         place.is_some_and(|place| place.load(Ordering::Relaxed) == hash)
     }
@@ -61,7 +62,7 @@ impl KnownSessions {
     }
 
     fn hash(&self, session: &SessionId) -> u64 {
-        // Nothing is remembered as zero.
+        // Zero means empty.
         self.hasher.hash_one(session).max(1)
     }
 

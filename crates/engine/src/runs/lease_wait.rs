@@ -1,7 +1,7 @@
-//! Runs that another process holds, or held when it died: a dead process keeps its runs until their leases have run out.
+//! Runs that another process holds, or held when it died: a dead process keeps its runs until their leases expire.
 //!
-//! Nobody can tell a process that died just now from one that is busy, except by waiting: one that lives renews its lease.
-//! Whoever waits decides before each look whether to go on waiting, by a `pause` that fails if not.
+//! A process that died a moment ago can be told from a busy one only by waiting: a live one renews its lease. Before
+//! each look, the caller's `pause` decides whether to keep waiting, and fails if not.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 use super::{ResumeError, Runs, Taker};
 use crate::run_handle::RunHandle;
 
-/// How often it is looked whether a run is free.
+/// How often to check whether a run is free.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A run that is waited for.
@@ -21,23 +21,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub struct HeldRun {
     /// The run.
     pub run_id: RunId,
-    /// Until when its lease lasts, unless its holder is alive and renews it; `None` once nobody has one.
+    /// When its lease ends, unless its holder is alive and renews it; `None` once the run has no holder.
     pub leased_until: Option<Timestamp>,
-    /// What is waited for.
+    /// What the wait is for.
     pub waited_for: WaitedFor,
 }
 
-/// What of a run is waited for.
+/// What a wait for a run is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitedFor {
-    /// The end of its lease, after which it can be taken up here.
+    /// The end of its lease, after which it can be resumed here.
     Lease,
-    /// Its own end, which its holder was told to bring about.
+    /// The end of the run, which its holder was told to bring about.
     End,
 }
 
 impl HeldRun {
-    /// A run that nobody has a lease of.
+    /// Creates a description of a run without a holder.
     #[must_use]
     pub const fn new(run_id: RunId, waited_for: WaitedFor) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl HeldRun {
         }
     }
 
-    /// Waits until it is worth another look: 200 milliseconds.
+    /// Waits 200 milliseconds, until the next look.
     pub async fn pause(&self) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -56,13 +56,13 @@ impl HeldRun {
 /// Waits for the end of a lease.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseWait {
-    /// Until when the lease lasted when it was seen first.
+    /// When the lease ended as first seen.
     first: Option<Timestamp>,
 }
 
 impl LeaseWait {
-    /// Waits until the lease of a run has run out or was given back. Fails with [`ResumeError::Alive`] if its holder turns
-    /// out to live, and with [`ResumeError::Ended`] if there is nothing left to take up.
+    /// Waits until the lease of a run has expired or was released. Fails with [`ResumeError::Alive`] if its holder
+    /// turns out to be alive, and with [`ResumeError::Ended`] if there is nothing left to resume.
     pub(crate) async fn until_free<E: From<ResumeError>>(
         &mut self,
         store: &dyn SessionStore,
@@ -102,17 +102,18 @@ async fn look(store: &dyn SessionStore, run: RunId) -> Result<RunSummary, Resume
 }
 
 impl Runs {
-    /// Takes a run up once it is free. Where another process holds it, or held it when it died, its lease is waited for.
+    /// Resumes a run once it is free. If another process holds it, or held it when it died, waits for the end of its
+    /// lease.
     ///
     /// # Errors
     ///
-    /// As [`resume`](Self::resume); [`ResumeError::Alive`] if the holder turns out to live; [`ResumeError::ServerAway`] if it
-    /// asks a person while that call, or one that was allowed and has not begun, is of a server that has no tools here now;
-    /// what `pause` fails with.
+    /// Same as [`resume`](Self::resume); [`ResumeError::Alive`] if the holder turns out to be alive;
+    /// [`ResumeError::ServerAway`] if the run asks for approval while that call, or one that was allowed and has not
+    /// begun, belongs to a server that has no tools here now; the error of `pause`.
     ///
     /// # Cancel safety
     ///
-    /// As [`resume`](Self::resume). Whoever wants to stop waiting fails in `pause`.
+    /// Same as [`resume`](Self::resume). To stop waiting, fail in `pause`.
     pub async fn resume_when_free<E: From<ResumeError>>(
         &self,
         run: RunId,
@@ -121,7 +122,7 @@ impl Runs {
     ) -> Result<RunHandle, E> {
         let store = self.parts.store.as_ref();
         self.check_owner_of(run).await?;
-        // What cannot be read, or has ended, is refused below.
+        // A run that cannot be read, or has ended, is refused below.
         if let Ok(records) = store.records(run, Seq(0)).await
             && !records.last().is_some_and(|last| last.ends_the_run())
         {
@@ -142,12 +143,12 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// As [`abandon_unbegun`](Self::abandon_unbegun); [`ResumeError::Alive`] if the holder turns out to live; what `pause` fails
-    /// with.
+    /// Same as [`abandon_unbegun`](Self::abandon_unbegun); [`ResumeError::Alive`] if the holder turns out to be alive;
+    /// the error of `pause`.
     ///
     /// # Cancel safety
     ///
-    /// As [`abandon_unbegun`](Self::abandon_unbegun). Whoever wants to stop waiting fails in `pause`.
+    /// Same as [`abandon_unbegun`](Self::abandon_unbegun). To stop waiting, fail in `pause`.
     pub async fn abandon_unbegun_when_free<E: From<ResumeError>>(
         &self,
         run: &RunSummary,
@@ -165,17 +166,16 @@ impl Runs {
         }
     }
 
-    /// Ends a run, whoever holds it, and waits for its end: a process that lives ends it itself, and the lease of one that
-    /// died is waited for.
+    /// Ends a run, whichever process holds it, and waits for its end: a live process ends it itself, and the lease of a
+    /// dead one is waited for.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if there is no such run, it has ended, or it cannot be taken up to be ended; what `pause` fails
-    /// with.
+    /// A [`ResumeError`] if the run does not exist, has ended, or cannot be resumed to be ended; the error of `pause`.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the run may have been told to end all the same.
+    /// If the future is dropped, the run may still have been told to end.
     pub async fn cancel_and_wait<E: From<ResumeError>>(
         &self,
         run: RunId,
@@ -191,12 +191,12 @@ impl Runs {
             }
             if summary.leased_until.is_none() {
                 match self.resume_by_person(run).await {
-                    // It hears of the wish when it is taken up, here or by whoever was quicker.
+                    // The run receives the cancellation when it is resumed, here or by a faster process.
                     Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
                     Err(ResumeError::Store(
                         StoreError::SessionBusy { .. } | StoreError::Stale(_),
                     )) => {}
-                    // One that nobody could go on with was ended as it was taken up.
+                    // A run that could not be continued was ended when it was resumed.
                     Err(ResumeError::Closed { .. }) => {}
                     Err(ResumeError::Elsewhere { .. }) => self.close_elsewhere(run, reason).await?,
                     Err(error) => return Err(error.into()),

@@ -1,7 +1,8 @@
-//! The runs that this process left although it lives: their records could not be kept, or it may not have held them any more.
+//! The runs that this process left while still alive: their records could not be stored, or it may no longer have held
+//! them.
 //!
-//! Taking such a run up again is no sign that the run ends processes, and trying it again and again costs a model call each
-//! time. What other processes lost is not known here.
+//! Resuming such a run does not mean that the run crashes processes, and each further attempt costs a model call. What
+//! other processes lost is not known here.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,15 +11,15 @@ use std::time::Duration;
 use neuraxis_core::RunId;
 use tokio::time::Instant;
 
-/// The most runs that are remembered; then the one that was lost longest ago is forgotten.
+/// The maximum number of remembered runs; beyond it, the one that was lost longest ago is forgotten.
 const MAX_RUNS: usize = 1_024;
 
-/// How long a run is left alone after it was lost once; twice as long each further time.
+/// How long a run is left alone after it was first lost; doubles with each further time.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
-/// The longest time that a run is left alone.
+/// The maximum time that a run is left alone.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 
-/// How often a run was lost, and when last.
+/// How often a run was lost, and when it was last lost.
 #[derive(Debug, Clone, Copy)]
 struct Loss {
     last: Instant,
@@ -48,12 +49,12 @@ impl LostRuns {
         loss.times = loss.times.saturating_add(1);
     }
 
-    /// Tells whether a run was lost here.
+    /// Returns whether a run was lost here.
     pub(crate) fn contains(&self, run: RunId) -> bool {
         self.runs().contains_key(&run)
     }
 
-    /// Tells whether a run is left alone for now, unless somebody asks for it.
+    /// Returns whether a run is left alone for now, unless it is explicitly requested.
     pub(crate) fn rests(&self, run: RunId) -> bool {
         self.runs().get(&run).is_some_and(|loss| {
             let doublings = loss.times.saturating_sub(1).min(16);

@@ -1,5 +1,4 @@
-//! How a run stands and what it came to, for whoever knows its id alone: whichever process drives it, and however long ago it
-//! ended.
+//! The status and result of a run by its id alone, whichever process drives it and however long ago it ended.
 
 use neuraxis_core::{RunId, RunStatus, Seq};
 use neuraxis_ports::{RunSummary, StoreError};
@@ -12,26 +11,26 @@ use super::slot::Reached;
 use crate::result::{self, OrchestratorResult};
 
 impl Runs {
-    /// Waits for a run to end, or to wait for somebody who is not here, and returns what it came to. Whichever process drives
-    /// the run; where it is at work in another one, the store is asked for it about four times a second. A run that nobody
-    /// drives, because its process died, is waited for until somebody [takes it up](Self::recover).
+    /// Waits for a run to end, or to wait for an answer from outside, and returns its result, whichever process drives
+    /// the run. If the run is in progress in another process, the store is polled about four times a second. A run that
+    /// no process drives, because its process died, is waited for until it is [recovered](Self::recover).
     ///
-    /// Where a run goes on from an answer that was brought meanwhile, such as a
-    /// [decision](crate::Approvals::decide), this waits for what it comes to after that.
+    /// If an answer that was supplied meanwhile lets the run continue, such as a [decision](crate::Approvals::decide),
+    /// this waits for the result after that.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchRun`] as [`ResumeError::Store`], or why the run cannot be read; [`ResumeError::ShuttingDown`] once
-    /// the engine shuts down and the run has not ended.
+    /// [`StoreError::NoSuchRun`] as [`ResumeError::Store`], or the reason why the run cannot be read;
+    /// [`ResumeError::ShuttingDown`] once the engine shuts down and the run has not ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future disturbs nobody, and leaves the run at work.
+    /// Dropping the future leaves the run in progress.
     pub async fn result(&self, run: RunId) -> Result<OrchestratorResult, ResumeError> {
         self.check_seen(run).await?;
         loop {
             let found = match self.parts.active.reach(run) {
-                // Left without an end: it may go on anywhere.
+                // The run was left without an end: it may continue in any process.
                 Reached::Here(handle) => handle.result().await.ok(),
                 Reached::Soon => None,
                 Reached::No => match self.stored_result(run).await {
@@ -46,7 +45,7 @@ impl Runs {
         }
     }
 
-    /// Returns a run in a few words, as it stands now.
+    /// Returns the current summary of a run.
     ///
     /// # Errors
     ///
@@ -54,12 +53,12 @@ impl Runs {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future disturbs nobody.
+    /// Dropping the future has no effect on the run.
     pub async fn summary(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.seen(run).await
     }
 
-    /// Returns what a run came to that nobody drives, if it came to anything.
+    /// Returns the result of a run that no process drives, if it has one.
     async fn stored_result(&self, run: RunId) -> Result<Option<OrchestratorResult>, StoreError> {
         let store = &self.parts.store;
         let summary = store.run(run).await?;
@@ -73,7 +72,7 @@ impl Runs {
         Ok(end.map(|end| result::of_run(&handle, &end)))
     }
 
-    /// Tells whether a run that came to wait has an answer by now that it did not take yet.
+    /// Returns whether an answer has arrived for a waiting run that it has not taken yet.
     async fn is_answered(&self, result: &OrchestratorResult) -> Result<bool, StoreError> {
         if result.status != RunStatus::Waiting {
             return Ok(false);

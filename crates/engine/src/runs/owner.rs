@@ -1,5 +1,5 @@
-//! Whose a session is, and who may enter it: a request that names an owner only that owner's sessions, one that names none any,
-//! unless it says that it is no owner's.
+//! Session ownership and access: a request that names an owner may enter only that owner's sessions; one that names
+//! none may enter any, unless it is marked as unowned.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::{ResumeError, Runs};
 use crate::request::{RequestError, UserRequest};
 
 impl Runs {
-    /// Gives what is asked of the runs of this service a context: runs that it takes up again have it, as
-    /// [`UserRequest::context`] gives one to runs that begin. Where it names an owner, runs of another owner's sessions are
-    /// neither taken up, posted to nor ended, and whoever asks for one is told that there is none. Only what tools ask meanwhile
-    /// is for the caller to check, as [`questions`](Self::questions) says.
+    /// Sets the context for calls of this service. Runs that it resumes get the context, as [`UserRequest::context`]
+    /// gives one to runs that begin. If the context names an owner, runs in other owners' sessions are not resumed,
+    /// posted to or ended, and are reported as nonexistent. Only questions that tools ask meanwhile must be checked by
+    /// the caller, as [`questions`](Self::questions) documents.
     ///
-    /// A run that is at work in this process keeps the context that it has.
+    /// A run that is in progress in this process keeps the context that it has.
     #[must_use]
     pub fn with_context(&self, context: RequestContext) -> Self {
         Self {
@@ -26,11 +26,12 @@ impl Runs {
         }
     }
 
-    /// Makes a session without any run, owned by whom the context names: under an id, or a new one.
+    /// Creates a session without any run, owned by the context's owner, with the given id or a new one.
     ///
     /// # Errors
     ///
-    /// [`StoreError::SessionExists`], [`StoreError::Invalid`] for the ids `.` and `..`, or why the store could not keep it.
+    /// [`StoreError::SessionExists`], [`StoreError::Invalid`] for the ids `.` and `..`, or the reason why the store
+    /// could not store it.
     pub async fn new_session(&self, id: Option<SessionId>) -> Result<Session, StoreError> {
         let engine = &self.parts.engine;
         let id = match id {
@@ -43,8 +44,8 @@ impl Runs {
         Ok(session)
     }
 
-    /// Makes a session that no store keeps yet, unless no client could reach it by its address: there `.` and `..` stand for
-    /// folders, and browsers leave them out.
+    /// Creates a session that is not stored yet, unless no client could reach it by its URL: in URLs, `.` and `..`
+    /// stand for folders, and browsers remove them.
     pub(super) fn made_session(
         &self,
         id: SessionId,
@@ -61,7 +62,7 @@ impl Runs {
         Ok(session)
     }
 
-    /// Refuses a request that may not enter its session. There may be no session yet.
+    /// Refuses a request that may not enter its session. The session need not exist yet.
     pub(crate) async fn check_owner(&self, request: &UserRequest) -> Result<(), RequestError> {
         if enters_any(&request.context) {
             return Ok(());
@@ -73,8 +74,8 @@ impl Runs {
         }
     }
 
-    /// Returns the context of a run that goes on in a session, with the owner of that; `None` if the context given is that
-    /// of another owner.
+    /// Returns the context for a run that continues in a session, with the session's owner; `None` if the given context
+    /// belongs to another owner.
     pub(super) async fn context_in(
         &self,
         session: &SessionId,
@@ -84,7 +85,7 @@ impl Runs {
         Ok(may_enter.then(|| self.context.clone().owned_by(session.owner)))
     }
 
-    /// Tells whether a session is that of the owner whom the context names, or of anybody where it names none.
+    /// Returns whether a session belongs to the context's owner; `true` for every session if the context names none.
     pub(crate) async fn may_see(&self, session: &SessionId) -> Result<bool, StoreError> {
         if enters_any(&self.context) {
             return Ok(true);
@@ -96,7 +97,7 @@ impl Runs {
         }
     }
 
-    /// Returns the runs that nobody drives: those of the owner whom the context names, or of anybody where it names none.
+    /// Returns the runs that no process drives: those of the context's owner, or all if it names none.
     pub(crate) async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
         let store = &self.parts.store;
         match enters_any(&self.context) {
@@ -105,12 +106,12 @@ impl Runs {
         }
     }
 
-    /// Tells whether a run is that of the owner whom the context names, or of anybody where it names none.
+    /// Returns whether a run belongs to the context's owner; `true` for every run if the context names none.
     pub(crate) fn is_seen(&self, run: &RunSummary) -> bool {
         may_enter(&self.context, run.owner.as_deref())
     }
 
-    /// Returns a run in a few words. One of another owner's than the context names is as one that there is not.
+    /// Returns the summary of a run. A run of another owner than the context's is reported as nonexistent.
     pub(super) async fn seen(&self, run: RunId) -> Result<RunSummary, StoreError> {
         let found = self.parts.store.run(run).await?;
         match self.is_seen(&found) {
@@ -119,7 +120,7 @@ impl Runs {
         }
     }
 
-    /// Refuses to show a run of another owner's than the context names, as one that there is not.
+    /// Refuses to show a run of another owner than the context's, as if it did not exist.
     pub(super) async fn check_seen(&self, run: RunId) -> Result<(), StoreError> {
         if enters_any(&self.context) {
             return Ok(());
@@ -127,7 +128,7 @@ impl Runs {
         self.seen(run).await.map(drop)
     }
 
-    /// Refuses a run of another owner's than the context names.
+    /// Refuses a run of another owner than the context's.
     pub(crate) async fn check_owner_of(&self, run: RunId) -> Result<(), ResumeError> {
         if enters_any(&self.context) {
             return Ok(());
@@ -143,7 +144,7 @@ impl Runs {
 }
 
 fn new_session_id(id: Uuid) -> Result<SessionId, StoreError> {
-    // A UUID is one.
+    // A UUID is always a valid id.
     id.to_string().parse().map_err(|_| StoreError::Invalid {
         what: "session id",
         rule: "a UUID",
@@ -159,12 +160,12 @@ pub(super) fn enter(request: &UserRequest, session: &Session) -> Result<(), Requ
     Err(RequestError::OtherOwner { session })
 }
 
-/// Tells whether no session is closed to a request.
+/// Returns whether a request may enter every session.
 fn enters_any(context: &RequestContext) -> bool {
     context.owner().is_none() && !context.is_unowned()
 }
 
-/// Tells whether a request may enter a session of this owner.
+/// Returns whether a request may enter a session of this owner.
 fn may_enter(context: &RequestContext, owner: Option<&str>) -> bool {
     enters_any(context) || context.owner() == owner
 }

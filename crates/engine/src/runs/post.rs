@@ -1,5 +1,5 @@
-//! Brings runs what is meant for them, whichever process drives them: messages, results of clients' tools, decisions, and the wish
-//! that they end. What is brought is kept, and heard where the run is at work.
+//! Delivers inputs to runs, whichever process drives them: messages, results of client tools, decisions and
+//! cancellations. The inputs are stored, and the process in which the run is in progress is notified.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use super::resume::ResumeError;
 use super::slot::Reached;
 
 impl Runs {
-    /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
-    /// returns the input is kept: the run takes it with one of its next steps, or refuses it. A run of which a data policy keeps
-    /// something out of its log is told without that where it is at work here, and so is one that is to end where the store
-    /// refuses to keep that.
+    /// Posts an input to a run's inbox, from any process, and lets the run continue if no process drives it. Once this
+    /// returns the input is stored: the run takes it in one of its next steps, or refuses it. If a data policy keeps
+    /// parts of a run out of its log, and the run is in progress here, it is told directly instead, without storing the
+    /// input. The same happens to a cancellation that the store refuses to store.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if there is no such run, it has ended, or the store could not keep the input; [`ResumeError::Closed`] if
-    /// the run could not go on with it and was ended, unless that was what the input asked for; [`ResumeError::Altered`] if
-    /// nothing goes on from its session.
+    /// A [`ResumeError`] if the run does not exist, has ended, or the store could not store the input;
+    /// [`ResumeError::Closed`] if the run could not continue with it and was ended, unless the input asked for that;
+    /// [`ResumeError::Altered`] if nothing may continue its session.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the input may have been kept all the same; posting it again under its id changes nothing.
+    /// If the future is dropped, the input may still have been stored; posting it again under its id changes nothing.
     pub async fn post(&self, run_id: RunId, mut input: InboxInput) -> Result<(), ResumeError> {
         if let InboxInput::ApprovalDecided(decided) = &mut input {
             self.parts.engine.approval_key.sign(run_id, decided);
@@ -41,7 +41,8 @@ impl Runs {
         }
         let entry = InboxEntry::new(input);
         let kept = self.parts.store.post(run_id, &entry).await;
-        // A store that takes nothing more, as one whose file was moved, keeps nobody from ending what is at work here.
+        // A store that accepts nothing more, such as one whose file was moved, must not prevent a run in progress here
+        // from being ended.
         let is_refused = matches!(kept, Err(StoreError::Refused(_)));
         let is_heard =
             kept.is_ok() || is_refused && matches!(entry.input, InboxInput::Cancelled(_));
@@ -54,7 +55,8 @@ impl Runs {
         kept?;
         match (self.resume(run_id, Vec::new()).await, &entry.input) {
             (Ok(handle), _) if handle.run_id() == run_id => {}
-            // Another run goes on in its place, which hears of nothing else that was meant for this one: it has other sub-agents.
+            // Another run continues instead. It gets nothing else that was meant for this one, since it has other
+            // sub-agents.
             (Ok(next), InboxInput::Cancelled(cancelled)) if cancelled.agent == AgentId::ROOT => {
                 next.link.cancel(&cancelled.reason);
             }
@@ -65,15 +67,15 @@ impl Runs {
             {
                 self.close_elsewhere(run_id, &cancelled.reason).await?;
             }
-            // It would be said to end or to go on, and never would.
+            // Otherwise the caller would be told that the run ends or continues, and it never would.
             (Err(why @ (ResumeError::Closed { .. } | ResumeError::Altered { .. })), _) => {
                 return Err(why);
             }
             (Err(ResumeError::AtWork(_) | ResumeError::NothingToDo), _) => {}
-            // Another process drives it and looks into the inbox by itself.
+            // Another process drives it and checks the inbox by itself.
             (Err(ResumeError::Store(StoreError::SessionBusy { .. })), _) => {}
             (Err(ResumeError::Ended(ended)), _) => {
-                // It came while the end was being kept. Unless the run took it before, nobody will.
+                // The input came while the end was being stored. Unless the run took it before, it never will be.
                 let records = self.parts.store.records(run_id, Seq(0)).await?;
                 let mut taken = records.iter().filter_map(|record| record.inbox_id());
                 if !taken.any(|taken| taken == entry.id) {
@@ -88,8 +90,9 @@ impl Runs {
         Ok(())
     }
 
-    /// Tells a run at work here something that may not be stored, so that it passes through no store on its way; false if it
-    /// has to. Nobody else could go on with such a run: should this process die, it is heard as little as if it had been kept.
+    /// Delivers an input that may not be stored directly to a run in progress here; returns `false` if it must go
+    /// through the store. No other process could continue such a run, so if this process dies the input is lost either
+    /// way.
     pub(crate) fn tell_unstored(&self, run: RunId, input: &InboxInput) -> bool {
         let Reached::Here(handle) = self.parts.active.reach(run) else {
             return false;
@@ -99,10 +102,11 @@ impl Runs {
             && handle.link.send(input.input()).is_ok()
     }
 
-    /// Refuses what is meant for a run of an altered session before it is kept: the run would take it once its session is
-    /// whole again, though whoever sent it was told otherwise.
+    /// Refuses an input for a run of an altered session before storing it: the run would otherwise take it once the
+    /// session is intact again, although its sender was told that it was refused.
     async fn check_kept_whole(&self, run: RunId, input: &InboxInput) -> Result<(), ResumeError> {
-        // Nobody is told of an expiry, and kept it is not tried again and again. What is at work here goes on without a look.
+        // No caller is waiting for an expiry, and if it is stored it is not retried. Runs in progress here proceed
+        // without a check.
         let is_expiry = matches!(input, InboxInput::ApprovalDecided(decided) if decided.decision == ApprovalDecision::Expired);
         if self.parts.verified.is_none() || is_expiry || self.parts.active.contains(run) {
             return Ok(());
@@ -114,17 +118,17 @@ impl Runs {
         }
     }
 
-    /// Ends a run, whichever process drives it: its calls get their results, its history stays valid. If nobody drives it, it is
-    /// taken up to hear of it, and one that works in another folder is ended as interrupted. It need not have ended when this
-    /// returns.
+    /// Ends a run, whichever process drives it: its open calls get results, and its history stays valid. A run that no
+    /// process drives is resumed to process the cancellation; one that works in another folder is ended as interrupted.
+    /// The run may not have ended yet when this returns.
     ///
     /// # Errors
     ///
-    /// As [`post`](Self::post).
+    /// Same as [`post`](Self::post).
     ///
     /// # Cancel safety
     ///
-    /// As [`post`](Self::post).
+    /// Same as [`post`](Self::post).
     pub async fn cancel(
         &self,
         run_id: RunId,
@@ -134,16 +138,16 @@ impl Runs {
         self.post(run_id, InboxInput::Cancelled(cancelled)).await
     }
 
-    /// Adds a user message to a run, whichever process drives it. It joins after the current batch of tool calls. Returns the id
-    /// that its record has.
+    /// Adds a user message to a run, whichever process drives it. The message joins the conversation after the current
+    /// batch of tool calls. Returns the id that its record has.
     ///
     /// # Errors
     ///
-    /// As [`post`](Self::post).
+    /// Same as [`post`](Self::post).
     ///
     /// # Cancel safety
     ///
-    /// As [`post`](Self::post).
+    /// Same as [`post`](Self::post).
     pub async fn steer(
         &self,
         run_id: RunId,
@@ -156,16 +160,16 @@ impl Runs {
         Ok(id)
     }
 
-    /// Brings a run the result of a tool that its client runs, whichever process drives it.
+    /// Supplies a run with the result of a tool that its client runs, whichever process drives it.
     ///
     /// # Errors
     ///
-    /// [`ResumeError::NotWaiting`] if no such call was handed to the client, or another result was brought before; otherwise as
-    /// [`post`](Self::post).
+    /// [`ResumeError::NotWaiting`] if no such call was handed to the client, or another result was supplied before;
+    /// otherwise same as [`post`](Self::post).
     ///
     /// # Cancel safety
     ///
-    /// As [`post`](Self::post).
+    /// Same as [`post`](Self::post).
     pub async fn bring(
         &self,
         run_id: RunId,
@@ -173,14 +177,14 @@ impl Runs {
         outcome: ToolOutcome,
         duration: Duration,
     ) -> Result<(), ResumeError> {
-        // Whether a call waits is for its owner alone.
+        // Only the owner may find out whether a call waits.
         self.check_owner_of(run_id).await?;
         let records = self.parts.store.records(run_id, Seq(0)).await?;
         let finished = client_finished(&records, call, outcome, duration)
             .ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;
         let input = InboxInput::ClientResult(finished.into());
         match self.post(run_id, input).await {
-            // Somebody brought another one, of which the run has not heard yet.
+            // Another result was supplied before, which the run has not received yet.
             Err(ResumeError::Store(StoreError::InputReused { .. })) => {
                 Err(ResumeError::NotWaiting(call.clone()))
             }
