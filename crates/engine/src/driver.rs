@@ -1,4 +1,4 @@
-//! Drives one run: performs what the machine asks for, brings it the answers, and keeps its records.
+//! Drives one run: performs the effects that the machine requests, passes it the answers, and stores its records.
 
 mod active_time;
 mod alarm;
@@ -53,84 +53,85 @@ pub(crate) use model_call::stands;
 use silent_calls::AttemptUnderWay;
 use under_way::UnderWay;
 
-/// How many inputs from outside may wait for a run to take them, those places among them that are kept for its end.
+/// How many inputs from outside may wait for a run to take them, including the places reserved for cancellations.
 pub(crate) const INBOX_SIZE: usize = 64 + KEPT_TO_CANCEL;
 
-/// How many places of an inbox only the wish that the run end may take. More than one, since others that are sent in the same
-/// moment may each see the last place that is theirs.
+/// How many places of an inbox are reserved for cancelling the run. More than one, since several other senders may see
+/// the last free place at the same moment.
 pub(crate) const KEPT_TO_CANCEL: usize = 8;
 
-/// What is fixed for one run.
+/// What is fixed for the duration of one run.
 #[derive(Debug)]
 pub(crate) struct RunScope {
     pub(crate) run_id: RunId,
-    /// The session; a run without one is kept nowhere.
+    /// The session; a run without one is not stored.
     pub(crate) session_id: Option<SessionId>,
-    /// Who asks, and what the program gave with the request.
+    /// Who asks, and the values that the program passed with the request.
     pub(crate) request: RequestContext,
     pub(crate) delivery: Delivery,
-    /// The trace it is part of, where somebody brought or records one.
+    /// The trace that it belongs to, if one came with the request or is recorded.
     pub(crate) trace: Option<TraceContext>,
-    /// What governance decided; without it everything offered may run.
+    /// Governance's decision; without it, everything that is offered may run.
     pub(crate) decision: Option<Arc<Decision>>,
-    /// The tools that the policy in force offers to such a request, where the decision is one of the past.
+    /// The tools that the current policy offers to such a request, if the decision was made earlier.
     pub(crate) offered_now: Option<Arc<[ToolName]>>,
 }
 
-/// One run at work.
+/// Drives one run in progress.
 pub(crate) struct Driver {
     engine: Arc<Engine>,
-    /// The tools there were when the run was set to work.
+    /// The tools that existed when driving began.
     catalog: Arc<ToolCatalog>,
     scope: RunScope,
     tree: RunTree,
-    /// A handle of its own, so that appending borrows no more than it needs.
+    /// Shared through its own `Arc`, so that appending borrows no more than it needs.
     journal: Arc<Journal>,
     inbox: mpsc::Receiver<Box<Input>>,
     end: EndSender,
     work: UnderWay,
     interrupts: Interrupts,
-    /// Answers that needed no waiting.
+    /// Answers that were available without waiting.
     ready: VecDeque<Input>,
     /// The records of steps that followed one another without waiting: they are written together.
     unwritten: Vec<Arc<Record>>,
-    /// What was found in the run's inbox and is still to be taken.
+    /// The inputs from the run's inbox that have not been taken yet.
     posted: Vec<InputId>,
-    /// The calls that are under way, each with what stops it.
+    /// The calls in progress, each with the token that stops it.
     running: Vec<(EffectId, CancellationToken)>,
-    /// The attempts of model calls among them.
+    /// Those of the calls in progress that are attempts of model calls.
     attempts: Vec<Arc<AttemptUnderWay>>,
     /// The calls that wait for their models to be loaded.
     loading: Loading,
-    /// The sentences that say why its calls may run, so that none is written twice.
+    /// Cached sentences that say why its calls may run, so each is created only once.
     reasons: ReasonCache,
     active: ActiveTime,
     alarm: Alarm,
     outcome: Option<Box<RunOutcome>>,
-    /// Why the run cannot go on here, though it has not ended: its records cannot be kept, or somebody else has it.
+    /// Why the run cannot continue here although it has not ended: its records cannot be stored, or another process has
+    /// it.
     lost: Option<StoreError>,
 }
 
-/// Where a run stands after a step.
+/// The state of a run after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It goes on here.
+    /// It continues here.
     AtWork,
-    /// It waits for somebody who is not here.
+    /// It waits for an answer from outside.
     StandsStill,
     /// It has ended, or is lost to this process.
     Over,
 }
 
 impl Driver {
-    /// Lets a run be reached in this process.
+    /// Makes the run reachable in this process.
     pub(crate) fn show(&self, handle: &RunHandle) {
         if let Some(slot) = &self.journal.slot {
             slot.show(handle.clone());
         }
     }
 
-    /// Goes on until the run ends, is lost to this process, or waits for somebody who is not here.
+    /// Drives the run until it ends, is lost to this process, or waits for an answer from outside.
     pub(crate) async fn drive(mut self: Box<Self>, first: Step) {
         let mut step = first;
         loop {
@@ -138,10 +139,10 @@ impl Driver {
                 Standing::AtWork => {}
                 Standing::StandsStill => {
                     let runs = self.journal.slot.as_ref().map(RunSlot::runs);
-                    // It goes on here as if it had not been put aside.
+                    // It continues here as if it had not been parked.
                     let runs = runs.map(|runs| runs.with_context(self.scope.request.clone()));
                     let run_id = self.scope.run_id;
-                    // Boxed: otherwise each run at work keeps room for it, half of what its task takes.
+                    // Boxed: otherwise each run in progress would reserve space for it, half of what its task takes.
                     let is_posted_to = Box::pin(self.put_aside()).await;
                     if let Some(runs) = runs.filter(|_| is_posted_to) {
                         runs.resume_in_background(run_id);
@@ -153,8 +154,8 @@ impl Driver {
         }
     }
 
-    /// Goes on by one step: begins what the last one asks for, waits for what happens next, and tells the machine if that is for
-    /// it. The one way in which any run goes on, whoever drives it.
+    /// Drives the run by one step: begins what the last step requests, waits for what happens next, and passes it to
+    /// the machine if it concerns the machine. Every run proceeds in this way, whichever way it is driven.
     pub(crate) async fn go_on(&mut self, step: &mut Step) -> Standing {
         if !self.carry_out(step).await {
             return Standing::Over;
@@ -176,14 +177,16 @@ impl Driver {
         Standing::AtWork
     }
 
-    /// Keeps what a step recorded, and begins what it asks for: nothing begins that is not on record, but checks of calls,
-    /// whose records are written together with what follows from them. False once nothing more happens here.
+    /// Stores what a step recorded, and begins what it requests. Nothing begins before it is on record, except checks
+    /// of calls, whose records are written together with what follows from them. Returns `false` once nothing more
+    /// happens here.
     async fn carry_out(&mut self, step: &mut Step) -> bool {
         self.active.follow(step.status);
         self.take_back(step);
         self.unwritten.append(&mut step.records);
         if step.status.is_ended() {
-            // Who sends by the handle from now on hears that nobody takes it, and not only once the end is kept.
+            // From now on, and not only once the end is stored, senders on the handle are told that nothing is
+            // accepted.
             self.inbox.close();
         }
         let is_check = |effect: &Effect| matches!(effect, Effect::Vet(_));
@@ -195,11 +198,11 @@ impl Driver {
         if self.lost.is_some() {
             return false;
         }
-        // Nothing waits with what happened still unwritten.
+        // Never wait with unwritten records.
         if self.ready.is_empty() && !self.keep(step).await {
             return false;
         }
-        // A log that is full may have ended the run just now.
+        // A full log may have just ended the run.
         let has_ended = step.status.is_ended();
         if has_ended {
             self.perform(std::mem::take(&mut step.effects));
@@ -207,8 +210,8 @@ impl Driver {
         !has_ended
     }
 
-    /// Brings the machine an input. Returns what somebody posted if no record will name it: it is to be taken out of the
-    /// inbox. Nothing is waited for here, so that a run that waits keeps no room for an input.
+    /// Passes the machine an input. Returns the id of a posted input that no record will name, which must be removed
+    /// from the inbox. Not `async`, so that a waiting run reserves no space for an input.
     fn advance(&mut self, input: Input, step: &mut Step) -> Option<InputId> {
         let posted = self.posted_id(&input);
         let granted = granted_by(&input);
@@ -216,7 +219,7 @@ impl Driver {
         let advanced = self.tree.advance(self.stamp(), input);
         let is_recorded = matches!(&advanced, Ok(step) if !step.records.is_empty());
         *step = advanced.unwrap_or_else(|error| {
-            // An answer that cannot be comes from outside; the machine is unchanged and goes on.
+            // An impossible answer comes from outside; the machine is unchanged and continues.
             tracing::warn!(run = %self.scope.run_id, %error, "an input was refused");
             Step {
                 status: self.tree.status(),
@@ -231,8 +234,9 @@ impl Driver {
         posted.filter(|_| !is_recorded)
     }
 
-    /// Adds to the wish that the run end, or one of its agents, what the user has read until now of the answer, and of what the
-    /// calls print that it cuts off. Nothing of what a hook was still to look at: that is kept nowhere, and no model reads it.
+    /// Adds to a cancellation of the run or of one of its agents what the user has read so far of the answer, and what
+    /// the calls that it cuts off have printed. Leaves out what a hook has yet to inspect: that is not stored, and no
+    /// model reads it.
     fn with_what_was_said(&self, input: Input) -> Input {
         match input {
             Input::Cancelled(mut cancelled) => {
@@ -250,10 +254,11 @@ impl Driver {
         }
     }
 
-    /// Gives back a run that waits for somebody who is not here. True if somebody posted while it was held: who did left it to
-    /// this process.
+    /// Parks a run that waits for an answer from outside, and releases it. Returns `true` if something was posted while
+    /// it was held, which this process must then handle.
     pub(crate) async fn put_aside(mut self: Box<Self>) -> bool {
-        // Who sends by the handle from now on hears that nobody takes it here; what was taken is kept for whoever goes on.
+        // From now on senders on the handle are told that nothing is accepted here; what was accepted is kept for the
+        // next holder.
         self.inbox.close();
         let is_sent_to = self.leave_what_was_sent().await;
         self.journal.release().await;
@@ -262,8 +267,8 @@ impl Driver {
         is_sent_to || is_posted_to
     }
 
-    /// Keeps what the last step recorded before what it asks for is begun. False if it cannot be kept: then nothing more
-    /// happens here.
+    /// Stores what the last step recorded, before anything that it requests begins. Returns `false` if it cannot be
+    /// stored: then nothing more happens here.
     pub(crate) async fn record(&mut self, step: &mut Step) -> bool {
         self.active.follow(step.status);
         self.take_back(step);
@@ -271,7 +276,7 @@ impl Driver {
         self.keep(step).await
     }
 
-    /// Tells whether answers are at hand that need no waiting.
+    /// Returns whether answers are available without waiting.
     pub(crate) fn has_answers(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -281,14 +286,14 @@ impl Driver {
         self.lost.as_ref()
     }
 
-    /// Leaves the run as it is on record, free to be taken up at once: what is under way is stopped.
+    /// Leaves the run as it is on record, free to be resumed immediately: what is in progress is stopped.
     pub(crate) async fn leave(mut self: Box<Self>) {
-        // An answer that is just being kept may be lost, too.
+        // An answer that is just being stored may also be lost.
         let is_at_work = !self.running.is_empty() || !self.unwritten.is_empty();
         for (_, cancellation) in self.running.drain(..) {
             cancellation.cancel();
         }
-        // What is under way ends before others may have the run.
+        // What is in progress must end before another process may have the run.
         self.work = UnderWay::default();
         match is_at_work && self.journal.feed.with_records(is_first_step) {
             true => self.journal.expire().await,
@@ -318,8 +323,8 @@ impl Driver {
         }
     }
 
-    /// Voids what was shown of model calls that are not waited for any more, before the records that say so are heard.
-    /// What a person interrupted stays.
+    /// Retracts what was shown of model calls that are no longer awaited, before listeners receive the records that say
+    /// so. Text that the user interrupted stays.
     fn take_back(&self, step: &Step) {
         let stays = step.records.iter().find_map(|record| match &record.body {
             RecordBody::Cancelled(cancelled) => cancelled.cut.as_ref().map(|cut| cut.effect_id),
@@ -334,7 +339,7 @@ impl Driver {
         }
     }
 
-    /// Tells whether nothing here will ever bring an answer.
+    /// Returns whether no answer can come from within this process.
     fn stands_still(&self, status: RunStatus) -> bool {
         status == RunStatus::Waiting
             && self.work.is_empty()
@@ -349,7 +354,7 @@ impl Driver {
         Some(self.running.swap_remove(place).1)
     }
 
-    /// Describes a turn of an agent to tools and hooks.
+    /// Describes an agent's turn to tools and hooks.
     fn turn_context(&self, agent: AgentId, turn: Turn) -> TurnContext {
         let scope = &self.scope;
         let mut context = TurnContext::new(scope.run_id, scope.session_id.clone(), agent, turn);
@@ -361,13 +366,15 @@ impl Driver {
         Stamp::new(self.engine.clock.now(), self.active.elapsed())
     }
 
-    /// Says how the run ended, as the last thing: what is still under way is dropped with the driver, and so stopped.
+    /// Reports the end of the run, as the last action: what is still in progress is dropped with the driver, and so
+    /// stopped.
     pub(crate) fn conclude(mut self) {
         let end = match self.lost.take() {
             Some(error) => Err(error),
             None => Ok(Arc::new(self.end())),
         };
-        // With the driver its slot goes: whoever hears of the end may take the run up again at once.
+        // The slot is dropped together with the driver before the end is sent, so a receiver of the end may resume the
+        // run immediately.
         self.into_end_sender().send(end);
     }
 
@@ -386,7 +393,7 @@ impl Driver {
     }
 }
 
-/// Returns the numbers of what people allowed for the session with the calls that an input checks.
+/// Returns the numbers of the session grants that came with the checked calls of an input.
 fn granted_by(input: &Input) -> Vec<u32> {
     match input {
         Input::Vetted(vetted) => vetted.granted.iter().map(|grant| grant.id).collect(),
@@ -394,8 +401,8 @@ fn granted_by(input: &Input) -> Vec<u32> {
     }
 }
 
-/// Makes the panic of whoever is asked, such as an approver or a hook, one of many ways of giving no answer.
+/// Turns a panic of an approver, a hook or the like into `None`, which counts as giving no answer.
 pub(crate) async fn answered<T>(asked: impl Future<Output = T>) -> Option<T> {
-    // Nothing of the question is looked at again after a panic.
+    // No state of the question is used after a panic.
     AssertUnwindSafe(asked).catch_unwind().await.ok()
 }

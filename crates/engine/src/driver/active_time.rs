@@ -1,5 +1,5 @@
-//! How long a run has been active: the clock of its limits stands still while it waits for a person, be it with a call that needs
-//! approval or with a question of a tool.
+//! How long a run has been active. The clock of its limits stops while the run waits for the user, either for approval
+//! of a call or for the answer to a tool's question.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::feed::Feed;
 
-/// How often it is looked whether a question is still open, at the least.
+/// The minimum time between two checks whether a question is still open.
 const MIN_WAIT: Duration = Duration::from_millis(100);
 
 /// A stopwatch on the runtime's monotonic time.
@@ -17,19 +17,19 @@ const MIN_WAIT: Duration = Duration::from_millis(100);
 pub(super) struct ActiveTime {
     before: Duration,
     running: Option<Running>,
-    /// Where the questions of the run's tools are.
+    /// Gives access to the questions of the run's tools.
     feed: Arc<Feed>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Running {
     since: Instant,
-    /// How long a person had been asked by then.
+    /// The total time spent asking the user, up to then.
     asked: Duration,
 }
 
 impl ActiveTime {
-    /// Goes on after the given time, from where another process stopped for instance.
+    /// Creates a stopwatch that continues from the given time, such as where another process stopped.
     pub(super) fn after(before: Duration, feed: &Arc<Feed>) -> Self {
         let mut time = Self {
             before,
@@ -59,7 +59,7 @@ impl ActiveTime {
         });
     }
 
-    /// Stops while the run waits, runs otherwise.
+    /// Stops while the run waits, and runs otherwise.
     pub(super) fn follow(&mut self, status: RunStatus) {
         if status == RunStatus::Waiting {
             self.before = self.elapsed();
@@ -69,13 +69,13 @@ impl ActiveTime {
         }
     }
 
-    /// Returns when the given active time will be reached, at the earliest: later, if a person is asked until then. `None` while
-    /// the run waits.
+    /// Returns the earliest instant at which the given active time will be reached; it is later if the user is asked in
+    /// between. `None` while the run waits.
     pub(super) fn instant_of(&self, active: Duration) -> Option<Instant> {
         let running = self.running?;
         let questions = &self.feed.questions;
         let asked = questions.asked_for().saturating_sub(running.asked);
-        // A record keeps whole milliseconds: a little later, so that the time has passed by then.
+        // A record stores whole milliseconds, so wait a little longer to make sure that the time has passed.
         let left = active.saturating_sub(self.before) + Duration::from_millis(1);
         let due = running.since.checked_add(left)?.checked_add(asked)?;
         match questions.is_any_open() {

@@ -1,13 +1,14 @@
-//! Wakes a run when one of its limits is due.
+//! Wakes a run when one of its limits is reached.
 
 use std::future::pending;
 use std::pin::Pin;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// One timer for the whole run, because setting one costs a lock and may wake a thread.
+/// One timer for the whole run, because setting a timer costs a lock and may wake a thread.
 ///
-/// Limits only ever move on: a timer that was set for an earlier one is left alone until it rings, and then set again.
+/// Limits only ever move later: a timer that was set for an earlier one is left alone until it fires, and then set
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
 

@@ -1,5 +1,5 @@
-//! Checks answers that are to have a form: the arguments of the tool that delivers one, and the text of a reply that is to
-//! be one.
+//! Checks answers against their schema: the arguments of the tool that delivers an answer, and the text of a reply that
+//! should be one.
 
 use neuraxis_core::{
     Advice, AgentId, CallToVet, Consult, FINAL_ANSWER, FinishReason, Hook, ToolClass, Vetting,
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::answer;
 use crate::driver::Driver;
 
-/// What is asked about an answer.
+/// The facts about an answer that an advisor is asked about.
 #[derive(Deserialize)]
 struct Said {
     text: String,
@@ -17,8 +17,8 @@ struct Said {
 }
 
 impl Driver {
-    /// Tells whether a call delivers the answer of its agent. It does nothing else, so that nobody has to allow it: not the
-    /// policy, which would not know it, and no person.
+    /// Returns whether a call delivers the answer of its agent. Such a call does nothing else, so it needs no
+    /// permission: the policy would not know it, and no user is asked.
     pub(super) fn is_delivery(&self, agent: AgentId, tool: &str) -> bool {
         tool == FINAL_ANSWER && self.tree.agent_spec(agent).is_delivered_by(tool)
     }
@@ -37,7 +37,7 @@ impl Driver {
         })
     }
 
-    /// Checks the text with which an agent would end; `None` if it is what was asked for, or nothing was.
+    /// Checks the text with which an agent would end; `None` if it fits, or no schema was requested.
     pub(super) fn check_answer(&self, question: &Consult) -> Option<Advice> {
         if question.hook != Hook::Answer {
             return None;

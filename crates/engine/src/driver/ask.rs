@@ -1,4 +1,4 @@
-//! Asks people about calls, and an embedder's advisor how to go on.
+//! Asks users about calls, and an embedder's advisor how to continue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use neuraxis_ports::{Advisor, ApproverReply, TurnContext};
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
 
-/// What is said of a call about which a person would be asked, where there is none.
+/// The reason for denying a call that needs approval if there is no approver.
 const NOBODY: &str = "it needs a person's approval, and nobody can give it here \
                       (an approver, a rule that allows it, where the mode alone asks, or a freer mode could)";
 
-/// What is said of a call about which a person would be asked later, where the run could not go on then.
+/// The reason for denying a call that would be decided later, if the run could not continue then.
 const NOT_KEPT: &str = "it needs a person's approval, and cannot wait for it: the data policy keeps out of the log what the run \
                         would go on with (somebody who decides at once, a rule that allows it, where the mode alone asks, \
                         or a freer mode could)";
 
-/// How long an embedder's hook may think before the run goes on without its advice.
+/// How long an embedder's hook may take before the run continues without its advice.
 pub(super) const MAX_ADVICE_TIME: Duration = Duration::from_secs(30);
 
 impl Driver {
-    /// Asks, for as long as the question may stay open.
+    /// Asks for approval, for as long as the question may stay open.
     pub(super) fn ask_approval(&mut self, ask: Box<AskApproval>) {
         let engine = Arc::clone(&self.engine);
         let of_request = self.scope.request.approver();
@@ -51,13 +51,13 @@ impl Driver {
                 Ok(Some(ApproverReply::Decided { decision, by })) => (decision, by),
                 Ok(Some(ApproverReply::Later)) if is_kept && is_whole => return Work::Later,
                 Ok(Some(ApproverReply::Later)) if is_kept => denied(NOT_KEPT),
-                // Nobody could ever answer a question that is kept nowhere.
+                // A question that is not stored could never be answered.
                 Ok(Some(ApproverReply::Nobody | ApproverReply::Later)) => denied(NOBODY),
                 Ok(None) => {
                     tracing::error!(call = %ask.tool_call_id, "the approver crashed; the call is denied");
                     denied("it needs a person's approval, and asking for it failed")
                 }
-                // Nobody said no: that is how it is recorded.
+                // The call was not refused: it is recorded as expired.
                 Err(_) => (ApprovalDecision::Expired, None),
             };
             let mut decided = ApprovalDecided {
@@ -74,7 +74,7 @@ impl Driver {
         }));
     }
 
-    /// Asks the advisor, if there is one, for as long as it may think.
+    /// Asks the advisor, if there is one, for as long as it may take.
     pub(super) fn consult(&mut self, question: Consult) {
         let effect_id = question.effect_id;
         let turn = self.turn_context(question.agent, self.tree.turn_of(question.agent));
@@ -86,7 +86,7 @@ impl Driver {
                 .push_back(Input::Advised(Advised { effect_id, advice }));
             return;
         }
-        // An answer of a form is asked about whether or not the advisor has a say about answers.
+        // An answer with a schema is checked whether or not the advisor is asked about answers.
         let has_a_say = question.hook != Hook::Answer || self.engine.hooks.contains(&Hook::Answer);
         let advisor = self.engine.advisor.clone().filter(|_| has_a_say);
         let Some(advisor) = advisor else {
@@ -102,7 +102,7 @@ impl Driver {
     }
 }
 
-/// Asks the advisor; what cannot be followed is no advice.
+/// Asks the advisor. Advice that cannot be followed is dropped.
 pub(super) async fn advised(
     advisor: &dyn Advisor,
     question: &Consult,
@@ -118,7 +118,8 @@ pub(super) async fn advised(
     }
 }
 
-/// Tells whether the machine takes such advice at this point; refused, the run would wait for another for ever.
+/// Returns whether the machine accepts such advice at this point. If the machine refused it, the run would wait forever
+/// for other advice.
 fn fits(advice: &Advice, hook: Hook) -> bool {
     match advice {
         Advice::Offer { .. } => hook == Hook::ToolsSelected,

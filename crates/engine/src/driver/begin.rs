@@ -1,4 +1,4 @@
-//! How a run comes to have a driver: its first step is made, kept, and handed to what goes on with it.
+//! How a run gets its driver: its first step is created, stored, and handed to the driver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,25 +21,25 @@ use crate::run_end::EndSender;
 use crate::run_handle::RunLink;
 use crate::runs::RunSlot;
 
-/// A run whose first step here was made, and that nobody drives yet.
+/// A run whose first step here was created, and that is not driven yet.
 pub(crate) struct ReadyRun {
     pub(crate) tree: RunTree,
-    /// What is to be done first, and the records that say so.
+    /// The first effects to perform, and the records of that step.
     pub(crate) first: Step,
-    /// What clients brought, for hooks to look at before the run hears of it.
+    /// Results that clients supplied, for hooks to inspect before the run receives them.
     pub(crate) brought: Vec<Input>,
-    /// What is on record of it already.
+    /// Its records so far.
     pub(crate) records: Vec<Arc<Record>>,
-    /// How long it took to keep the records of its first step, where that was done as it was leased.
+    /// How long it took to store the records of its first step, if they were stored when it was leased.
     pub(crate) kept: Option<Duration>,
     /// How long it was active before.
     pub(crate) active: Duration,
-    /// What of its records may be stored.
+    /// Which parts of its records may be stored.
     pub(crate) policy: DataPolicy,
 }
 
 impl ReadyRun {
-    /// Begins a run, of which trace sinks are still to hear.
+    /// Starts a run that trace sinks have not been notified of yet.
     pub(crate) fn new(engine: &Engine, spec: Arc<RunSpec>, history: Transcript) -> Self {
         let policy = spec.data_policy();
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
@@ -55,27 +55,27 @@ impl ReadyRun {
         }
     }
 
-    /// Returns the records of its first step as they are stored.
+    /// Returns the records of its first step in the form in which they are stored.
     pub(crate) fn storable(&self) -> Vec<Arc<Record>> {
         journal::storable(self.policy, &self.first.records).into_owned()
     }
 }
 
-/// A run that has its driver. What its first step recorded is still to be kept.
+/// A run that has its driver, and whose first step's records are yet to be stored.
 pub(crate) struct Beginning {
     driver: Box<Driver>,
     first: Step,
     link: RunLink,
-    /// Whether nothing of it was on record before its first step.
+    /// Whether nothing was on record before its first step.
     is_new: bool,
-    /// As of [`ReadyRun`].
+    /// See [`ReadyRun`].
     kept: Option<Duration>,
 }
 
 impl Driver {
-    /// Makes the driver of a run: the one way in which any run comes to be driven.
+    /// Creates the driver of a run: the only way in which any run comes to be driven.
     ///
-    /// No `async fn`, which would keep room for all of this for as long as the run begins.
+    /// Not an `async fn`, which would reserve space for all of this for as long as the run begins.
     pub(crate) fn begin(
         engine: Arc<Engine>,
         scope: RunScope,
@@ -147,7 +147,7 @@ impl Driver {
 }
 
 impl Beginning {
-    /// Keeps what the first step recorded. If that fails, the lease of a run that never began is given back.
+    /// Stores what the first step recorded. If that fails, the lease of a run that never began is released.
     pub(crate) async fn kept(self) -> Result<(Box<Driver>, Step, RunLink), StoreError> {
         let Self {
             mut driver,
@@ -162,7 +162,7 @@ impl Beginning {
                 journal.show(&mut driver.unwritten, took);
                 Ok(())
             }
-            // A run that has no room for its beginning does not begin.
+            // A run whose first records exceed its limits does not begin.
             None if is_new => journal.append(&mut driver.unwritten).await,
             None => driver.write(&mut first).await,
         };

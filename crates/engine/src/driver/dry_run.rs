@@ -1,4 +1,4 @@
-//! Leaves out what nobody has to decide about: calls that could only fail, such as a patch that does not fit.
+//! Spares users decisions about calls that could only fail, such as a patch that does not fit.
 
 use std::time::Duration;
 
@@ -7,12 +7,13 @@ use neuraxis_core::{CallToVet, ToolCallId, ToolClass, Vetting};
 use crate::catalog::ToolCatalog;
 use crate::driver::answered;
 
-/// How long a tool may look at a call. One that takes longer is asked about: it finds out by itself when it runs.
+/// How long a tool may check a call. If it takes longer, the user is asked about the call anyway: the tool checks again
+/// when it runs.
 const MAX_TIME: Duration = Duration::from_secs(5);
 
-/// Returns the places of the calls that a person would be asked about and that may be tried out before.
+/// Returns the positions of the calls that would need approval and that may be tried out first.
 ///
-/// A call after one that changes something is not among them: it may count on what that one leaves.
+/// A call after one that changes something is not included: it may depend on the changes.
 pub(super) fn hopeful<'a>(
     vetted: &'a [Vetting],
     calls: &'a [CallToVet],
@@ -32,8 +33,8 @@ pub(super) fn hopeful<'a>(
     .map(|(place, _)| place)
 }
 
-/// Tries calls out that a person would be asked about, and refuses those that could only fail. Not those of tools that the client
-/// brought: whoever asks runs them, and a tool here of the same name may be another.
+/// Tries out calls that would need approval, and refuses those that could only fail. Leaves out calls of the client's
+/// own tools: the client runs them, and a tool here of the same name may be another.
 pub(super) async fn dry_run(
     catalog: &ToolCatalog,
     calls: &[CallToVet],
@@ -51,7 +52,7 @@ pub(super) async fn dry_run(
         let Ok(tool) = catalog.check(&call.name, &call.arguments) else {
             continue;
         };
-        // Asked within it: a tool may panic before there is anything to wait for.
+        // Called inside `answered`: a tool may panic before it returns a future.
         let looked = answered(async { tool.dry_run(&call.arguments).await });
         match tokio::time::timeout(MAX_TIME, looked).await {
             Ok(Some(Err(error))) => {

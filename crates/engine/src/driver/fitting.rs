@@ -1,6 +1,6 @@
-//! Makes an attempt of a model call fit the model that makes it, as far as it is known how much context that one has.
+//! Makes an attempt of a model call fit the model that makes it, as far as that model's context size is known.
 //!
-//! Nothing of it lasts: for the model that the call is for, the conversation stays whole.
+//! The changes apply only to the attempt: for the model that the call is for, the conversation stays whole.
 
 use neuraxis_core::{CallModel, FittedRequest, LlmError, LlmErrorKind, RoleDowngraded, RunTree};
 use neuraxis_ports::{CancellationToken, LlmClient};
@@ -9,11 +9,11 @@ use crate::driver::Driver;
 use crate::driver::serving::Fallback;
 use crate::engine::learned;
 
-/// What is still to be done for an attempt to fit its model.
+/// What remains to be done for an attempt to fit its model.
 pub(super) enum Fitting {
-    /// Nothing but to send this, or the request of the call.
+    /// Nothing: send this request, or the request of the call.
     Done(Option<Box<FittedRequest>>),
-    /// It is made by a role that stands in, whose context may be far smaller.
+    /// A fallback role makes the attempt, and its context may be far smaller.
     StandIn {
         run: Box<RunTree>,
         said_context: Option<u64>,
@@ -21,8 +21,8 @@ pub(super) enum Fitting {
 }
 
 impl Fitting {
-    /// Returns what is sent in place of the request of the call, if anything is. The server of a role that stands in is asked
-    /// now how much context its model has, where that is not known.
+    /// Returns the request that is sent instead of the call's, if any. If the context size of a fallback role's model
+    /// is not known, its server is asked now.
     pub(super) async fn fit(
         self,
         call: &CallModel,
@@ -44,7 +44,8 @@ impl Fitting {
 }
 
 impl Driver {
-    /// Returns what is to be done for an attempt to fit its model: another than the one that the call is for, if it stands in.
+    /// Returns what must be done for an attempt to fit its model, which for a fallback is not the model that the call
+    /// is for.
     pub(super) fn fitting(
         &self,
         call: &CallModel,
@@ -62,8 +63,8 @@ impl Driver {
         Fitting::Done(fitted.map(Box::new))
     }
 
-    /// Lets a role that stands in try a call once more that did not fit it, where its server said how much context it has and
-    /// less can be sent than the so many tokens that were.
+    /// Lets a fallback role retry a call that did not fit its model, if its server reported the context size and less
+    /// can be sent than the `sent` tokens.
     pub(super) fn fitted_again(
         &self,
         call: &CallModel,
@@ -87,7 +88,7 @@ impl Driver {
             Some(sent) => sent,
             None => self.tree.fitted(call, u64::MAX)?.tokens,
         };
-        // Where it counts more than was estimated, so much less of what is estimated fits.
+        // If the server counts more tokens than were estimated, scale the limit down in the same ratio.
         let context = match needed.filter(|needed| *needed > sent) {
             Some(needed) => limit.saturating_mul(sent) / needed,
             None => limit,

@@ -1,7 +1,8 @@
 //! Asks the program's hooks about tool calls, before they are checked and after they ran.
 //!
-//! What they say before goes on record with the verdict of the policy, in one record, and is theirs only with the code of this
-//! installation: whoever can write to the store could write that a hook let a call pass.
+//! A hook's advice before a call is recorded together with the policy's verdict, in one record. It is valid only with
+//! this installation's authentication code: otherwise anyone who can write to the store could claim that a hook let a
+//! call pass.
 
 use std::sync::Arc;
 
@@ -19,16 +20,18 @@ use crate::driver::vet::CallsToJudge;
 use crate::driver::{Driver, answered};
 use crate::engine::Engine;
 
-/// What is said of a call whose hook gave no answer.
+/// The reason for refusing a call whose hook gave no answer.
 const FAILED_BEFORE: &str = "the program's own check of the call failed";
-/// What is said of a call that a hook would change and that goes to whoever asks with the reply that holds it.
+/// The reason for refusing a call that a hook would change and that is handed to the client as part of the model's
+/// reply.
 const AS_WRITTEN: &str =
     "the program's own check would change its arguments, and it is handed over as it was written";
-/// What is said of a result whose hook gave no answer.
+/// The reason for withholding a result whose hook gave no answer.
 const FAILED_AFTER: &str = "the program's own check of the result failed";
 
 impl Driver {
-    /// Asks about the calls of which nothing counts that hooks said, all at the same time, and has all checked afterwards.
+    /// Asks hooks about the calls for which there is no valid advice yet, all at the same time, and has all calls
+    /// checked afterwards.
     pub(super) fn ask_hooks(&mut self, hooks: Vec<Arc<dyn ToolHook>>, mut calls: CallsToJudge) {
         let (run, engine) = (self.scope.run_id, Arc::clone(&self.engine));
         let mut asked = Vec::new();
@@ -73,13 +76,13 @@ impl Driver {
         }));
     }
 
-    /// Returns who looks at the calls of an agent.
+    /// Returns the hooks that inspect the calls of an agent.
     pub(super) fn tool_hooks(&self, agent: AgentId) -> Vec<Arc<dyn ToolHook>> {
         self.engine.tool_hooks_of(self.tree.agent_spec(agent))
     }
 
-    /// Lets hooks look at what a client brings before it counts: `None` until they have. Nothing else needs that, and is returned
-    /// as it is.
+    /// Lets hooks inspect a client's result before it is accepted: `None` until they have. Any other input is returned
+    /// unchanged.
     pub(super) fn look_at_result(&mut self, input: Input) -> Option<Input> {
         match input {
             Input::ToolFinished(finished) if self.engine.has_tool_hooks() => {
@@ -102,7 +105,7 @@ impl Driver {
         }
     }
 
-    /// Describes the call whose result a client brings, if hooks look at that.
+    /// Describes the call whose result a client supplied, if hooks inspect that.
     fn brought(&self, effect: EffectId) -> Option<(Vec<Arc<dyn ToolHook>>, HookedCall)> {
         let pending = self.tree.pending();
         let is_it = |it: &&Pending| it.effect_id == effect && it.kind == PendingKind::ClientTool;
@@ -116,8 +119,8 @@ impl Driver {
         (!hooks.is_empty()).then_some((hooks, hooked))
     }
 
-    /// Describes a call to hooks; `None` for one of a tool that its agent was not offered, which does not run anyway, or that is
-    /// the loop's own.
+    /// Describes a call to hooks; `None` for a call of a tool that its agent was not offered, which does not run
+    /// anyway, or of a tool of the loop itself.
     fn hooked_call(&self, vet: &Vet, call: &CallToVet) -> Option<HookedCall> {
         let tool = self.hooked_tool(vet.agent, &call.name)?.clone();
         let turn = self.turn_context(vet.agent, vet.turn);
@@ -125,8 +128,8 @@ impl Driver {
         Some(HookedCall::new(turn, id, tool, arguments))
     }
 
-    /// Returns what is known of a tool that an agent was offered, and whose calls hooks look at: one of the program, or one that
-    /// the client brought with its request.
+    /// Returns the spec of a tool that an agent was offered and whose calls hooks inspect: a tool of the program, or
+    /// one that the client supplied with its request.
     fn hooked_tool(&self, agent: AgentId, name: &str) -> Option<&ToolSpec> {
         let mut offered = self.tree.tools(agent).iter();
         let offered = offered.find(|tool| tool.name.as_str() == name)?;
@@ -137,7 +140,7 @@ impl Driver {
     }
 }
 
-/// Takes what hooks said of a call over into it, and returns what is to be recorded of that.
+/// Applies the advice of hooks to a call, and returns what to record of it.
 fn note(
     engine: &Engine,
     run: RunId,
@@ -148,7 +151,7 @@ fn note(
     let arguments = arguments.filter(|arguments| *arguments != call.arguments);
     if let Some(arguments) = &arguments {
         call.arguments = arguments.clone();
-        // It was given for others.
+        // The approval was given for other arguments.
         call.approved = None;
     }
     let mut advised = AdvisedCall {
@@ -164,7 +167,7 @@ fn note(
     advised
 }
 
-/// Asks hooks one after the other about a call; the first that does not let it run is the last one asked.
+/// Asks hooks about a call, one after the other, up to the first one that does not let it run.
 async fn before(
     hooks: &[Arc<dyn ToolHook>],
     mut call: HookedCall,
@@ -179,7 +182,7 @@ async fn before(
                 rewritten = Some(arguments);
             }
             Ok(Some(BeforeCall::Ask { reason })) => {
-                // The first reason stands; another hook may still refuse.
+                // The first reason to ask is kept; a later hook may still refuse.
                 if advice == CallAdvice::Continue {
                     advice = CallAdvice::Ask { reason };
                 }
@@ -200,7 +203,7 @@ async fn before(
     (rewritten, advice)
 }
 
-/// Refuses a call whose arguments hooks would change although its caller gets it as the model wrote it.
+/// Refuses a call whose arguments hooks would change although the client gets it as the model wrote it.
 fn unchanged(
     written: &JsonText,
     (arguments, advice): (Option<JsonText>, CallAdvice),
@@ -215,7 +218,7 @@ fn unchanged(
     (None, advice)
 }
 
-/// Lets hooks look at what came of a call, one after the other.
+/// Lets hooks inspect the outcome of a call, one after the other.
 pub(super) async fn after(
     hooks: &[Arc<dyn ToolHook>],
     call: &HookedCall,
@@ -239,16 +242,16 @@ pub(super) async fn after(
     outcome
 }
 
-/// The result of a call that ran and of which nothing else may be read.
+/// The result of a call that ran and whose result is withheld.
 fn withheld(reason: &str) -> ToolOutcome {
     let message = format!("it ran, and its result is withheld: {reason}");
-    // The same call would meet the same hook: it is not made again.
+    // The same call would meet the same hook, so it is not repeated.
     let mut outcome = ToolOutcome::failed(ToolFailure::Permanent, &message);
     outcome.output.rewritten = true;
     outcome
 }
 
-/// Returns the stricter of what the policy and the hooks say of a call.
+/// Returns the stricter of the policy's and the hooks' verdicts on a call.
 pub(super) fn narrowed(vetting: Vetting, advice: &CallAdvice) -> Vetting {
     match (advice, vetting) {
         (CallAdvice::Refuse { reason } | CallAdvice::Stop { reason }, _) => {
@@ -272,7 +275,7 @@ pub(super) fn narrowed(vetting: Vetting, advice: &CallAdvice) -> Vetting {
             } = &mut asks
             {
                 *reason = format!("{reason} {why}");
-                // The hook asks about the next one all the same.
+                // A remembered answer would not help: the hook asks about the next call anyway.
                 *remember = Remember::Never;
                 choices.clear();
             }

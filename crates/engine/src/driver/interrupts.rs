@@ -1,7 +1,9 @@
-//! What may interrupt a run's wait for its model or its tools: an input or a post from outside, a limit, the engine's end.
+//! What may interrupt a run's wait for its model or its tools: an input or a post from outside, a limit, the engine's
+//! shutdown.
 //!
-//! Each of them is seldom, and a streamed reply wakes its run for every piece. To poll them all for every piece takes longer
-//! than the engine's part in it, so that they wake the run through a waker of their own, which notes that it was one of them.
+//! All of these are rare, but a streamed reply wakes its run for every piece. Polling them all for every piece would
+//! take longer than the engine's own part in it, so they wake the run through a separate waker, which notes that it was
+//! one of them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,15 +13,15 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 use neuraxis_ports::CancellationToken;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-/// When the interrupts of one run have to be polled, and the engine's end, which is one of them.
+/// When the interrupts of one run must be polled, and the engine's shutdown, which is one of them.
 pub(super) struct Interrupts {
-    /// By which they wake the task that polled them last.
+    /// Wakes the task that polled the interrupts last.
     relay: Option<Arc<Relay>>,
-    /// The engine's shutdown, until it was told.
+    /// The engine's shutdown, until it was reported.
     shutdown: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
-/// Wakes a run's task, and notes that an interrupt did.
+/// Wakes a run's task, and notes that an interrupt woke it.
 #[derive(Debug)]
 struct Relay {
     has_woken: AtomicBool,
@@ -32,14 +34,14 @@ impl Wake for Relay {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Before the task is woken, which looks for it.
+        // Set before the task is woken, since the task checks it.
         self.has_woken.store(true, Ordering::Release);
         self.task.wake_by_ref();
     }
 }
 
 impl Interrupts {
-    /// Begins with the engine alone, which tells once when it shuts down.
+    /// Starts with only the engine's shutdown, which is reported once.
     pub(super) fn new(shutdown: CancellationToken) -> Self {
         Self {
             relay: None,
@@ -47,15 +49,15 @@ impl Interrupts {
         }
     }
 
-    /// Says that there are others from now on, which were not polled yet.
+    /// Notes that there are new interrupts, which have not been polled yet.
     pub(super) fn renew(&self) {
         if let Some(relay) = &self.relay {
             relay.has_woken.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Returns the waker with which all of them have to be polled; `None` if none has anything to say: they were polled before,
-    /// and none has woken the task since.
+    /// Returns the waker with which all interrupts must be polled; `None` if none can be ready: they were polled
+    /// before, and none has woken the task since.
     pub(super) fn due(&mut self, task: &Waker) -> Option<Waker> {
         match &self.relay {
             Some(relay) if relay.task.will_wake(task) => {
@@ -73,7 +75,7 @@ impl Interrupts {
         }
     }
 
-    /// Tells, once, that the engine shuts down.
+    /// Reports once that the engine is shutting down.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(shutdown) = &mut self.shutdown {
             ready!(shutdown.as_mut().poll(cx));

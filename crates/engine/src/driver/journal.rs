@@ -1,4 +1,4 @@
-//! The log of one run as it is written: records go to the store first, then in front of listeners and trace sinks.
+//! Writes the log of one run: records go to the store first, and then to listeners and trace sinks.
 
 use std::borrow::Cow;
 use std::future::pending;
@@ -21,20 +21,21 @@ use crate::store_retry::retried;
 pub(super) struct Journal {
     pub(super) run_id: RunId,
     pub(super) engine: Arc<Engine>,
-    /// The right to write; a run that is kept nowhere needs none.
+    /// The right to write; a run that is not stored needs none.
     pub(super) slot: Option<RunSlot>,
     pub(super) feed: Arc<Feed>,
-    /// What of the records may be stored and traced. Whoever listens to the run hears all of it.
+    /// Which parts of the records may be stored and traced. Listeners of the run receive all of them.
     pub(super) policy: DataPolicy,
-    /// What people allowed for the session in this run, in the order of its numbers: the store may not know all of it yet.
+    /// The session grants that users gave in this run, in the order of their numbers; the store may not have all of
+    /// them yet.
     pub(super) given: Mutex<Vec<Grant>>,
-    /// The numbers of those that are on record. Some never are: by the time they were found, nobody waited for the check any
-    /// more.
+    /// The numbers of the grants that are on record. Some never are, because their check was no longer awaited when
+    /// they were found.
     pub(super) recorded: std::sync::Mutex<Vec<u32>>,
 }
 
 impl Journal {
-    /// Commits the records of a step and then shows them: durable before visible. Takes them unless it fails.
+    /// Commits the records of a step and then shows them: durable before visible. Empties `records` unless it fails.
     pub(super) async fn append(&self, records: &mut Vec<Arc<Record>>) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
@@ -46,12 +47,12 @@ impl Journal {
         }
         self.tell_sinks(&stored, began.elapsed());
         drop(stored);
-        // The room for them stays for the next ones.
+        // The vector keeps its capacity for the next records.
         self.feed.publish(records);
         Ok(())
     }
 
-    /// Shows the records of a step that were kept, and how long that took. Takes them.
+    /// Shows the records of a step that were stored, with the time that took. Empties `records`.
     pub(super) fn show(&self, records: &mut Vec<Arc<Record>>, took: Duration) {
         self.tell_sinks(&storable(self.policy, records), took);
         self.feed.publish(records);
@@ -62,12 +63,12 @@ impl Journal {
         self.engine.show_sinks(stored, took);
     }
 
-    /// Returns when the lease has to be renewed, if nothing is committed until then.
+    /// Returns when the lease must be renewed, if nothing is committed until then.
     pub(super) fn heartbeat(&self) -> Option<Instant> {
         self.slot.as_ref().and_then(RunSlot::heartbeat)
     }
 
-    /// Keeps the run while it has nothing to commit. Fails once it is lost to this process.
+    /// Renews the lease while the run has nothing to commit. Fails once the run is lost to this process.
     pub(super) async fn renew(&self) -> Result<(), StoreError> {
         match &self.slot {
             Some(slot) => slot.renew().await,
@@ -75,20 +76,21 @@ impl Journal {
         }
     }
 
-    /// Makes sure that nobody else has the run, right before something begins.
+    /// Checks that no other process has the run, right before something begins.
     ///
     /// # Errors
     ///
-    /// Why nobody knows, or [`StoreError::Stale`]: then it must not begin.
+    /// The reason why that is not known, or [`StoreError::Stale`]: then it must not begin.
     pub(super) async fn hold(&self) -> Result<(), StoreError> {
         match &self.slot {
-            // Boxed, because it is seldom needed.
+            // Boxed because it is rarely needed.
             Some(slot) if !slot.is_held() => Box::pin(slot.hold_again()).await,
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Keeps the long output of a call beside the run, and says what becomes of what is cut out: readable, if it is kept.
+    /// Stores the long output of a call beside the run, and returns the fate of the part that is cut out: readable if
+    /// it was stored.
     ///
     /// # Errors
     ///
@@ -117,12 +119,12 @@ impl Journal {
         })
     }
 
-    /// Returns the store that the run is kept in, if it is.
+    /// Returns the store that holds the run, if it is stored.
     pub(super) fn store(&self) -> Option<Arc<dyn SessionStore>> {
         self.slot.as_ref().map(RunSlot::shared_store)
     }
 
-    /// Returns what was posted to the run and is not taken yet.
+    /// Returns what was posted to the run and not taken yet.
     pub(super) async fn inbox(&self) -> Vec<InboxEntry> {
         let Some(slot) = &self.slot else {
             return Vec::new();
@@ -133,7 +135,7 @@ impl Journal {
         })
     }
 
-    /// Puts an entry into the run's inbox.
+    /// Posts an entry to the run's inbox.
     pub(super) async fn post(&self, entry: InboxEntry) {
         if let Some(store) = self.store()
             && let Err(error) = retried(|| store.post(self.run_id, &entry)).await
@@ -152,12 +154,12 @@ impl Journal {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether the inbox has to be read though nobody said that anything is in it.
+    /// Returns whether the inbox should be read even without a notification.
     pub(super) fn is_inbox_due(&self) -> bool {
         self.slot.as_ref().is_some_and(RunSlot::is_inbox_due)
     }
 
-    /// Is over once another process has posted to the run; never for one that is kept nowhere.
+    /// Completes once another process has posted to the run; never for a run that is not stored.
     pub(super) async fn is_posted_to(&self) {
         match &self.slot {
             Some(slot) => slot.is_posted_to().await,
@@ -165,7 +167,7 @@ impl Journal {
         }
     }
 
-    /// Takes out of the inbox what no record will name.
+    /// Removes from the inbox an entry that no record will name.
     pub(super) async fn settle(&self, id: &InputId) {
         if let Some(slot) = &self.slot
             && let Err(error) = slot.settle(id).await
@@ -174,14 +176,14 @@ impl Journal {
         }
     }
 
-    /// Lets others take the run up: it waits, and nobody drives it meanwhile.
+    /// Lets other processes resume the run: it waits, and is not driven meanwhile.
     pub(super) async fn release(&self) {
         if let Some(slot) = &self.slot {
             self.note_left(slot.release().await);
         }
     }
 
-    /// Lets others take the run up, whose log says nothing of what was under way.
+    /// Lets other processes resume the run, whose log says nothing about what was in progress.
     pub(super) async fn expire(&self) {
         if let Some(slot) = &self.slot {
             self.note_left(slot.expire().await);
@@ -195,7 +197,7 @@ impl Journal {
     }
 }
 
-/// Returns the records without what a data policy keeps out of store and traces.
+/// Returns the records without what a data policy keeps out of the store and traces.
 pub(super) fn storable(policy: DataPolicy, records: &[Arc<Record>]) -> Cow<'_, [Arc<Record>]> {
     if policy == DataPolicy::ALL {
         return Cow::Borrowed(records);

@@ -1,5 +1,5 @@
-//! What a run has in the store while it is driven: its records are kept, the run ends where there is no room for them and is
-//! left where they cannot be kept at all; and what somebody posted is kept in its inbox until the run takes it.
+//! A run's use of the store while it is driven: storing its records, ending the run if they exceed its limits, leaving
+//! it if they cannot be stored at all, and keeping posted inputs in its inbox until the run takes them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use neuraxis_ports::StoreError;
 use crate::driver::Driver;
 
 impl Driver {
-    /// Writes what happened since the last time. False if it cannot be kept: then nothing more happens here.
+    /// Writes what happened since the last write. Returns `false` if it cannot be stored: then nothing more happens
+    /// here.
     pub(super) async fn keep(&mut self, step: &mut Step) -> bool {
         let Err(error) = self.write(step).await else {
             return true;
@@ -20,8 +21,8 @@ impl Driver {
         false
     }
 
-    /// Leaves the run as it is on record: it has not ended, and goes on wherever it is taken up. What is under way is
-    /// stopped.
+    /// Leaves the run as it is on record: it has not ended, and continues wherever it is resumed. What is in progress
+    /// is stopped.
     pub(super) fn lose(&mut self, error: StoreError) {
         let run = self.scope.run_id;
         match &error {
@@ -41,7 +42,8 @@ impl Driver {
         self.lost = Some(error);
     }
 
-    /// Writes what is unwritten. If the log has no room for it, the run ends with the last step: nothing is lost.
+    /// Writes the unwritten records. If the log has no space for them, the run ends with the last step, and nothing is
+    /// lost.
     pub(super) async fn write(&mut self, step: &mut Step) -> Result<(), StoreError> {
         if self.unwritten.is_empty() {
             return Ok(());
@@ -57,13 +59,13 @@ impl Driver {
         let Ok(end) = self.tree.advance(self.stamp(), full) else {
             return Err(error);
         };
-        // What the step asks for has not begun and is not begun any more.
+        // The effects of the step have not begun, and will not begin any more.
         (step.status, step.effects, step.wake_at) = (end.status, end.effects, end.wake_at);
         self.unwritten.extend(end.records);
         journal.append(&mut self.unwritten).await
     }
 
-    /// Takes over what was posted to the run, by whichever process; true if there was anything.
+    /// Reads what was posted to the run, by any process; returns `true` if there was anything.
     pub(super) async fn read_inbox(&mut self) -> bool {
         let posted = self.journal.inbox().await;
         let is_any = !posted.is_empty();
@@ -76,7 +78,8 @@ impl Driver {
         is_any
     }
 
-    /// Keeps in the run's inbox what somebody sent by its handle and it did not come to take; true if there was anything.
+    /// Posts to the run's inbox what was sent through its handle and not taken yet; returns `true` if there was
+    /// anything.
     pub(super) async fn leave_what_was_sent(&mut self) -> bool {
         let mut is_any = false;
         while let Ok(mut input) = self.inbox.try_recv() {
@@ -90,7 +93,7 @@ impl Driver {
         is_any
     }
 
-    /// Returns the id of an input that was found in the inbox, and no longer counts it as something to be taken.
+    /// Returns the id of an input that was found in the inbox, and removes it from the inputs to be taken.
     pub(super) fn posted_id(&mut self, input: &Input) -> Option<InputId> {
         if self.posted.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! Waits for models that their servers still load: no attempt of ours hastens that, so the clock of the run stands still
-//! while nothing else is under way, and only the first failure is on record.
+//! Waits for models that their servers are still loading. Attempts do not speed up loading, so the clock of the run
+//! stops while nothing else is in progress, and only the first failure is recorded.
 
 use std::time::Duration;
 
@@ -11,32 +11,32 @@ use crate::driver::Driver;
 use crate::driver::serving::Fallback;
 use crate::driver::under_way::Work;
 
-/// How long a server is left alone before it is asked again.
+/// How long to wait before a server is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The calls of a run that wait for their models to be loaded.
 #[derive(Debug, Default)]
 pub(super) struct Loading {
-    /// Since when each waits, its attempts in between included.
+    /// Since when each call has been waiting, including its attempts in between.
     since: Vec<(EffectId, Instant)>,
-    /// How many of them leave their server alone right now.
+    /// How many of them are pausing at the moment.
     paused: usize,
 }
 
 impl Loading {
-    /// Returns since when a call waits.
+    /// Returns since when a call has been waiting.
     fn since(&self, call: EffectId) -> Option<Instant> {
         let mut waiting = self.since.iter();
         waiting.find(|(id, _)| *id == call).map(|(_, since)| *since)
     }
 
-    /// Forgets a call that has its answer.
+    /// Forgets a call that was answered.
     pub(super) fn is_over(&mut self, call: EffectId) {
         self.since.retain(|(id, _)| *id != call);
     }
 }
 
-/// A call that has left its server alone for a while.
+/// A call whose pause is over.
 pub(super) struct Paused {
     call: Box<CallModel>,
     fallback: Option<Box<Fallback>>,
@@ -44,16 +44,16 @@ pub(super) struct Paused {
 
 /// Whether and how a call that found its model not loaded waits for it.
 pub(super) enum Wait {
-    /// It begins to wait: the failure is on record, and the next attempt follows when the model is there.
+    /// It begins to wait: the failure is recorded, and the next attempt follows once the model may be loaded.
     Begins,
-    /// It goes on waiting, which is nothing new.
+    /// It continues to wait, and nothing is recorded.
     GoesOn,
     /// It has waited for as long as it may, or never waits.
     IsOver,
 }
 
 impl Driver {
-    /// Tells what becomes of a call that failed so.
+    /// Returns how a call that failed with this error waits.
     pub(super) fn wait_for_loading(
         &self,
         call: EffectId,
@@ -76,7 +76,7 @@ impl Driver {
         }
     }
 
-    /// Makes an attempt of a call after its server was left alone for a while. Whoever cancels the call meanwhile ends that.
+    /// Retries a call after a pause. Cancelling the call ends the pause.
     pub(super) fn pause_for_loading(
         &mut self,
         call: Box<CallModel>,
@@ -98,7 +98,7 @@ impl Driver {
         }));
     }
 
-    /// Goes on with a call after its pause, unless it was cancelled.
+    /// Continues with a call after its pause, unless it was cancelled.
     pub(super) fn pause_over(&mut self, Paused { call, fallback }: Paused) {
         self.loading.paused = self.loading.paused.saturating_sub(1);
         match self.no_longer_running(call.effect_id) {
@@ -107,7 +107,7 @@ impl Driver {
         }
     }
 
-    /// Lets the clock of the run stand still where nothing is under way but pauses.
+    /// Stops the clock of the run if nothing but pauses is in progress.
     pub(super) fn hold_clock(&mut self) {
         if self.loading.paused > 0 && self.loading.paused == self.work.len() {
             self.active.follow(RunStatus::Waiting);

@@ -1,4 +1,4 @@
-//! Makes the results of tools fit the models that read them, and keeps what is cut out, before anything names it.
+//! Makes the results of tools fit the models that read them, and stores what is cut out before anything names it.
 
 use std::sync::Arc;
 
@@ -13,28 +13,29 @@ use crate::long_result::reach::Reach;
 use crate::long_result::read_output::ReadOutput;
 use crate::long_result::{Fate, LongResult, ResultBounds};
 
-/// From which size on a value is taken apart on a thread that may be busy for a while.
+/// The size in bytes from which a value is split up on a thread that may block for a while.
 const SLOW_BYTES: usize = 256 * 1024;
 
-/// The most bytes of a result that is the answer of its agent: the user gets it, and no model reads it before.
+/// The maximum size in bytes of a result that is the answer of its agent: the user gets it, and no model reads it
+/// first.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
-/// What it takes to make the result of one call fit.
+/// What is needed to make the result of one call fit.
 pub(super) struct ResultCut {
     journal: Arc<Journal>,
     call: ToolCallId,
     tool: Arc<str>,
-    /// The most bytes of its value.
+    /// The maximum size of its value in bytes.
     most: usize,
     bounds: ResultBounds,
     /// Whether the agent is offered the tool that reads the rest.
     has_reader: bool,
-    /// Whether what it returns is untrusted content.
+    /// Whether the result is untrusted content.
     untrusted: bool,
 }
 
 impl Driver {
-    /// Returns the tool that runs a call; the one that reads long results with what this run may read.
+    /// Returns the tool that runs a call. The tool that reads long results is given what this run may read.
     pub(super) fn tool(&self, run: &RunTool) -> Option<Arc<dyn Tool>> {
         let tool = self.catalog.tool(&run.name)?;
         let session = self.scope.session_id.clone();
@@ -53,13 +54,14 @@ impl Driver {
         })
     }
 
-    /// Returns how many bytes the result of a call may have.
+    /// Returns the maximum size of the result of a call in bytes.
     pub(super) fn room(&self, run: &RunTool) -> usize {
         let spec = self.tree.agent_spec(run.agent);
         if spec.profile.stop_after.contains(&run.name) {
             return MAX_ANSWER_BYTES;
         }
-        // The reply that calls is the last one as long as its calls are under way, and the next request has all their results.
+        // The calling reply is the last one while its calls are in progress, and the next request holds all their
+        // results.
         let said = self.tree.transcript_of(run.agent);
         let mut latest_first = said.messages().iter().rev();
         let reply = latest_first.find(|message| matches!(***message, Message::Assistant(_)));
@@ -84,7 +86,7 @@ impl ResultCut {
         }
     }
 
-    /// Leaves an outcome as it is if it is short enough; otherwise keeps it, and returns what a model reads of it.
+    /// Returns an outcome unchanged if it is short enough; otherwise stores it, and returns what a model reads of it.
     ///
     /// # Errors
     ///
@@ -92,12 +94,12 @@ impl ResultCut {
     pub(super) async fn fit(self, outcome: ToolOutcome) -> Result<ToolOutcome, StoreError> {
         match self.bound_exceeded_by(&outcome) {
             None => Ok(outcome),
-            // Boxed, so that calls whose results are short keep no room for it.
+            // Boxed, so that calls with short results reserve no space for it.
             Some(most) => Box::pin(self.cut(outcome, most)).await,
         }
     }
 
-    /// Returns how many bytes an outcome may have that has more.
+    /// Returns the maximum size of an outcome in bytes, if the outcome exceeds it.
     fn bound_exceeded_by(&self, outcome: &ToolOutcome) -> Option<usize> {
         let value = outcome.output.value.as_str();
         let most = match outcome.is_done() {
@@ -108,7 +110,7 @@ impl ResultCut {
         (value.len() > most && &*self.tool != READ_OUTPUT).then_some(most)
     }
 
-    /// Keeps an outcome, and returns what a model reads of it.
+    /// Stores an outcome, and returns what a model reads of it.
     async fn cut(self, mut outcome: ToolOutcome, most: usize) -> Result<ToolOutcome, StoreError> {
         let value = outcome.output.value.clone().into_value();
         let most_kept = self.bounds.max_kept_bytes();
@@ -135,7 +137,7 @@ impl ResultCut {
     }
 }
 
-/// Tells whether an error has no more characters than a model reads of one.
+/// Returns whether an error has no more characters than a model reads of one.
 fn is_short_error(value: &str) -> bool {
     let most = MAX_ERROR_CHARS + r#"{"error":""}"#.len();
     value.len() <= most || value.chars().nth(most).is_none()

@@ -1,4 +1,4 @@
-//! Performs model calls: attempt by attempt, streamed where a person reads along.
+//! Performs model calls: attempt by attempt, streamed if the user reads along.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -22,32 +22,32 @@ use crate::driver::{Driver, answered};
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::request::Delivery;
 
-/// The longest wait that a server may ask for while another role may serve.
+/// The longest wait that is accepted at a server's request while another role may serve.
 const MAX_WAIT_BEFORE_FALLBACK: Duration = Duration::from_secs(5);
 
-/// How many deltas that came together are taken together.
+/// The maximum number of deltas that are processed together.
 const MAX_DELTAS_AT_ONCE: usize = 256;
 
-/// What one attempt of a model call came to.
+/// The result of one attempt of a model call.
 pub(super) struct ModelAttempt {
     result: Result<Reply, LlmError>,
     served_by: Role,
     downgraded: Option<Box<RoleDowngraded>>,
-    /// The role that the failure policy chose for this call, where it did.
+    /// The role that the failure policy chose for this call, if it did.
     fallback: Option<Box<Fallback>>,
-    /// How many tokens it was sent, as estimated, where that was not the request of the call as it is.
+    /// The estimated number of tokens that were sent, if the request of the call was changed.
     sent: Option<u64>,
-    /// Ends once what came of it was taken note of.
+    /// Ends once the outcome has been noted.
     probe: Option<Box<Probe>>,
     duration: Duration,
     first_delta: Option<Duration>,
 }
 
-/// What follows an attempt that failed.
+/// What follows a failed attempt.
 enum Following {
-    /// Another one, by whom and after which delay.
+    /// Another attempt: by which role, and after which delay.
     Attempt(Option<Box<Fallback>>, Duration),
-    /// A pause for a model that cannot serve yet, and then another one.
+    /// A pause for a model that cannot serve yet, followed by another attempt.
     Pause(Option<Box<Fallback>>),
     /// The failure is that of the call.
     Nothing,
@@ -103,7 +103,7 @@ impl Driver {
                 let request = fitted.unwrap_or(&call.request);
                 let attempt = attempted(client.as_ref(), request, &ctx, live.as_ref(), &asked);
                 match hooks {
-                    // Boxed, so that calls nobody looks at keep no room for it.
+                    // Boxed, so that calls without hooks reserve no space for it.
                     Some(hooks) => Box::pin(hooks.around(&ctx.cancellation, attempt)).await,
                     None => attempt.await,
                 }
@@ -133,7 +133,7 @@ impl Driver {
         }));
     }
 
-    /// Makes the context of an attempt, and remembers what stops it.
+    /// Creates the context of an attempt, and stores the token that stops it.
     fn context_of(&mut self, call: &CallModel) -> CallContext {
         let trace = self.scope.trace.as_ref();
         let trace = trace.map(|trace| trace.at(call.effect_id.span_id()));
@@ -145,7 +145,7 @@ impl Driver {
         ctx
     }
 
-    /// Fails a call for which no model is configured whose role may serve.
+    /// Fails a call for which no role that may serve has a model.
     fn nobody_serves(
         &mut self,
         call: Box<CallModel>,
@@ -170,7 +170,8 @@ impl Driver {
         self.ready.extend(answer);
     }
 
-    /// Takes note of a reply, and returns what it cost. A call that a hook cut short says nothing of its model.
+    /// Notes a reply for the model's health, and returns its cost. A call that a hook cut short says nothing about its
+    /// model.
     fn note_reply(&self, served_by: &Role, reply: &Reply) -> Option<Cost> {
         if reply.is_refusal() && reply.usage == Usage::UNKNOWN {
             return None;
@@ -183,7 +184,7 @@ impl Driver {
         engine.policy.cost(&reply.usage, &reply.model, &asked)
     }
 
-    /// Names the model of a role.
+    /// Returns the model of a role.
     pub(super) fn model_of(&self, role: &Role) -> Option<Box<ModelRef>> {
         let (_, client) = self.engine.model(role, None)?;
         Some(Box::new(client.info().model))
@@ -202,8 +203,8 @@ impl Driver {
         (feed, buffer)
     }
 
-    /// Turns what an attempt came to into an input, and begins the next attempt where one may help; `None` while a server goes on
-    /// loading its model.
+    /// Turns the result of an attempt into an input, and begins the next attempt if that may help; `None` while a
+    /// server continues loading its model.
     pub(super) fn attempt_over(
         &mut self,
         mut call: Box<CallModel>,
@@ -285,8 +286,8 @@ impl Driver {
         }))
     }
 
-    /// Returns by whom the next attempt of a call that failed is made, and when, where one may help. A call that was cancelled
-    /// meanwhile is not made again: nobody hears the answer, and it costs as any other.
+    /// Returns by which role and when a failed call is attempted again, if that may help. A call that was cancelled
+    /// meanwhile is not repeated: its answer is not awaited, and it would cost as much as any other.
     fn following(
         &self,
         call: &CallModel,
@@ -308,8 +309,8 @@ impl Driver {
         if fallback.is_none()
             && let Some(other) = self.fallback(served_by, call.attempt, error)
         {
-            // Another model that is there answers sooner than one that has to be waited for. What cannot be read the loop
-            // asks the first for in another way, if this one fails.
+            // A model that is available answers sooner than one that must be waited for. If this one also fails, the
+            // loop asks the first for an unreadable reply again in another way.
             let comes_back =
                 waits || delay.is_some() || error.kind == LlmErrorKind::InvalidResponse;
             let other = match comes_back {
@@ -324,7 +325,7 @@ impl Driver {
         if waits {
             return Following::Pause(fallback);
         }
-        // What does not fit, or cannot be read, the loop asks for in another way.
+        // A request that does not fit, or whose reply cannot be read, is made again by the loop in another way.
         let is_changed = matches!(
             error.kind,
             LlmErrorKind::ContextOverflow { .. } | LlmErrorKind::InvalidResponse
@@ -340,12 +341,12 @@ impl Driver {
     }
 }
 
-/// Returns how an amount came about. Where there is none, nothing has to be said of it.
+/// Returns how an amount was determined. If there is no amount, the label does not matter.
 fn label_of(cost: Option<Cost>) -> CountLabel {
     cost.map_or(CountLabel::Measured, |cost| cost.label)
 }
 
-/// Makes an attempt, whose deltas are shown where somebody reads along.
+/// Makes an attempt, whose deltas are shown if the user reads along.
 async fn attempted(
     client: &dyn LlmClient,
     request: &ModelRequest,
@@ -354,19 +355,19 @@ async fn attempted(
     asked: &AttemptUnderWay,
 ) -> (Result<Reply, LlmError>, Option<Duration>) {
     let attempted = match live {
-        // Boxed, so that calls nobody reads along with keep no room for it.
+        // Boxed, so that calls that are not streamed reserve no space for it.
         Some((feed, buffer)) => Box::pin(streamed(client, request, ctx, feed, buffer, asked)).await,
         None => {
             let reply = answered(async { client.respond(request, ctx).await });
             (reply.await.unwrap_or_else(|| Err(crashed())), None)
         }
     };
-    // Hooks look at it next.
+    // Hooks inspect the reply next.
     asked.note_words();
     attempted
 }
 
-/// Makes an attempt whose deltas are shown as they come.
+/// Makes an attempt whose deltas are shown as they arrive.
 async fn streamed(
     client: &dyn LlmClient,
     request: &ModelRequest,
@@ -385,7 +386,7 @@ async fn streamed(
             asked.note_words();
             let delta = delta?;
             show(buffer, attempt, &delta);
-            // The text stands once, in front of the listeners.
+            // The text is stored only once, in the listeners' buffer.
             assembler.push_without_text(delta)
         };
         while let More::Follows = poll_fn(|cx| take_ready(&mut stream, &mut take, feed, cx)).await?
@@ -398,23 +399,23 @@ async fn streamed(
     (result, first_delta)
 }
 
-/// Tells whether what was shown of a reply is a part of the answer.
+/// Returns whether what was shown of a reply is part of the answer.
 pub(crate) fn stands(purpose: Purpose, reply: &Reply) -> bool {
     reply.turned_down().is_none() && (purpose != Purpose::LastAnswer || is_last_answer(reply))
 }
 
-/// What a client that panicked comes to: nothing is known of its server, and another attempt may go well.
+/// The error for a client that panicked: nothing is known about its server, and another attempt may succeed.
 fn crashed() -> LlmError {
     LlmError::new(LlmErrorKind::server(None), "the model's adapter crashed")
 }
 
-/// Whether there may be more of a stream.
+/// Whether a stream may have more deltas.
 enum More {
     Follows,
     No,
 }
 
-/// Takes the deltas that are there, up to the first that is an error. Listeners are woken once for them all.
+/// Takes the deltas that are available, up to the first error. Listeners are woken once for all of them.
 fn take_ready(
     stream: &mut ReplyStream,
     mut take: impl FnMut(Result<ReplyDelta, LlmError>) -> Result<(), LlmError>,

@@ -1,7 +1,8 @@
-//! Asks the program's hooks about model calls: before a request is sent, alongside the first, and before a reply counts.
+//! Asks the program's hooks about model calls: before a request is sent, alongside the first one, and before a reply is
+//! accepted.
 //!
-//! What they say of a request is an advice that the machine records. What they make of a reply goes into the reply itself, so
-//! that nothing else is recorded, shown or acted upon.
+//! Their decision about a request is advice that the machine records. Their changes to a reply go into the reply
+//! itself, so nothing else is recorded, shown or acted upon.
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,22 +26,22 @@ use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
 use crate::feed::{CallBuffer, Feed, LiveText};
 
-/// Why an agent ends whose hook gave no answer that can be followed.
+/// Why an agent ends whose hook gave no usable answer.
 const FAILED: &str = "the program's own check failed";
-/// What is told then.
+/// The reply in that case.
 const FAILED_REPLY: &str = "I cannot answer this: a check that it has to pass failed.";
 
-/// A reply, or why there is none, with how long its first delta took.
+/// A reply, or why there is none, with the time until its first delta.
 type Attempted = (Result<Reply, LlmError>, Option<Duration>);
 
-/// What the machine says of a request.
+/// The machine's description of a request.
 #[derive(Deserialize)]
 struct Subject {
     purpose: Purpose,
     is_first: bool,
 }
 
-/// Why and with what an agent ends.
+/// Why an agent ends, and with which reply.
 struct Refusal {
     reason: String,
     reply: String,
@@ -62,7 +63,7 @@ impl Refusal {
 }
 
 impl Driver {
-    /// Asks the advisor about a request, where it has a say, and then hooks about what it left.
+    /// Asks the advisor about a request, if it is to be asked, and then hooks about the result.
     pub(super) fn ask_about_request(&mut self, question: Consult, turn: TurnContext) {
         let engine = &self.engine;
         let mut hooks = engine.model_hooks_of(self.tree.agent_spec(question.agent));
@@ -91,7 +92,7 @@ impl Driver {
         }));
     }
 
-    /// Gathers who looks at an attempt of a model call; `None` if nobody does.
+    /// Collects the hooks that inspect an attempt of a model call; `None` if there are none.
     pub(super) fn attempt_hooks(
         &self,
         call: &CallModel,
@@ -119,8 +120,8 @@ impl Driver {
     }
 }
 
-/// Asks hooks one after the other about a request, each about what the one before left; the first that refuses is the last
-/// one asked.
+/// Asks hooks about a request, one after the other, each about what the previous one left, up to the first one that
+/// refuses.
 async fn before(
     hooks: &[Arc<dyn ModelHook>],
     mut request: HookedRequest,
@@ -165,26 +166,26 @@ fn amend(request: &mut HookedRequest, text: Option<&str>, notes: &[String]) {
     }
 }
 
-/// Who looks at one attempt of a model call.
+/// The hooks that inspect one attempt of a model call.
 pub(super) struct AttemptHooks {
     hooks: Vec<Arc<dyn ModelHook>>,
     turn: TurnContext,
     purpose: Purpose,
-    /// What those look at while the model works that do.
+    /// The request, if hooks inspect it while the model works.
     alongside: Option<HookedRequest>,
     /// The tool whose arguments are the answer.
     delivers: Option<ToolName>,
-    /// The model that is asked.
+    /// The model that is called.
     model: ModelRef,
 }
 
 impl AttemptHooks {
-    /// Tells whether text may be shown before hooks have looked at it.
+    /// Returns whether text may be shown before hooks have inspected it.
     pub(super) fn let_text_stream(&self) -> bool {
         self.hooks.iter().all(|hook| hook.lets_text_stream())
     }
 
-    /// Makes an attempt, and lets hooks look at the request meanwhile and at the reply afterwards.
+    /// Makes an attempt, with hooks inspecting the request meanwhile and the reply afterwards.
     pub(super) async fn around(
         self: Box<Self>,
         cancellation: &CancellationToken,
@@ -201,7 +202,7 @@ impl AttemptHooks {
         let refused = pin!(self.refused(request));
         let (result, first_delta) = match select(refused, pin!(attempt)).await {
             Either::Left((Some(refusal), _)) => {
-                // Dropped with this, and told as any call that is cancelled.
+                // The attempt is dropped here, and its client is notified like that of any cancelled call.
                 cancellation.cancel();
                 let reply = self.instead(refusal, None);
                 return (Ok(reply), Some(began.elapsed()));
@@ -221,7 +222,7 @@ impl AttemptHooks {
         }
     }
 
-    /// Asks those who look at a request while the model works on it. What would change it comes too late.
+    /// Asks the hooks that inspect a request while the model works on it. A change to the request comes too late.
     async fn refused(&self, request: &HookedRequest) -> Option<Refusal> {
         let mut hooks = self.hooks.iter();
         let alongside = hooks
@@ -240,7 +241,7 @@ impl AttemptHooks {
         None
     }
 
-    /// Returns what counts of a reply.
+    /// Returns what is accepted of a reply.
     async fn looked_at(&self, mut reply: Reply) -> Reply {
         let counts = matches!(
             self.purpose,
@@ -278,7 +279,7 @@ impl AttemptHooks {
         reply
     }
 
-    /// Puts a text in the place of what a reply says, or of the answer that it delivers.
+    /// Replaces the text of a reply, or the answer that it delivers.
     fn rewrite(&self, reply: &mut Reply, text: &str) {
         let calls_something = reply.calls().next().is_some();
         let delivers = reply.calls().any(|call| self.is_delivery(&call.name));
@@ -287,7 +288,7 @@ impl AttemptHooks {
         for part in std::mem::take(&mut reply.parts) {
             match part {
                 ReplyPart::Text(_) => parts.extend(said.take().map(ReplyPart::text)),
-                // Providers want to see it again with the calls it led to.
+                // Providers require the reasoning again together with the calls that it led to.
                 ReplyPart::Reasoning(_) if !calls_something => {}
                 ReplyPart::ToolCall(mut call) => {
                     parts.extend(said.take().map(ReplyPart::text));
@@ -315,7 +316,7 @@ impl AttemptHooks {
         delivers.is_some_and(|name| name.as_str() == tool)
     }
 
-    /// Makes the reply that counts in the place of a refused one. Of a call that was cancelled nobody says what it used.
+    /// Creates the reply that replaces a refused one. If the call was cancelled, its usage is unknown.
     fn instead(&self, refusal: Refusal, reply: Option<Reply>) -> Reply {
         let Refusal {
             reason,
@@ -335,7 +336,7 @@ impl AttemptHooks {
     }
 }
 
-/// Takes back what was shown of a reply that counts otherwise, and shows what took its place.
+/// Retracts what was shown of a reply that was changed, and shows the replacement.
 pub(super) fn show_what_counts(call: &CallModel, reply: &Reply, feed: &Feed, buffer: &CallBuffer) {
     if reply.advice.is_none() {
         return;
@@ -343,7 +344,7 @@ pub(super) fn show_what_counts(call: &CallModel, reply: &Reply, feed: &Feed, buf
     buffer.retract(call.attempt);
     let text = reply.text();
     if reply.turned_down().is_none() && !text.is_empty() {
-        // Behind all that the model wrote itself.
+        // After everything that the model wrote itself.
         let block = BlockIndex(u32::MAX);
         buffer.text(call.attempt, block, LiveText::Text, &text);
     }

@@ -1,4 +1,4 @@
-//! What a run goes on with: an answer that is at hand, or whatever happens first.
+//! What a run continues with: an answer that is available, or whatever happens first.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,22 +12,23 @@ use tokio::time::Instant;
 use crate::driver::Driver;
 use crate::driver::under_way::Work;
 
-/// What a run waited for.
+/// What ended a run's wait.
 enum Happened {
-    /// Somebody here has something for it.
+    /// An input was sent to it in this process.
     Input(Box<Input>),
     /// The engine shuts down.
     ShutDown,
-    /// Something that was under way is over.
+    /// Something in progress is complete.
     Over(Work),
-    /// Another process has something for it.
+    /// Another process has posted to it.
     Posted,
-    /// One of its limits, or its lease, is due.
+    /// One of its limits, or the renewal of its lease, is due.
     Due,
 }
 
 impl Driver {
-    /// Waits for what happens next; `None` if that is nothing for the machine. Fails once the run is lost to this process.
+    /// Waits for what happens next; `None` if that is nothing for the machine. Fails once the run is lost to this
+    /// process.
     pub(super) async fn next_input(
         &mut self,
         wake_at: Option<Duration>,
@@ -46,7 +47,7 @@ impl Driver {
             (limit, heartbeat) => limit.or(heartbeat),
         };
         match self.happens(due).await {
-            // What people decided before may be kept and not heard yet.
+            // An earlier decision may be stored and not received yet.
             Happened::Input(input) | Happened::Over(Work::Answer(input)) if is_expiry(&input) => {
                 self.read_inbox().await;
                 self.ready.push_back(*input);
@@ -94,12 +95,13 @@ impl Driver {
         let mut posted = pin!(journal.is_posted_to());
         let mut rings = pin!(alarm.rings_at(due));
         interrupts.renew();
-        // In this order: a wish to end is heard before more is begun, and the same run goes the same way each time.
+        // In this order, so that a cancellation is received before more is begun, and a run always behaves the same
+        // way.
         poll_fn(|cx| {
             let waker = interrupts.due(cx.waker());
             let mut seldom = waker.as_ref().map(Context::from_waker);
             if let Some(cx) = &mut seldom {
-                // Once it is closed nothing comes any more.
+                // A closed channel yields nothing more.
                 if let Poll::Ready(Some(input)) = inbox.poll_recv(cx) {
                     return Poll::Ready(Happened::Input(input));
                 }
@@ -150,7 +152,7 @@ impl Driver {
     }
 }
 
-/// Tells whether an input says that nobody decided in time.
+/// Returns whether an input says that a question expired.
 fn is_expiry(input: &Input) -> bool {
     let Input::ApprovalDecided(decided) = input else {
         return false;

@@ -1,4 +1,4 @@
-//! Chooses the model that makes an attempt: the one of the role that the call is for, or another while that one fails.
+//! Chooses the model that makes an attempt: that of the call's role, or another while that one fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 use crate::driver::Driver;
 use crate::engine::Engine;
 
-/// Who makes an attempt.
+/// The model that makes an attempt.
 pub(super) struct Served {
     pub(super) role: Role,
     pub(super) client: Arc<dyn LlmClient>,
     pub(super) downgraded: Option<Box<RoleDowngraded>>,
-    /// Lasts for as long as the attempt, where that tries a degraded role.
+    /// Held for the duration of the attempt, if the attempt probes a degraded role.
     pub(super) probe: Option<Box<Probe>>,
 }
 
-/// An attempt that tries whether a degraded role works again. Once this is dropped the next one may, unless the outcome was
-/// taken note of before: a call that is cancelled has none.
+/// An attempt that probes whether a degraded role works again. Dropping this allows the next probe, unless the outcome
+/// was already noted: a cancelled call has none.
 pub(super) struct Probe {
     engine: Arc<Engine>,
     role: Role,
@@ -33,47 +33,47 @@ impl Drop for Probe {
     }
 }
 
-/// Another role that takes a call over, because the attempts of the one it is for all failed.
+/// A fallback: another role that takes over a call because all attempts of the call's own role failed.
 #[derive(Debug)]
 pub(super) struct Fallback {
     role: Role,
-    /// The first attempt that it makes, or that follows once the call was given back.
+    /// The first attempt of the fallback, or the first one after the call was given back.
     since: Attempt,
     why: String,
     term: Term,
-    /// When the role that the call is for may be asked again, where that was to be asked later.
+    /// When the call's own role may be asked again, if it requested a wait.
     back_at: Option<Instant>,
-    /// How much context it is taken to have since it said in this call that the request did not fit.
+    /// The context size assumed since the fallback reported in this call that the request did not fit.
     said_context: Option<u64>,
 }
 
-/// For how long another role has a call.
+/// How long another role has a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Term {
-    /// For good.
+    /// Permanently.
     Lasting,
-    /// Until it fails: then the role that the call is for is asked again, whose model was being loaded, was to be asked later, or
-    /// gave what could not be read.
+    /// Until it fails. Then the call's own role is asked again: its model was being loaded, it requested a wait, or its
+    /// reply could not be read.
     Meanwhile,
-    /// Over: it failed, and the call was given back. No other takes it over any more.
+    /// No longer: it failed, and the call was given back. No other role takes it over any more.
     Over,
 }
 
 impl Fallback {
-    /// Returns how many attempts there were by whoever made the last one.
+    /// Returns how many attempts the role that made the last one has made.
     pub(super) fn attempts(fallback: Option<&Self>, number: Attempt) -> Attempt {
         let before = fallback.map_or(0, |fallback| fallback.since.0.saturating_sub(1));
         Attempt(number.0.saturating_sub(before))
     }
 
-    /// Has the role that stood in try once more, with what fits so much context.
+    /// Lets the fallback role retry with a request that fits this context.
     pub(super) fn again(
         downgraded: &RoleDowngraded,
         before: Option<&Self>,
         number: Attempt,
         context: u64,
     ) -> Box<Self> {
-        // Without one in charge, the role served since the one that the call is for is degraded.
+        // If no fallback is active, the role served because the call's own role is degraded.
         let before = before.filter(|before| before.term != Term::Over);
         Box::new(Self {
             role: downgraded.to.clone(),
@@ -85,25 +85,25 @@ impl Fallback {
         })
     }
 
-    /// Returns how much context the role is taken to have since it said in this call that the request did not fit.
+    /// Returns the context size assumed since the fallback reported in this call that the request did not fit.
     pub(super) const fn said_context(&self) -> Option<u64> {
         self.said_context
     }
 
-    /// Has the call until it fails, and the role that it is for is not asked again before so much time has passed.
+    /// Limits the fallback until it fails; the call's own role is not asked again before this much time has passed.
     pub(super) fn for_a_while(mut self: Box<Self>, wait: Option<Duration>) -> Box<Self> {
         self.term = Term::Meanwhile;
         self.back_at = wait.and_then(|wait| Instant::now().checked_add(wait));
         self
     }
 
-    /// Returns what is left of the time before which the role that the call is for is not asked again, where there is one.
+    /// Returns the remaining time before the call's own role may be asked again, if there is such a wait.
     pub(super) fn wait_left(&self) -> Option<Duration> {
         let back_at = self.back_at?;
         Some(back_at.saturating_duration_since(Instant::now()))
     }
 
-    /// Gives the call back after its own attempts failed, if it has it only until then.
+    /// Gives the call back after the fallback's own attempts failed, if it had the call only until then.
     pub(super) fn given_back(mut self: Box<Self>, number: Attempt) -> Option<Box<Self>> {
         if self.term != Term::Meanwhile {
             return None;
@@ -115,7 +115,7 @@ impl Fallback {
 }
 
 impl Driver {
-    /// Chooses who makes the next attempt of a call; `None` if no model is configured whose role may serve.
+    /// Chooses which role makes the next attempt of a call; `None` if no role that may serve has a model.
     pub(super) fn served(&self, call: &CallModel, fallback: Option<&Fallback>) -> Option<Served> {
         let engine = &self.engine;
         let (role, client) = engine.model(&call.role, self.scope.decision.as_deref())?;
@@ -157,8 +157,8 @@ impl Driver {
         }))
     }
 
-    /// Chooses another role for a call whose attempts all failed, where the failure is one that another model may not
-    /// have. One call is taken over once.
+    /// Chooses another role for a call whose attempts all failed, if another model may not fail in the same way. A call
+    /// is taken over only once.
     pub(super) fn fallback(
         &self,
         failed: &Role,

@@ -1,5 +1,5 @@
-//! Tells of model calls that a limit on time stops before their models said anything: a call that is only stopped says nothing
-//! of its model, and one that hangs would be asked for ever.
+//! Reports model calls that a time limit stops before their models said anything. A stopped call alone says nothing
+//! about its model, so a model that hangs would be asked again forever.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,15 +14,16 @@ use tokio::time::Instant;
 
 use crate::driver::Driver;
 
-/// What a model has at least before its silence counts: who has little time left asks it in vain, and it is not to blame.
+/// The minimum time that a model gets before its silence counts: with little time left a call has no chance, and the
+/// model is not to blame.
 const MIN_SILENCE: Duration = Duration::from_secs(3);
 
-/// An attempt of a model call that is under way.
+/// An attempt of a model call in progress.
 #[derive(Debug)]
 pub(super) struct AttemptUnderWay {
     pub(super) ctx: CallContext,
     served_by: Role,
-    /// Since when its model is asked, and whether that stands in for another.
+    /// Since when its model has been asked, and whether that is a fallback.
     since: OnceLock<(Instant, Option<Box<RoleDowngraded>>)>,
     has_spoken: AtomicBool,
 }
@@ -37,19 +38,19 @@ impl AttemptUnderWay {
         }
     }
 
-    /// Notes that its model is asked now.
+    /// Notes that its model is being asked now.
     pub(super) fn begin(&self, now: Instant, downgraded: Option<&RoleDowngraded>) {
         self.since
             .get_or_init(|| (now, downgraded.cloned().map(Box::new)));
     }
 
-    /// Notes that something came, be it an error.
+    /// Notes that something arrived, even an error.
     pub(super) fn note_words(&self) {
         self.has_spoken.store(true, Ordering::Relaxed);
     }
 
-    /// Returns for how long its model has said nothing, where it is asked and has said nothing at all. While the call waits in
-    /// its client, nobody is asked yet.
+    /// Returns for how long its model has been silent, if it was asked and has said nothing at all. While the call
+    /// waits in its client, the model has not been asked yet.
     fn silence(&self) -> Option<Duration> {
         let (since, _) = self.since.get()?;
         let waited = self.ctx.waited()?;
@@ -59,8 +60,8 @@ impl AttemptUnderWay {
 }
 
 impl Driver {
-    /// Lets time pass for a run of which a limit is due. The calls that this stops of models that said nothing are told first,
-    /// as ones that timed out.
+    /// Lets time pass for a run that has reached a limit. Calls that this stops and whose models said nothing are first
+    /// reported as timed out.
     pub(super) fn limit_is_due(&mut self) -> Input {
         for asked in self.stopped_in_silence() {
             let failed = self.timed_out(&asked);
@@ -70,8 +71,8 @@ impl Driver {
         self.ready.pop_front().unwrap_or(Input::TimePassed)
     }
 
-    /// Returns the calls that the limit stops whose models had most of the run's time and said nothing. Where others, such as
-    /// tools, took it, a model is not to blame.
+    /// Returns the calls that the limit stops and whose models were silent for at least half of the run's active time.
+    /// If other work, such as tools, took the time, the model is not to blame.
     fn stopped_in_silence(&self) -> Vec<Arc<AttemptUnderWay>> {
         let least = MIN_SILENCE.max(self.active.elapsed() / 2);
         let is_silent = |asked: &&Arc<AttemptUnderWay>| asked.silence() >= Some(least);
@@ -79,7 +80,7 @@ impl Driver {
         if silent.is_empty() {
             return silent;
         }
-        // What will be stopped is for the machine to say: a copy of it is asked.
+        // The machine decides what will be stopped, so ask a copy of it.
         let step = self.tree.clone().advance(self.stamp(), Input::TimePassed);
         let effects = step.map(|step| step.effects).unwrap_or_default();
         silent.retain(|asked| {
@@ -104,7 +105,7 @@ impl Driver {
             effect_id: asked.ctx.effect_id,
             attempt: asked.ctx.attempt,
             error,
-            // It is the limit that ends the call, and not this.
+            // The limit ends the call, not this failure.
             next: NextAttempt::Follows,
             served_by: role.clone(),
             downgraded: asked.since.get().and_then(|(_, it)| it.clone()),

@@ -25,12 +25,12 @@ use crate::driver::under_way::Work;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::tool_search;
 
-/// The result of a call that delivered the answer: what is delivered stands in its arguments.
+/// The result of a call that delivered the answer. The answer itself is in its arguments.
 const DELIVERED: &str = r#"{"delivered":true}"#;
 
 impl Driver {
-    /// Tells whether a tool is one that the client brought with its request: whoever asks runs it, and the catalog knows of none
-    /// such.
+    /// Returns whether a tool was supplied by the client with its request: the client runs it, and the catalog does not
+    /// contain it.
     pub(super) fn is_brought(&self, agent: AgentId, tool: &str) -> bool {
         let of_client = |spec: &ToolSpec| spec.kind == ToolKind::Client;
         let mut offered = self.tree.tools(agent).iter();
@@ -41,12 +41,12 @@ impl Driver {
         })
     }
 
-    /// Tells whether a call finds other tools of its agent.
+    /// Returns whether a call finds other tools of its agent.
     pub(super) fn is_search(&self, agent: AgentId, tool: &str) -> bool {
         tool == FIND_TOOLS && self.tree.agent_spec(agent).is_searched_by(tool)
     }
 
-    /// Answers a call that the loop itself runs; `None` for one of a tool.
+    /// Answers a call that the loop itself runs; `None` for a call of a tool.
     fn outcome_of_loop(&self, run: &RunTool) -> Option<ToolOutcome> {
         if self.is_delivery(run.agent, run.name.as_str()) {
             let delivered = ToolOutput::new(JsonText::from_text(DELIVERED));
@@ -80,17 +80,17 @@ impl Driver {
         let cut = ResultCut::of(self, &run, tool.spec());
         let journal = Arc::clone(&self.journal);
         let (arguments, timeout) = (run.arguments.clone(), run.timeout);
-        // Boxed by itself: it is most of what a call takes, and would be kept twice where it is waited for.
+        // Boxed separately: it is most of a call's size, and would otherwise be stored twice while it is awaited.
         let mut called = Box::pin(ToolCatalog::run(tool, arguments, ctx, timeout));
         let mut call: BoxFuture<'static, Result<Input, StoreError>> = Box::pin(async move {
-            // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
+            // Waiting for a permit does not count toward the tool's time. The semaphore is never closed.
             let permit = given_up.run_until_cancelled(permits.acquire_owned()).await;
             let permit = permit.and_then(Result::ok);
             let held = permit.map(|permit| asking.hold(permit));
             if !given_up.is_cancelled() {
                 journal.hold().await?;
             }
-            // It has its result: nothing of it begins any more.
+            // The call already has its result and must not begin.
             if given_up.is_cancelled() {
                 return Ok(finished(&run, not_begun(), Duration::ZERO));
             }
@@ -107,7 +107,7 @@ impl Driver {
             if outcome.failure == Some(ToolFailure::Timeout) {
                 tracing::warn!(run = %journal.run_id, tool = %run.name, "a tool took too long, and its call was stopped");
             }
-            // Nobody reads what becomes of a call that was stopped.
+            // The result of a stopped call is not read.
             let hooked = hooked.filter(|_| outcome.failure != Some(ToolFailure::Cancelled));
             let outcome = match hooked {
                 Some(hooked) => {
@@ -119,7 +119,7 @@ impl Driver {
             let outcome = cut.fit(outcome).await?;
             Ok(finished(&run, outcome, took))
         });
-        // Many tools answer at once: what needs no waiting needs no place among what is waited for.
+        // Many tools answer immediately; their calls never enter the set of awaited work.
         match (&mut call).now_or_never() {
             Some(Ok(answer)) => self.ready.push_back(answer),
             Some(Err(error)) => self.lose(error),
@@ -134,8 +134,8 @@ impl Driver {
         }
     }
 
-    /// Makes what puts a call's questions to whoever follows the run, where the request or, unless that has an approver of its
-    /// own, the engine wants it so; and to the approver elsewhere.
+    /// Creates what asks the questions of a call: of the followers of the run, if the request, or else the engine, is
+    /// set up so (the engine's setting does not apply if the request has its own approver); otherwise of the approver.
     fn asking(&self, reports: &Arc<Reports>, cancellation: &CancellationToken) -> Arc<Asking> {
         let request = &self.scope.request;
         let of_engine = self.engine.questions_open_for;
@@ -151,7 +151,7 @@ impl Driver {
         Arc::new(Asking::new(&self.engine, reports, answerer, cancellation))
     }
 
-    /// Describes a call to the hooks that look at its result, if there are any.
+    /// Describes a call to the hooks that inspect its result, if there are any.
     fn hooked(
         &self,
         run: &RunTool,
@@ -198,7 +198,7 @@ impl Driver {
     }
 }
 
-/// The outcome of a call that was given up while it waited for its place.
+/// The outcome of a call that was abandoned while it waited for a permit.
 fn not_begun() -> ToolOutcome {
     ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled")
 }
@@ -212,7 +212,8 @@ fn finished(run: &RunTool, outcome: ToolOutcome, duration: Duration) -> Input {
     })
 }
 
-/// Shows that a tool works, and what it reports. Of a tool that answers at once there is nothing to show but its records.
+/// Shows that a tool is working, and its reports. For a tool that answers immediately there is nothing to show except
+/// its records.
 #[derive(Debug)]
 pub(super) struct Reports {
     pub(super) feed: Arc<Feed>,
@@ -220,13 +221,13 @@ pub(super) struct Reports {
     attempt: Attempt,
     pub(super) tool_call_id: ToolCallId,
     name: Arc<str>,
-    /// Opened when there is something to show.
+    /// Created when there is something to show.
     buffer: OnceLock<Arc<CallBuffer>>,
 }
 
 impl Reports {
     fn started(&self) {
-        // The start is what a buffer begins with.
+        // A buffer begins with the start of the call.
         let _ = self.buffer();
         self.feed.grown();
     }
@@ -236,7 +237,7 @@ impl Reports {
         self.feed.grown();
     }
 
-    /// Returns where it is shown, after the start of the call.
+    /// Returns the buffer, which begins with the start of the call.
     fn buffer(&self) -> &CallBuffer {
         self.buffer.get_or_init(|| {
             let buffer = self.feed.buffer(self.call);

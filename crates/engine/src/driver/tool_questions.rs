@@ -1,5 +1,6 @@
-//! A call whose tool asks: its question is put to the approver, or stands among the run's until somebody answers, the time is
-//! up, or the call is over. While a person is asked the call has no place among the tools at work.
+//! Questions that a tool asks during a call. A question goes to the approver, or is listed with the run's questions
+//! until it is answered, its time is up, or the call ends. While the user is asked, the call releases its permit to
+//! run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
@@ -14,27 +15,27 @@ use tokio_util::sync::CancellationToken;
 use crate::driver::tool_call::Reports;
 use crate::engine::Engine;
 
-/// Puts the questions of one call to a person.
+/// Asks the user the questions of one call.
 #[derive(Debug)]
 pub(super) struct Asking {
     engine: Arc<Engine>,
     reports: Arc<Reports>,
     answerer: Answerer,
-    /// Cancelled once the call is over, however it ends.
+    /// Cancelled once the call has ended, however it ends.
     cancellation: CancellationToken,
     place: Mutex<Place>,
 }
 
-/// Who is asked.
+/// Who answers questions.
 #[derive(Debug)]
 pub(super) enum Answerer {
-    /// Whoever follows the run, for so long.
+    /// The followers of the run, for this long.
     Followers(Duration),
-    /// An approver, for as long as that takes.
+    /// An approver, for as long as it takes.
     Approver(Arc<dyn Approver>),
 }
 
-/// The call's place among the tools at work. While a person is asked others may have it.
+/// The call's permit to run. It is released while the user is asked, so that other tools may use it.
 #[derive(Debug, Default)]
 struct Place {
     permit: Option<OwnedSemaphorePermit>,
@@ -57,13 +58,13 @@ impl Asking {
         }
     }
 
-    /// Takes the call's place over, until what is returned is dropped.
+    /// Takes over the call's permit, until the returned value is dropped.
     pub(super) fn hold(&self, permit: OwnedSemaphorePermit) -> Held<'_> {
         self.place().permit = Some(permit);
         Held(self)
     }
 
-    /// Says that the call is over: nobody is asked any more, and what is open is withdrawn before the result is shown.
+    /// Marks the call as ended: no more questions are asked, and open ones are withdrawn before the result is shown.
     fn end(&self) {
         {
             let mut place = self.place();
@@ -76,7 +77,7 @@ impl Asking {
         }
     }
 
-    /// Waits for a place again; the call may be over by then.
+    /// Waits for a permit again; the call may have ended by then.
     async fn come_back(&self) {
         if self.place().permit.is_some() {
             return;
@@ -90,7 +91,7 @@ impl Asking {
         }
     }
 
-    /// Asks whoever follows the run.
+    /// Asks the followers of the run.
     async fn ask_followers(&self, question: &Question, open_for: Duration) -> QuestionReply {
         let question_id = QuestionId::from_text(self.engine.ids.new_id().to_string());
         let call = self.reports.tool_call_id.clone();
@@ -114,7 +115,7 @@ impl Asking {
             Ok(reply) => reply.ok(),
             Err(_) => {
                 questions.expire(&question_id);
-                // Somebody may have been quicker.
+                // An answer may have come in the meantime.
                 answer.try_recv().ok()
             }
         };
@@ -123,10 +124,10 @@ impl Asking {
         reply.unwrap_or(QuestionReply::Cancelled)
     }
 
-    /// Asks an approver, for as long as the call lasts: who asks need not be the call itself.
+    /// Asks an approver, for as long as the call lasts. The asking code may outlive the call itself.
     async fn ask_approver(&self, question: &Question, approver: &dyn Approver) -> QuestionReply {
         let mut answering = approver.answer(question);
-        // Who answers at once keeps nobody waiting.
+        // An immediate answer needs no waiting, so the permit is kept.
         if let Poll::Ready(reply) = futures_util::poll!(&mut answering) {
             return reply;
         }
@@ -138,7 +139,7 @@ impl Asking {
         reply.unwrap_or(QuestionReply::Cancelled)
     }
 
-    /// Takes a question away, and shows what became of it.
+    /// Withdraws a question, and shows its outcome.
     fn settle(&self, question_id: &QuestionId) {
         let Some(outcome) = self.reports.feed.questions.settle(question_id) else {
             return;
@@ -157,7 +158,7 @@ impl Asking {
 
 #[async_trait]
 impl Approver for Asking {
-    /// Calls are not approved here.
+    /// Calls are not approved through this type.
     async fn decide(&self, _: &AskApproval, _: &TurnContext) -> ApproverReply {
         ApproverReply::Nobody
     }
@@ -173,7 +174,7 @@ impl Approver for Asking {
     }
 }
 
-/// A call's place among the tools at work, until this is dropped.
+/// A call's permit to run, until this is dropped.
 pub(super) struct Held<'a>(&'a Asking);
 
 impl Drop for Held<'_> {
@@ -182,7 +183,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A question that is shown until this is dropped, however its asking ends.
+/// A question that is shown until this is dropped, however the asking ends.
 struct Shown<'a> {
     asking: &'a Asking,
     question: &'a QuestionId,

@@ -12,29 +12,30 @@ use crate::driver::loading::Paused;
 use crate::driver::model_call::ModelAttempt;
 use crate::driver::vet::CallsToJudge;
 
-/// Something that was under way and is over.
+/// Work in progress that is complete.
 pub(super) enum Work {
     /// One attempt of a model call.
     Model(Box<(Box<CallModel>, ModelAttempt)>),
-    /// Calls about which the program's hooks were asked: they are still to be checked.
+    /// Calls about which the program's hooks were asked; they are yet to be checked.
     Advised(Box<CallsToJudge>),
     /// An answer for the machine.
     Answer(Box<Input>),
     /// The pause before a server is asked again whether it has loaded its model.
     Paused(Box<Paused>),
-    /// A question that will be answered some other way, or a call that was cancelled before it was made again.
+    /// A question that will be answered in another way, or a call that was cancelled before it was repeated.
     Later,
-    /// A call that was not begun, because this process may not have the run any more.
+    /// A call that was not begun because this process may no longer have the run.
     Lost(StoreError),
 }
 
-/// The calls and questions of a run that are under way.
+/// The calls and questions of a run that are in progress.
 #[derive(Default)]
 pub(super) struct UnderWay {
-    /// Most of the time a run waits for one thing, which needs no place in a set.
+    /// Most of the time a run waits for one thing, which needs no set.
     one: Option<BoxFuture<'static, Work>>,
-    /// What came while there was one. Once there is something, one of its futures is never ready, so that the set never
-    /// polls all there is: at that point `FuturesUnordered` wakes its own task once more, which also wakes another thread.
+    /// Work that was added while there was already one. If not empty, one of its futures is never ready, so the set
+    /// never polls all of its futures: if it did, `FuturesUnordered` would wake its own task once more, which also
+    /// wakes another thread.
     more: Option<FuturesUnordered<BoxFuture<'static, Work>>>,
 }
 
@@ -51,18 +52,18 @@ impl UnderWay {
         more.push(work);
     }
 
-    /// Returns how much is under way.
+    /// Returns the amount of work in progress.
     pub(super) fn len(&self) -> usize {
         let more = self.more.as_ref().map_or(0, |more| more.len() - 1);
         usize::from(self.one.is_some()) + more
     }
 
-    /// Tells whether nothing is left.
+    /// Returns whether no work is left.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns what is over. Polling it and going away loses nothing.
+    /// Returns completed work. Polling it without waiting loses nothing.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Work> {
         if let Some(one) = &mut self.one
             && let Poll::Ready(work) = one.as_mut().poll(cx)

@@ -1,7 +1,7 @@
-//! Checks calls: is there such a tool, do the arguments fit, is it available, does policy let it run.
+//! Checks calls: whether the tool exists, the arguments fit, it is available, and the policy lets it run.
 //!
-//! Most batches are answered at once. Only where a person would be asked is the store looked at, for what people allowed
-//! for the session: it is read anew each time, so that what was taken back meanwhile counts no more.
+//! Most batches are answered immediately. The store is read only if a user would be asked, for the grants of the
+//! session; it is read each time, so that revoked grants no longer apply.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use crate::tool_search;
 /// Calls on their way to be judged.
 pub(super) struct CallsToJudge {
     pub(super) vet: Vet,
-    /// The calls whose approvals on record do not count.
+    /// The calls whose recorded approvals are not valid.
     unproven: Vec<ToolCallId>,
-    /// What is to be recorded of what hooks said of them.
+    /// The hooks' advice to be recorded.
     pub(super) advised: Vec<AdvisedCall>,
 }
 
 impl CallsToJudge {
-    /// Adds to what the policy says of calls what the program's hooks said of them, and says of calls whose approvals do not
-    /// count that they are asked about again.
+    /// Combines the policy's verdicts on calls with the hooks' advice, and marks calls whose approvals are not valid as
+    /// asked about again.
     fn concluded(&self, vetted: Vec<Vetting>) -> Vec<Vetting> {
         let both = vetted.into_iter().zip(&self.vet.calls);
         let marked = both.map(|(vetting, call)| {
@@ -50,7 +50,7 @@ impl CallsToJudge {
         marked.collect()
     }
 
-    /// Answers with what was found about the calls, and what was allowed for the session with them.
+    /// Creates the input with the results for the calls, and the session grants given with them.
     fn vetted(self, calls: Vec<Vetting>, granted: Vec<Grant>) -> Input {
         let mut vetted = Vetted::new(self.vet.effect_id, calls);
         (vetted.granted, vetted.advised) = (granted, self.advised);
@@ -73,7 +73,7 @@ impl Driver {
         self.ask_hooks(hooks, calls);
     }
 
-    /// Judges calls about which nobody is to be asked before.
+    /// Judges calls without asking hooks first.
     pub(super) fn judge(&mut self, calls: CallsToJudge) {
         let vet = &calls.vet;
         let turn = self.turn_context(vet.agent, vet.turn);
@@ -99,14 +99,15 @@ impl Driver {
         self.ready.push_back(calls.vetted(vetted, Vec::new()));
     }
 
-    /// Returns which calls are of tools that the client brought.
+    /// Returns the calls of tools that the client supplied.
     fn brought_calls(&self, vet: &Vet) -> Vec<ToolCallId> {
         let of_client = |call: &&CallToVet| self.is_brought(vet.agent, &call.name);
         let brought = vet.calls.iter().filter(of_client);
         brought.map(|call| call.tool_call_id.clone()).collect()
     }
 
-    /// Leaves out approvals that are on record and were not given through an engine with this key. Returns whose they are.
+    /// Removes recorded approvals that were not given through an engine with this key. Returns the calls that they were
+    /// for.
     fn drop_unproven(&self, vet: &mut Vet) -> Vec<ToolCallId> {
         let run = self.scope.run_id;
         let key = &self.engine.approval_key;
@@ -122,14 +123,14 @@ impl Driver {
         unproven
     }
 
-    /// Judges a call. One that nobody can judge without crashing is denied, and the run goes on.
+    /// Judges a call. If judging it panics, the call is denied, and the run continues.
     fn vet_safely(
         &self,
         call: &CallToVet,
         turn: &TurnContext,
         reasons: &mut ReasonCache,
     ) -> Vetting {
-        // The reasons of earlier calls are no more than wording.
+        // The cache of reasons holds only wording, so it stays usable after a panic.
         let judged = catch_unwind(AssertUnwindSafe(|| self.vet_call(call, turn, reasons)));
         judged.unwrap_or_else(|_| {
             tracing::error!(run = %turn.run_id, call = %call.tool_call_id, "judging a call crashed; it is denied");
@@ -141,7 +142,7 @@ impl Driver {
         if let Some(absent) = self.catalog.absent(&call.name) {
             return Vetting::deny(absent.to_string());
         }
-        // A tool that this agent was not offered is as unknown as one that does not exist.
+        // A tool that this agent was not offered is treated like one that does not exist.
         let offered = self.tree.tools(turn.agent);
         if !offered.iter().any(|tool| tool.name.as_str() == &*call.name) {
             return Vetting::Unknown;
@@ -150,11 +151,12 @@ impl Driver {
             return found;
         }
         if self.is_brought(turn.agent, &call.name) {
-            // Whoever asks runs it, as they see fit: nothing happens here. What comes of it, nobody here has seen.
+            // The client runs it as it sees fit, and nothing happens here. Its result has not been inspected by anyone
+            // here.
             return Vetting::run(ToolClass::ReadOnly).bringing_untrusted();
         }
         if self.is_search(turn.agent, &call.name) {
-            // It does nothing but read out what the agent may call anyway, so that nobody has to allow it.
+            // It only returns what the agent may call anyway, so it needs no permission.
             return match tool_search::check_query(&call.arguments) {
                 Ok(()) => Vetting::run(ToolClass::ReadOnly),
                 Err(message) => Vetting::Invalid { message },
@@ -184,7 +186,7 @@ impl Driver {
         self.engine.policy.vet(decision, &judged, reasons)
     }
 
-    /// Answers with what people allowed for the session, once the store has told it.
+    /// Answers with the session's grants taken into account, once the store has returned them.
     fn look_up(&mut self, calls: CallsToJudge, vetted: Vec<Vetting>) {
         let Some(decision) = self.scope.decision.clone() else {
             return;
@@ -219,9 +221,9 @@ impl Driver {
     }
 }
 
-/// Tells whether a tool can be used in this turn; one that crashes when it is asked cannot.
+/// Returns whether a tool can be used in this turn; `false` if it panics when asked.
 fn is_available(tool: &dyn Tool, turn: &TurnContext) -> bool {
-    // Nothing of the tool's answer is looked at after a panic.
+    // The tool's state is not used after a panic.
     let asked = catch_unwind(AssertUnwindSafe(|| tool.should_use(turn)));
     asked.unwrap_or_else(|_| {
         tracing::error!(tool = %tool.spec().name, "the tool crashed when it was asked whether it can be used");
@@ -229,14 +231,14 @@ fn is_available(tool: &dyn Tool, turn: &TurnContext) -> bool {
     })
 }
 
-/// Tells whether what people allowed for the session has a say about a call, or may get one by it.
+/// Returns whether a session grant may apply to a call, or may result from it.
 fn may_be_remembered(vetting: &Vetting, call: &CallToVet) -> bool {
     let asks = matches!(vetting, Vetting::Ask { remember, .. } if *remember > Remember::Never);
     let remembers = |approved: &Approved| approved.remember.is_some() && !call.is_rechecked;
     asks && call.approved.as_deref().is_none_or(remembers)
 }
 
-/// What it takes to judge calls once more, with what people allowed for the session.
+/// What is needed to judge calls again with the session's grants.
 struct Lookup {
     engine: Arc<Engine>,
     catalog: Arc<ToolCatalog>,
@@ -247,16 +249,16 @@ struct Lookup {
 }
 
 impl Lookup {
-    /// Judges calls once more; returns what was found, and what people allowed for the session with their answers, which
-    /// counts from the record on that holds it.
+    /// Judges calls again; returns the results, and the session grants that were given with their approvals. A grant
+    /// applies from the record that holds it.
     async fn answer(
         &self,
         calls: &[CallToVet],
         mut vetted: Vec<Vetting>,
     ) -> (Vec<Vetting>, Vec<Grant>) {
-        // Another batch of this run may be about to allow something, which has the next number.
+        // Another batch of this run may be about to add a grant, which takes the next number.
         let mut given = self.journal.given.lock().await;
-        // What cannot be read allows nothing: the person is asked, and an answer holds for its call alone.
+        // If grants cannot be read, they allow nothing: the user is asked, and an answer applies only to its call.
         let mut remembered = match self.remembered(&given).await {
             Ok(remembered) => remembered,
             Err(error) => {
@@ -317,13 +319,13 @@ impl Lookup {
         vetting
     }
 
-    /// Tells whether a permission may stand in the log: the data policy may keep words of arguments out of it.
+    /// Returns whether a grant may be in the log: the data policy may keep words of arguments out of it.
     fn may_be_kept(&self, scope: &GrantScope) -> bool {
         self.journal.policy.tool_calls || !scope.quotes_arguments()
     }
 
-    /// Remembers an approval for the session, as far as policy lets it be; returns what is remembered then. If it is not, the
-    /// approval still holds for this one call.
+    /// Remembers an approval for the session, as far as the policy permits; returns what is then remembered. If it is
+    /// not remembered, the approval still applies to this one call.
     fn remember(
         &self,
         call: &Call<'_>,
@@ -357,8 +359,8 @@ impl Lookup {
         Some(after)
     }
 
-    /// Returns what people allowed for the session, with what they did in this run and may not be on record yet; nothing for
-    /// a run that is kept nowhere.
+    /// Returns the session's grants, including those given in this run that may not be on record yet; `None` for a run
+    /// that is not stored.
     async fn remembered(&self, given: &[Grant]) -> Result<Option<Remembered>, StoreError> {
         let Some(slot) = &self.journal.slot else {
             return Ok(None);
@@ -368,13 +370,13 @@ impl Lookup {
         let key = &self.engine.approval_key;
         remembered.retain(|grant| key.grants(session, grant));
         if !remembered.grants().is_empty() {
-            // What was slipped in behind the back of the store allows nothing.
+            // Grants that were written into the store by other means allow nothing.
             store.verify(session, None).await?;
         }
         for grant in given {
             remembered.record(grant.clone());
         }
-        // What is not on record, or not yet, lets nothing run. Its numbers stay taken.
+        // Grants that are not on record, or not yet, let nothing run. Their numbers stay taken.
         let recorded = self.journal.recorded();
         let is_given = |id: u32| given.iter().any(|grant| grant.id == id);
         remembered.retain(|grant| recorded.contains(&grant.id) || !is_given(grant.id));

@@ -1,8 +1,8 @@
-//! What is checked anew before a run is taken up: the folder, the tools and limits in force, the open calls. A log is no
-//! warrant: what stands in it lets no call run by itself, since whoever can write to the store, or hands over a file to be
-//! imported, can write a log.
+//! Checks before a run is resumed: the folder, the tools and limits in force, and the open calls. A log is not an
+//! authorization: its content never lets a call run by itself, since anyone who can write to the store, or supplies a
+//! file to import, can write a log.
 //!
-//! Not the judging of calls, which the driver does for every run alike.
+//! Not for judging calls, which the driver does in the same way for every run.
 
 use std::sync::Arc;
 
@@ -19,55 +19,55 @@ use super::{ResumeError, Runs};
 use crate::request::UserRequest;
 use crate::run_handle::RunHandle;
 
-/// How often in a row a run is taken up without anything coming of it. The next time it is ended.
+/// How often in a row a run may be resumed without progress. The next time it is ended.
 pub(crate) const MAX_TIMES_IN_VAIN: u32 = 2;
 
-/// Who lets a run go on.
+/// Who resumes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taker {
-    /// The engine, by itself or because something was posted, as by [`resume`](Runs::resume).
+    /// The engine, automatically or because something was posted, as with [`resume`](Runs::resume).
     Engine,
-    /// A person, who was shown what it has open, as by [`resume_by_person`](Runs::resume_by_person).
+    /// A user who was shown the run's open calls, as with [`resume_by_person`](Runs::resume_by_person).
     Person,
 }
 
-/// A call of a run that has no result yet, and what would become of it here and now.
+/// A call of a run that has no result yet, and what would happen to it here and now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OpenCall {
-    /// The call, as its log has it.
+    /// The call, according to its log.
     pub call: Open,
-    /// What the tool of that name may change here; `None` if there is none.
+    /// What the tool of that name may change here; `None` if there is no such tool.
     pub class: Option<ToolClass>,
-    /// What the policy in force says about it, under the decision on record.
+    /// The current policy's verdict on it, under the recorded decision.
     pub verdict: Verdict,
 }
 
-/// What holds for a run besides what is on record.
+/// What applies to a run in addition to its records.
 #[derive(Debug)]
 pub(crate) struct InForce {
-    /// The tools that such a request is offered now.
+    /// The tools that such a request would be offered now.
     pub(crate) tools: Arc<[ToolName]>,
-    /// What it may use, where that is less than is on record.
+    /// The limits, if they are lower than those on record.
     pub(crate) limits: Option<Box<Limits>>,
 }
 
 impl Runs {
-    /// Takes up a run because a person wants that, who was shown its [open calls](Self::open_calls): one that was imported,
-    /// too, and one of which nobody knows in which folder its tools worked. Every call is checked anew all the same.
+    /// Resumes a run at the request of a user who was shown its [open calls](Self::open_calls), even if the run was
+    /// imported, or its log does not say in which folder its tools worked. Every call is still checked again.
     ///
     /// # Errors
     ///
-    /// As [`resume`](Self::resume).
+    /// Same as [`resume`](Self::resume).
     ///
     /// # Cancel safety
     ///
-    /// As [`resume`](Self::resume).
+    /// Same as [`resume`](Self::resume).
     pub async fn resume_by_person(&self, run_id: RunId) -> Result<RunHandle, ResumeError> {
         self.resume_as(run_id, Vec::new(), Taker::Person).await
     }
 
-    /// Tells whether only a person can let a run go on, by [`resume_by_person`](Self::resume_by_person).
+    /// Returns whether only a user can let a run continue, with [`resume_by_person`](Self::resume_by_person).
     ///
     /// # Errors
     ///
@@ -82,7 +82,8 @@ impl Runs {
         Ok(matches!(found, Err(ResumeError::NoFolder(_))))
     }
 
-    /// Returns the calls of a run that have no result yet, with what would become of each here and now. Nothing is written.
+    /// Returns the calls of a run that have no result yet, each with what would happen to it here and now. Nothing is
+    /// written.
     ///
     /// # Errors
     ///
@@ -147,7 +148,7 @@ impl Runs {
         }
     }
 
-    /// Decides once more about the request that a run is about.
+    /// Decides again about the request of a run.
     pub(crate) fn in_force(
         &self,
         session: &SessionId,
@@ -182,7 +183,7 @@ impl Runs {
         }
     }
 
-    /// Refuses a run whose tools work on the files of another folder, or nobody knows of which.
+    /// Refuses a run whose tools work on the files of another folder, or of an unknown one.
     pub(crate) fn check_folder(
         &self,
         run: RunId,
@@ -205,8 +206,8 @@ impl Runs {
         }
     }
 
-    /// Makes sure that a run which waits for a person has its mode and channel here. Without them it would go on under a policy
-    /// that lets nothing run which is allowed.
+    /// Checks that the mode and channel of a run that waits for approval exist here. Without them it would continue
+    /// under a policy that does not let an approved call run.
     ///
     /// # Errors
     ///
@@ -228,8 +229,8 @@ impl Runs {
         Err(ResumeError::NotConfigured { run, what })
     }
 
-    /// Refuses to let a run go on where what a person allows of what it asks would be used up for nothing: that call, or one
-    /// that was allowed before and has not begun, is of a server that has no tools now.
+    /// Refuses to continue a run if an approval would be used up for nothing: because the approved call, or one that
+    /// was approved before and has not begun, belongs to a server that has no tools now.
     pub(crate) fn check_servers(
         &self,
         records: &[Arc<Record>],
@@ -252,8 +253,8 @@ impl Runs {
         Ok(())
     }
 
-    /// Tells whether a run offers tools that work on files here, whatever it says about them. One that its client runs does
-    /// not, even if a tool here has its name: it took that one's place.
+    /// Returns whether a run offers tools that work on files here, whatever the run says about them. A tool that the
+    /// client runs does not, even if a tool here has the same name, which it replaced.
     fn offers_files(&self, spec: &RunSpec) -> bool {
         let offered = spec.all_agents().flat_map(|agent| agent.tools.iter());
         let mut run_here = offered.filter(|tool| tool.kind != ToolKind::Client);
@@ -265,7 +266,7 @@ impl Runs {
     }
 }
 
-/// Returns what was asked about the calls that a person allowed and that have not begun.
+/// Returns the approval requests of the calls that were approved and have not begun.
 fn allowed_before(records: &[Arc<Record>]) -> Vec<&ApprovalRequested> {
     let mut asked: Vec<&ApprovalRequested> = Vec::new();
     let mut allowed: Vec<&ApprovalRequested> = Vec::new();

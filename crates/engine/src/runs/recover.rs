@@ -1,4 +1,4 @@
-//! Finds the runs that a process left behind, and lets them go on.
+//! Finds the runs that a process left behind, and resumes them.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -15,35 +15,35 @@ use super::slot::Claim;
 use super::{LostRuns, ResumeError, Runs};
 use crate::run_handle::RunHandle;
 
-/// How many of the runs before one are looked at, of what may stand in its way.
+/// How many of the preceding runs of a session are checked for one that may block a run.
 const MOST_EARLIER: usize = 16;
 
-/// For how long from the beginning of an engine runs are left alone whose tools are of a server that has not been there yet: a
-/// run keeps the tools with which it is taken up to its end.
+/// How long after the start of an engine runs are left alone whose tools belong to a server that has not connected yet:
+/// a resumed run keeps the tools that it is resumed with until its end.
 const SERVERS_BEGIN: Duration = Duration::from_secs(60);
 
-/// Why a run of an eval ended whose process died.
+/// Why a run of an eval was ended whose process had died.
 const EVAL_GONE: &str =
     "the eval that it was begun for is gone, and nobody waits for what comes of it";
 
-/// Tells by its id whether a session is one that a run of an eval was begun in: of a case, or of a judge.
+/// Returns whether a session is one in which a run of an eval began, of a case or of a judge, according to its id.
 #[must_use]
 pub fn is_session_of_eval(session: &SessionId) -> bool {
     let id = session.as_str().strip_prefix("eval-");
     id.is_some_and(|id| id.parse::<Uuid>().is_ok())
 }
 
-/// What became of the runs that a process left behind.
+/// The outcome for the runs that a process left behind.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// The runs that go on.
+    /// The runs that continue.
     pub resumed: Vec<RunHandle>,
-    /// The runs that cannot, and why.
+    /// The runs that cannot continue, and why.
     pub left: Vec<(RunId, ResumeError)>,
 }
 
-/// Gives a run that is taken up a context of its own.
+/// Creates the context for a resumed run.
 #[derive(Clone)]
 pub(super) struct ContextOfEach(Arc<dyn Fn(&RunSummary) -> RequestContext + Send + Sync>);
 
@@ -54,9 +54,9 @@ impl fmt::Debug for ContextOfEach {
 }
 
 impl Runs {
-    /// Gives each run that [`recover`](Self::recover) and [`keep_recovering`](Self::keep_recovering) take up what `context`
-    /// makes for it, in place of the [context of all](Self::with_context): a value in it is dropped once the run is over, is put
-    /// aside, or is not taken up after all.
+    /// Gives each run that [`recover`](Self::recover) and [`keep_recovering`](Self::keep_recovering) resume the context
+    /// that `context` creates for it, instead of the [shared context](Self::with_context). A value in it is dropped
+    /// when the run ends, is parked, or is not resumed after all.
     #[must_use]
     pub fn with_context_of_each(
         &self,
@@ -67,29 +67,31 @@ impl Runs {
         runs
     }
 
-    /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
-    /// Returns those that go on, and those that cannot, with the reason. A session that was reserved for a run which never
-    /// began is freed, and a run of an [eval](is_session_of_eval) that was at work is ended: its models may be others here.
-    /// About calls that wait for a person the approver is asked anew, if it [wants to be](neuraxis_ports::Approver::is_asked_anew).
+    /// Resumes all runs that a process left in progress when it died, and those whose inboxes hold what they wait for.
+    /// Returns those that continue, and those that cannot, with the reason. A session that was reserved for a run that
+    /// never began is freed, and an [eval](is_session_of_eval) run that was in progress is ended: its models may be
+    /// different here. The approver is asked again about calls that wait for approval, if it [wants to
+    /// be](neuraxis_ports::Approver::is_asked_anew).
     ///
-    /// A run is left once its lease has run out: those of a process that died just now are found later, by
-    /// [`keep_recovering`](Self::keep_recovering). So are those that this process itself lost, because their records could not be
-    /// kept: they are left alone for five seconds, longer each time, and are in neither list meanwhile. Neither are those at
-    /// work, or posted to, with tools of a [`ToolSource`](neuraxis_ports::ToolSource) that has had none yet: for a minute from the
-    /// beginning of the engine they are left to `keep_recovering` as well.
+    /// A run is found once its lease has expired: runs of a process that died a moment ago are found later, by
+    /// [`keep_recovering`](Self::keep_recovering). Two kinds of runs are also left to `keep_recovering`, and are in
+    /// neither list. Runs that this process itself lost, because their records could not be stored, are left alone for
+    /// five seconds, longer each time. Runs in progress, or posted to, with tools of a
+    /// [`ToolSource`](neuraxis_ports::ToolSource) that has had none yet are left alone during the first minute of the
+    /// engine.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the store cannot tell which runs there are.
+    /// A [`ResumeError`] if the store cannot list the runs.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, some runs may have been taken up.
+    /// If the future is dropped, some runs may have been resumed.
     pub async fn recover(&self) -> Result<Recovered, ResumeError> {
-        // What expired while nobody looked is told first, so that nobody is asked about it again.
+        // Questions that expired meanwhile are reported first, so they are not asked again.
         let untold = match self.approvals().sweep().await {
             Ok(swept) => swept.left,
-            // Those that wait for nobody can go on all the same.
+            // Runs that wait for no decision can continue anyway.
             Err(error) => {
                 let error: &(dyn Error + 'static) = &error;
                 tracing::warn!(error, "nobody knows which questions have expired");
@@ -106,19 +108,19 @@ impl Runs {
         Ok(recovered)
     }
 
-    /// Looks for left runs again and again, until the engine shuts down: those whose process died, once their leases have
-    /// run out, and those that wait, once somebody has posted to them. One that cannot be taken up here, such as one of another
-    /// folder, is tried less and less often, every five minutes at last.
+    /// Repeatedly searches for left runs until the engine shuts down: runs whose process died, once their leases have
+    /// expired, and waiting runs, once something was posted to them. A run that cannot be resumed here, such as one of
+    /// another folder, is tried less and less often, down to every five minutes.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, nothing is looked for any more.
+    /// If the future is dropped, the search stops.
     pub async fn keep_recovering(&self, every: Duration) {
         let closing = &self.parts.engine.closing;
         let sleep = || closing.run_until_cancelled(tokio::time::sleep(every));
         let mut left = LeftRuns::default();
         while sleep().await.is_some() {
-            // Who was asked before about a run that waits is not asked again.
+            // Only due runs, so no user is asked again about a run that waits.
             let recovered = match self.parts.store.due().await {
                 Ok(due) => self.recover_each(left.without_resting(due)).await,
                 Err(error) => Err(error.into()),
@@ -139,10 +141,10 @@ impl Runs {
         for run in runs.iter().filter(|run| !lost.rests(run.run_id)) {
             match self.recover_run(run).await {
                 Ok(handle) => recovered.resumed.extend(handle),
-                // It waits, or somebody else was quicker.
+                // It waits, or another process was faster.
                 Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
                 Err(ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_))) => {}
-                // The engine stops: those that are left are for whoever comes next.
+                // The engine stops: the remaining runs are left to the next process.
                 Err(ResumeError::ShuttingDown) => break,
                 Err(error) => recovered.left.push((run.run_id, error)),
             }
@@ -150,32 +152,33 @@ impl Runs {
         Ok(recovered)
     }
 
-    /// Takes a left run up; one that never began frees its session, and one of an eval ends.
+    /// Resumes a left run; if it never began its session is freed instead, and if it belongs to an eval it is ended.
     async fn recover_run(&self, run: &RunSummary) -> Result<Option<RunHandle>, ResumeError> {
         if run.records == 0 {
             self.abandon_unbegun(&run.session, run.run_id).await?;
             return Ok(None);
         }
-        // It waits for nobody, and one that was imported is left to a person.
+        // It is not waiting. An imported run is left to the user.
         let is_at_work = run.status == RunStatus::Running && !run.imported;
         if is_at_work && is_session_of_eval(&run.session) {
             self.close(run.run_id, EVAL_GONE).await?;
             return Ok(None);
         }
         if let Some(dispatcher) = &self.parts.dispatcher {
-            // Who was told of a run that waits hears no more of it.
+            // A waiting run was already dispatched, and is not dispatched again.
             if run.is_due()
                 && let Some(times) = self.parts.dispatches.due(run.run_id)
             {
                 self.dispatch_soon(dispatcher, run.session.clone(), run.run_id);
-                // Whoever had an earlier run that waited may have it still, and keep this one waiting: somebody else ended it.
+                // A process may still hold an earlier run of the session that was waiting and that another process has
+                // ended, and keep this run from starting.
                 if let Some(earlier) = self.earlier(run, times).await? {
                     self.dispatch_soon(dispatcher, run.session.clone(), earlier);
                 }
             }
             return Ok(None);
         }
-        // Nobody comes back to one about which somebody is only to be asked.
+        // If the user must only be asked, the run is not put off: it would not be retried.
         if run.is_due() && self.awaits_server(run.run_id).await? {
             return Ok(None);
         }
@@ -186,7 +189,7 @@ impl Runs {
         runs.resume(run.run_id, Vec::new()).await.map(Some)
     }
 
-    /// Tells whether a run has tools of a server that began with this process and is not there yet.
+    /// Returns whether a run has tools of a server that was started with this process and is not connected yet.
     async fn awaits_server(&self, run: RunId) -> Result<bool, StoreError> {
         let engine = &self.parts.engine;
         if engine.began.elapsed() >= SERVERS_BEGIN || !engine.catalogs.awaits_any() {
@@ -199,7 +202,8 @@ impl Runs {
         Ok(tools.any(|tool| engine.catalogs.awaits(tool.name.as_str())))
     }
 
-    /// Returns a run of a session that came before one: the last of them at first, each time the one before that.
+    /// Returns a run of a session that preceded another: the last one at first, and each further time the one before
+    /// that.
     async fn earlier(&self, run: &RunSummary, times: usize) -> Result<Option<RunId>, StoreError> {
         let place = times % MOST_EARLIER;
         let filter = RunFilter::default().of_session(run.session.clone());
@@ -209,22 +213,22 @@ impl Runs {
         Ok(earlier.nth(place).map(|it| it.run_id))
     }
 
-    /// Frees a session that was reserved for a run which never began, because its process died in between: the run that
+    /// Frees a session that was reserved for a run that never began because its process died first: the run that
     /// [`RequestError::Busy`](crate::RequestError::Busy) names and that has no records.
     ///
     /// # Errors
     ///
-    /// [`ResumeError::AtWork`] if the run has begun after all: then it is to be taken up; [`ResumeError::OtherOwner`].
+    /// [`ResumeError::AtWork`] if the run has begun after all and must be resumed instead; [`ResumeError::OtherOwner`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped in the middle, the session may stay reserved.
+    /// If the future is dropped, the session may stay reserved.
     pub async fn abandon_unbegun(
         &self,
         session: &SessionId,
         run: RunId,
     ) -> Result<(), ResumeError> {
-        // Whoever asks names both, and need not be right about which belongs to which.
+        // The caller names both, and may be wrong about which run belongs to which session.
         if !self.may_see(session).await? {
             let session = session.clone();
             return Err(ResumeError::OtherOwner { session });
@@ -238,8 +242,8 @@ impl Runs {
     }
 }
 
-/// The runs that cannot be taken up here, such as those of another folder: they are told of once, and left alone for longer each
-/// time, since all of their records are read to find out.
+/// The runs that cannot be resumed here, such as those of another folder. Each is logged once, and left alone for
+/// longer each time, since finding out requires reading all of its records.
 #[derive(Debug, Default)]
 struct LeftRuns {
     told: HashSet<RunId>,
@@ -247,7 +251,7 @@ struct LeftRuns {
 }
 
 impl LeftRuns {
-    /// Returns those that are to be taken up now, and forgets which are not there any more.
+    /// Returns the runs to resume now, and forgets those that are gone.
     fn without_resting(&mut self, mut due: Vec<RunSummary>) -> Vec<RunSummary> {
         let there: HashSet<_> = due.iter().map(|run| run.run_id).collect();
         self.told.retain(|run| there.contains(run));
@@ -255,18 +259,18 @@ impl LeftRuns {
         due
     }
 
-    /// Logs what came of it: of what is left nobody needs to hear again and again.
+    /// Logs the outcome, once for each run that cannot continue.
     fn report(&mut self, recovered: &Recovered) {
         for run in &recovered.resumed {
             tracing::info!(run = %run.run_id(), "an interrupted run goes on");
         }
         for (run, error) in &recovered.left {
-            // What keeps the store from its part passes.
+            // Failures of the store are temporary.
             if !matches!(error, ResumeError::Store(_)) {
                 self.resting.note(*run);
             }
             if self.told.insert(*run) {
-                // With all that caused it.
+                // Includes its causes.
                 let error: &(dyn Error + 'static) = error;
                 tracing::warn!(%run, error, "an interrupted run cannot go on");
             }

@@ -1,4 +1,5 @@
-//! A run read back from its records, with what it is told first: what it was brought, and that it goes on.
+//! A run read back from its records, with the inputs it receives first: what was supplied to it, and that it was
+//! resumed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,27 +17,27 @@ use super::{Answer, ResumeError};
 use crate::driver::ReadyRun;
 use crate::engine::Engine;
 
-/// A run that can go on, and what it is to be told first.
+/// A run that can continue, and the inputs it should receive first.
 #[derive(Debug)]
 pub(super) struct RestoredRun {
     pub(super) tree: RunTree,
     inputs: Vec<Input>,
-    /// What was left in its inbox and it took when that was tried.
+    /// The inputs from its inbox that the run accepted when tried.
     posted: Vec<Input>,
-    /// What its first step asks for, where nothing of it was begun yet.
+    /// The effects of its first step, if none of them was begun yet.
     unbegun: Vec<Effect>,
-    /// The approvals that it waits for, where it is brought answers: nobody is asked anew about those that are still open.
+    /// The approvals that it waits for, if it is supplied with answers: those still open are not asked about again.
     asked: Vec<EffectId>,
     /// How long the run had been active when its last step was recorded.
     active: Duration,
 }
 
 impl RestoredRun {
-    /// Reads a run back and makes sure that it takes what it is brought. Unless answers are all it waits for, and it may use
-    /// as much as before, it is first told that it was taken up again, so that what was under way is asked for anew, the
-    /// approver too unless it is brought answers, and every call is checked before it starts. One that was given back when it
-    /// had only begun, as one is that others are to drive, begins where it stands: nothing of it was under way that could be
-    /// in doubt.
+    /// Reads a run back and checks that it accepts what it is supplied with. The run first receives the input that it
+    /// was resumed, so that what was in progress is requested again, and every call is checked before it starts. Its
+    /// approver is then also asked again, unless the run is supplied with answers. This input is left out if the run
+    /// waits only for answers and its limits are not lower than before. A run that was released when it had only begun,
+    /// as happens when another process is to drive it, starts where it is: nothing in progress could be in doubt.
     pub(super) fn read(
         history: &Transcript,
         records: &[Arc<Record>],
@@ -64,7 +65,7 @@ impl RestoredRun {
             !waits || !is_answered || has_less || tree.open_calls().iter().any(would_start);
         let is_unbegun = released && limits.is_none() && has_only_begun(records, &open);
         let first = match (is_unbegun, is_resumed) {
-            // It tells when the run's time is up, and changes nothing else.
+            // Reports whether the run's time is up, and changes nothing else.
             (true, _) => Some(Input::TimePassed),
             (false, true) => Some(Input::Resumed(resumed(records, limits, released))),
             (false, false) => None,
@@ -76,7 +77,7 @@ impl RestoredRun {
         let stamp = Stamp::new(last_at(records), active);
         let mut tried = tree.clone();
         let _ = advance_all(&mut tried, stamp, inputs.clone())?;
-        // What the run does not take is left in its inbox, for its driver to settle.
+        // What the run does not accept stays in its inbox, for its driver to settle.
         let posted = posted.iter().map(|entry| entry.input.input());
         let posted = posted.filter(|input| tried.advance(stamp, input.clone()).is_ok());
         let posted = posted.collect();
@@ -90,7 +91,7 @@ impl RestoredRun {
         })
     }
 
-    /// Tells the run what it is to be told, so that it can be driven.
+    /// Passes the run its first inputs, so that it can be driven.
     pub(super) fn ready(
         self,
         engine: &Engine,
@@ -99,7 +100,7 @@ impl RestoredRun {
     ) -> Result<ReadyRun, InputError> {
         let mut tree = self.tree;
         let stamp = Stamp::new(engine.clock.now(), self.active);
-        // Hooks look at what a client brings while the run is driven.
+        // Hooks inspect a client's results while the run is driven.
         let is_looked_at =
             |input: &Input| engine.has_tool_hooks() && matches!(input, Input::ToolFinished(_));
         let (mut brought, inputs): (Vec<_>, _) = self.inputs.into_iter().partition(is_looked_at);
@@ -108,7 +109,7 @@ impl RestoredRun {
         brought.extend(posted_to_look_at);
         let mut first = advance_all(&mut tree, stamp, inputs)?;
         for input in posted {
-            // Tried at the time of its last record, it may come too late by now: the driver settles it.
+            // It was accepted at the time of the last record but may come too late now: the driver settles it.
             if let Ok(step) = tree.advance(stamp, input) {
                 follow_with(&mut first, step, &tree);
             }
@@ -126,13 +127,13 @@ impl RestoredRun {
             records,
             kept: None,
             active: self.active,
-            // A run whose log is not whole cannot be read back.
+            // A run with an incomplete log cannot be read back.
             policy: DataPolicy::ALL,
         })
     }
 }
 
-/// Tells a run several things at once. If it refuses one of them, nothing of it counts.
+/// Passes a run several inputs at once. If it refuses one of them, none takes effect.
 fn advance_all(tree: &mut RunTree, stamp: Stamp, inputs: Vec<Input>) -> Result<Step, InputError> {
     let mut all = Step {
         status: tree.status(),
@@ -147,11 +148,11 @@ fn advance_all(tree: &mut RunTree, stamp: Stamp, inputs: Vec<Input>) -> Result<S
     Ok(all)
 }
 
-/// Adds what a run did next to what it did before, where nothing of either was begun yet.
+/// Merges a run's next step into its previous one, when no effect of either was begun yet.
 fn follow_with(all: &mut Step, step: Step, tree: &RunTree) {
     all.effects.extend(step.effects);
     all.records.extend(step.records);
-    // What was asked and is answered by now is not asked any more.
+    // What was asked and has been answered by now is not asked again.
     let pending = tree.pending();
     all.effects.retain(|effect| match effect {
         Effect::AskApproval(ask) => pending.iter().any(|it| it.effect_id == ask.effect_id),
@@ -160,13 +161,13 @@ fn follow_with(all: &mut Step, step: Step, tree: &RunTree) {
     (all.status, all.wake_at) = (step.status, step.wake_at);
 }
 
-/// Tells whether nothing is on record of a run but its first step, and that step runs no tool.
+/// Returns whether a run's log holds only its first step, and that step runs no tool.
 fn has_only_begun(records: &[Arc<Record>], open: &[Effect]) -> bool {
     let runs_tool = |effect: &Effect| matches!(effect, Effect::RunTool(_));
     is_first_step(records) && !open.iter().any(runs_tool)
 }
 
-/// Tells whether nothing is on record of a run but its first step: a model call that is under way by then has no record.
+/// Returns whether a run's log holds only its first step. A model call in progress at that time has no record.
 pub(crate) fn is_first_step(records: &[Arc<Record>]) -> bool {
     let steps = records.iter().filter(|record| record.active_ms.is_some());
     steps.count() == 1
@@ -199,12 +200,12 @@ fn input(records: &[Arc<Record>], answer: &Answer) -> Result<Input, ResumeError>
     }
 }
 
-/// Returns the trace that a run is part of, as it was recorded when the run began.
+/// Returns the trace that a run belongs to, as recorded when the run began.
 pub(crate) fn recorded_trace(records: &[Arc<Record>]) -> Option<TraceContext> {
     records.first()?.run_started()?.spec.trace.clone()
 }
 
-/// Adds what the program gave to be kept with a run, as it was recorded when the run began.
+/// Adds the values that the program stored with a run, as recorded when the run began.
 pub(crate) fn restored_context(context: RequestContext, records: &[Arc<Record>]) -> RequestContext {
     match records.first().and_then(|record| record.run_started()) {
         Some(started) => context.restored(&started.spec.context),
@@ -212,7 +213,7 @@ pub(crate) fn restored_context(context: RequestContext, records: &[Arc<Record>])
     }
 }
 
-/// Returns what a client brought as the end of its call; `None` if no such call waits for a client's result.
+/// Returns a client's result as the end of its call; `None` if no such call waits for a client's result.
 pub(crate) fn client_finished(
     records: &[Arc<Record>],
     call: &ToolCallId,
@@ -231,7 +232,7 @@ pub(crate) fn client_finished(
     })
 }
 
-/// A taking-up has an id of its own for each that the log has seen.
+/// Each resumption has its own id, from the last record of the log.
 fn resumed(records: &[Arc<Record>], limits: Option<&Limits>, released: bool) -> Resumed {
     let after = records.last().map_or(Seq(0), |record| record.seq);
     let id = InputId::new(format!("resumed-after-{after}"));

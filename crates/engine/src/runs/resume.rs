@@ -1,4 +1,4 @@
-//! Takes runs up again: after a crash, or because somebody answered what a run waited for.
+//! Resumes runs: after a crash, or because what a run waited for was answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::error_kind::words_of_store;
 use crate::request::Delivery;
 use crate::run_handle::RunHandle;
 
-/// What somebody brings a run that waits.
+/// An answer for a run that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer {
@@ -33,7 +33,7 @@ pub enum Answer {
     ToolResult {
         /// The call.
         call: ToolCallId,
-        /// What came of it.
+        /// Its outcome.
         outcome: ToolOutcome,
         /// How long it took.
         duration: Duration,
@@ -41,7 +41,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Tells whether a person allows a call by it.
+    /// Returns whether this answer approves a call.
     fn allows(&self, call: &ToolCallId) -> bool {
         match self {
             Self::Approval(decided) => {
@@ -53,7 +53,7 @@ impl Answer {
     }
 }
 
-/// Why a run cannot be taken up.
+/// Why a run cannot be resumed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResumeError {
@@ -63,13 +63,13 @@ pub enum ResumeError {
     /// No call of the run with this id waits for its client.
     #[error("call {0} is not waiting for a result")]
     NotWaiting(ToolCallId),
-    /// No call of the run with this id, and with these arguments, waits for a person.
+    /// No call of the run with this id and these arguments waits for approval.
     #[error("call {0} is not waiting for a decision about these arguments")]
     NotAsked(ToolCallId),
-    /// That a question expired is said by the time alone. The call still waits.
+    /// `Expired` is not a decision to give: only the passing of time makes a question expire. The call still waits.
     #[error("nobody decides that the question about call {0} has expired: allow it, or deny it")]
     NotADecision(ToolCallId),
-    /// The tool does not take the arguments that were edited. The call still waits.
+    /// The tool does not accept the edited arguments. The call still waits.
     #[error("{why}; call {call} still waits")]
     Arguments {
         /// The call.
@@ -77,7 +77,7 @@ pub enum ResumeError {
         /// What is wrong with them.
         why: ToolCallError,
     },
-    /// The call is of a server that has no tools here now. The call still waits.
+    /// The call belongs to a server that has no tools here now. The call still waits.
     #[error(
         "tool server {server} has no tools here now, as where it is not connected: call {call} still waits, decide again then"
     )]
@@ -87,7 +87,7 @@ pub enum ResumeError {
         /// The server.
         server: Arc<str>,
     },
-    /// The run waits for a person in a mode or channel that this engine's policy does not have. It still waits.
+    /// The run waits for approval in a mode or channel that this engine's policy does not have. It still waits.
     #[error("run {run} is in {what}, which is not configured here: it still waits")]
     NotConfigured {
         /// The run.
@@ -95,7 +95,7 @@ pub enum ResumeError {
         /// The mode or the channel.
         what: String,
     },
-    /// The time for deciding about a call is over: it is not run, and the run goes on without it.
+    /// The time for deciding about a call has passed: the call is not run, and the run continues without it.
     #[error(
         "the question about call {call} expired at {at}, before anybody decided: it is not run"
     )]
@@ -105,7 +105,7 @@ pub enum ResumeError {
         /// When the question expired.
         at: Timestamp,
     },
-    /// The run waits for its client alone, and no result was brought.
+    /// The run waits only for its client, and no result was supplied.
     #[error("the run waits for results of its client's tools and none was given")]
     NothingToDo,
     /// The run's tools work on the files of another folder than this engine's.
@@ -121,46 +121,46 @@ pub enum ResumeError {
         "the log of run {0} does not say in which folder its tools work: only a person can let it go on"
     )]
     NoFolder(RunId),
-    /// The run's session is another owner's than the one that [`Runs::with_context`] names.
+    /// The session of the run belongs to another owner than the one that [`Runs::with_context`] names.
     #[error("session {session} is not this owner's")]
     OtherOwner {
         /// The session.
         session: SessionId,
     },
-    /// The run was imported: what its log says was written elsewhere.
+    /// The run was imported, so its log was written elsewhere.
     #[error("run {0} was imported: only a person can let it go on")]
     Imported(RunId),
-    /// The run is at work: in this process, where its handle takes answers, or somewhere.
+    /// The run is in progress: in this process, where its handle accepts answers, or in another.
     #[error("run {0} is at work")]
     AtWork(RunId),
-    /// The run is at work in another process, which renews its lease.
+    /// The run is in progress in another process, which renews its lease.
     #[error("run {0} is at work in another process, which is alive")]
     Alive(RunId),
-    /// The records do not give back the run.
+    /// The run cannot be restored from its records.
     #[error("the run cannot be read back from its records")]
     Restore(#[from] RestoreError),
-    /// Nobody can or may go on with the run: its log cannot be replayed, holds no decision, or taking it up failed time and
-    /// again. It was ended as interrupted, and its session is free.
+    /// The run cannot or must not continue: its log cannot be replayed or holds no decision, or resuming it failed
+    /// repeatedly. It was ended as interrupted, and its session is free.
     #[error("run {run} could not go on and was ended as interrupted: {why}")]
     Closed {
         /// The run.
         run: RunId,
-        /// What kept it from going on, as it is recorded.
+        /// Why it could not continue, as recorded.
         why: String,
     },
-    /// The run's session is not what was kept, so that nothing goes on from it. Only an engine that
-    /// [verifies sessions](crate::OrchestratorBuilder::verify_sessions) looks.
+    /// The run's session was altered, so nothing continues it. Only an engine that [verifies
+    /// sessions](crate::OrchestratorBuilder::verify_sessions) checks this.
     #[error("session {session} was altered since it was kept, so nothing goes on from it: {why}")]
     Altered {
         /// The session.
         session: SessionId,
-        /// What does not fit.
+        /// The inconsistency that was found.
         why: String,
     },
-    /// The run refuses what it is brought.
+    /// The run refuses what it was supplied with.
     #[error("the run refuses the answer")]
     Refused(#[from] InputError),
-    /// The store could not do its part, or has no such run.
+    /// The store failed, or has no such run.
     #[error("{}", words_of_store(.0, "the run could not be read or reserved"))]
     Store(#[source] StoreError),
     /// The engine is shutting down.
@@ -177,57 +177,57 @@ impl From<StoreError> for ResumeError {
     }
 }
 
-/// What is known of a run that can go on, beside its records and before it is leased.
+/// What is known about a run that can continue, besides its records, before it is leased.
 struct Resumable {
     session: SessionId,
-    /// What it goes on from.
+    /// The history that it continues from.
     history: Transcript,
     /// What governance decided about it.
     decision: Arc<Decision>,
     in_force: InForce,
-    /// Whether it goes on only if something was posted to it.
+    /// Whether it continues only if something was posted to it.
     may_be_posted_to: bool,
-    /// Whether whoever had it gave it back.
+    /// Whether its last holder released it.
     released: bool,
     context: RequestContext,
 }
 
-/// A run that was leased to be taken up.
+/// A run that was leased in order to be resumed.
 pub(super) struct PreparedRun {
     pub(super) slot: RunSlot,
     pub(super) scope: RunScope,
     pub(super) ready: ReadyRun,
 }
 
-/// What became of a run that was to be taken up.
+/// The outcome of preparing to resume a run.
 pub(super) enum Prepared {
     /// It can be driven here.
     Ready(Box<PreparedRun>),
-    /// It goes on elsewhere, or another run goes on from it.
+    /// It continues elsewhere, or another run continues from it.
     GoesOn(RunHandle),
 }
 
 impl Runs {
-    /// Takes up a run that does not go on: one left at work by a process that died, or one that waits, with the answers
-    /// it waits for. Its finished calls are not made again. Every other one is checked anew before it runs, by the tool and
-    /// the policy as they are here and now, and of these and what is on record the stricter holds; one in doubt is made
-    /// again only if both of its classes allow that.
+    /// Resumes a run that is not in progress: one that a dead process left, or one that waits, with the answers it
+    /// waits for. Its finished calls are not repeated. Every other call is checked again before it runs, against the
+    /// tool and the policy as they are here and now; the stricter of these and the records applies. A call in doubt is
+    /// repeated only if both of its classes allow that.
     ///
-    /// A run that was imported is left to [`resume_by_person`](Self::resume_by_person). One whose log holds no decision is
-    /// ended, and so is one that was taken up twice in a row without anything coming of it.
+    /// An imported run is left to [`resume_by_person`](Self::resume_by_person). A run whose log holds no decision is
+    /// ended, and so is one that was resumed twice in a row without progress.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the run has ended, cannot be read back, works in another folder, is left to a person, or does
+    /// A [`ResumeError`] if the run has ended, cannot be read back, works in another folder, is left to a user, or does
     /// not wait for such an answer.
     ///
     /// # Panics
     ///
-    /// As [`start`](Self::start).
+    /// Same as [`start`](Self::start).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle leaves the run at work.
+    /// Dropping the handle leaves the run in progress.
     pub async fn resume(
         &self,
         run_id: RunId,
@@ -242,7 +242,7 @@ impl Runs {
         answers: Vec<Answer>,
         taker: Taker,
     ) -> Result<RunHandle, ResumeError> {
-        // Before it is leased: outside of a runtime nothing could drive it.
+        // Panics before the run is leased: outside of a runtime nothing could drive it.
         let _ = Handle::current();
         match self.prepare(run_id, answers, taker).await? {
             Prepared::Ready(run) => Ok(self.set_to_work(run.slot, run.scope, run.ready).await?),
@@ -250,7 +250,7 @@ impl Runs {
         }
     }
 
-    /// Checks and leases a run that is to be taken up, so that it can be driven.
+    /// Checks and leases a run to be resumed, so that it can be driven.
     pub(super) async fn prepare(
         &self,
         run_id: RunId,
@@ -293,7 +293,7 @@ impl Runs {
         Ok(Prepared::Ready(Box::new(leased)))
     }
 
-    /// Finds out by its records whether a run can go on, or why nobody ever can go on with it.
+    /// Determines from its records whether a run can continue, or why it never can.
     async fn resumable(
         &self,
         summary: &RunSummary,
@@ -318,15 +318,15 @@ impl Runs {
         let in_force = self.in_force_today(session, spec, decision, records);
         let in_force = in_force.await?;
         let history = self.parts.store.history_before(run_id).await?;
-        // Checked before the run is leased: whoever brings a wrong answer must not take it from who has it.
+        // Checked before the run is leased, so that a wrong answer does not take the run from its holder.
         let limits = in_force.limits.as_deref();
         let read = RestoredRun::read(&history, records, (answers, &[]), limits, released);
         let may_be_posted_to = matches!(read, Err(ResumeError::NothingToDo));
         match read {
             Err(ResumeError::Restore(why)) => return Ok(Err(Unresumable::Log(why))),
             Err(error) if !may_be_posted_to => return Err(error),
-            // One that was given back each time was stopped in order, and one that was lost while this process lives did
-            // not end it: nothing is wrong with them.
+            // A run that was released each time was stopped in an orderly way, and a run that was lost by this process,
+            // which is still alive, did not crash it: nothing is wrong with either.
             Ok(run)
                 if run.tree.taken_up_in_vain() >= MAX_TIMES_IN_VAIN
                     && !released
@@ -347,14 +347,14 @@ impl Runs {
         }))
     }
 
-    /// Makes sure that somebody may take a run up, and returns how it stands and what it is given.
+    /// Checks that the caller may resume a run, and returns its summary and the context for it.
     async fn may_take_up(
         &self,
         run_id: RunId,
         taker: Taker,
     ) -> Result<(RunSummary, RequestContext), ResumeError> {
         let summary = self.parts.store.run(run_id).await?;
-        // Of one that has ended, whoever wants it to go on hears that.
+        // For a run that has ended, that is the error to report.
         let is_over = summary.status.is_ended();
         if summary.imported && !is_over && taker == Taker::Engine {
             return Err(ResumeError::Imported(run_id));
@@ -368,7 +368,7 @@ impl Runs {
         Ok((summary, context))
     }
 
-    /// Refuses a session that is not what was kept: nothing goes on from it.
+    /// Refuses a session that was altered: nothing may continue it.
     pub(super) async fn refuse_altered(&self, session: &SessionId) -> Result<(), ResumeError> {
         match self.alteration(session).await? {
             Some(why) => Err(ResumeError::Altered {
@@ -379,7 +379,7 @@ impl Runs {
         }
     }
 
-    /// Leases a run that can go on, and reads it back once nobody else can write to it.
+    /// Leases a run that can continue, and reads it back once no other process can write to it.
     async fn lease_restored(
         &self,
         claim: Claim,
@@ -393,7 +393,7 @@ impl Runs {
         match self.restore_leased(&slot, run, records, answers).await {
             Ok((scope, ready)) => Ok(PreparedRun { slot, scope, ready }),
             Err(error) => {
-                // It is as it was, so that nobody has to wait for the end of a lease.
+                // The run is unchanged, so no other process should have to wait for the lease to end.
                 match was_released {
                     true => slot.release().await?,
                     false => slot.expire().await?,
@@ -403,7 +403,7 @@ impl Runs {
         }
     }
 
-    /// Reads a run back that is leased here.
+    /// Reads back a run that is leased here.
     async fn restore_leased(
         &self,
         slot: &RunSlot,
@@ -412,15 +412,16 @@ impl Runs {
         answers: &[Answer],
     ) -> Result<(RunScope, ReadyRun), ResumeError> {
         let run_id = slot.run();
-        // What it waits for may have been posted: only whoever holds the run can tell.
+        // What it waits for may have been posted: only the run's holder can tell.
         let posted = slot.inbox().await?;
         if run.may_be_posted_to && posted.is_empty() {
             return Err(ResumeError::NothingToDo);
         }
-        // Whoever had it before may have gone on meanwhile, and no longer can.
+        // The previous holder may have continued meanwhile, but no longer can.
         let last = records.last().map_or(Seq(0), |record| record.seq);
         records.extend(self.parts.store.records(run_id, last).await?);
-        // Of several answers to a question the first counts, and what was posted was told that it is kept.
+        // The first of several answers to a question applies, and the sender of a posted one was told that it is
+        // stored.
         let is_first = |answer: &&Answer| match answer {
             Answer::Approval(decided) => posted.iter().all(|entry| entry.id != decided.id),
             Answer::ToolResult { .. } => true,
@@ -442,7 +443,7 @@ impl Runs {
             decision: Some(run.decision),
             offered_now: Some(run.in_force.tools),
         };
-        // Nobody would wait for it any more, and it would be ended in place of being left.
+        // Nothing would wait for it any more, and it would be ended instead of left.
         if self.parts.engine.is_shutting_down() {
             return Err(ResumeError::ShuttingDown);
         }
@@ -450,10 +451,10 @@ impl Runs {
         Ok((scope, ready))
     }
 
-    /// Lets a run go on that was put aside while somebody posted to it, in a task of its own.
+    /// Resumes a parked run in a separate task, because something was posted to it while it was being parked.
     pub(crate) fn resume_in_background(self, run_id: RunId) {
         let tasks = self.parts.engine.tasks.clone();
-        // Boxed, because a run that is resumed may come to resume itself.
+        // Boxed because a resumed run may resume itself.
         let resumed: BoxFuture<'static, ()> = Box::pin(async move {
             if let Err(error) = self.resume(run_id, Vec::new()).await {
                 tracing::debug!(run = %run_id, %error, "what was posted last is taken elsewhere, or later");

@@ -1,7 +1,7 @@
-//! What a run that is driven here holds: its place among the runs at work in this process, and its lease.
+//! What a run that is driven here holds: its place among the runs in progress in this process, and its lease.
 //!
-//! [`Claim`] is the place alone, which keeps everybody else in this process away from the run; [`RunSlot`] is the place with
-//! the right to write the run's records. Both are given back when they are dropped.
+//! [`Claim`] is the place alone, which keeps the rest of this process away from the run. [`RunSlot`] is the place
+//! together with the right to write the run's records. Both are released when dropped.
 
 mod claim;
 mod lease;
@@ -26,23 +26,23 @@ use crate::store_retry::{retried, retried_after};
 pub(crate) use claim::{Claim, Unheard};
 use lease::{HeldLease, Moment};
 
-/// The runs at work in this process.
+/// The runs in progress in this process.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveRuns {
     runs: Mutex<HashMap<RunId, ActiveRun>>,
-    /// Those that were stopped, until their leases are given back.
+    /// The runs that were stopped and whose leases have not been released yet.
     stopped: Mutex<HashSet<RunId>>,
-    /// One of them can be reached now, or is gone.
+    /// Notified when a run becomes reachable or is gone.
     moved: Notify,
 }
 
-/// What there is of a run at work: nothing, until it has begun.
+/// The state of a run in progress: empty until it has begun.
 #[derive(Debug, Default)]
 struct ActiveRun {
     handle: Option<Box<RunHandle>>,
-    /// Stops its task, without an end of the run.
+    /// Stops its task, without ending the run.
     task: Option<AbortHandle>,
-    /// Something was posted to it by another process.
+    /// Notified when another process has posted to it.
     posted: Arc<Notify>,
 }
 
@@ -51,23 +51,23 @@ struct ActiveRun {
 pub(crate) struct StoppedRun {
     pub(crate) run: RunId,
     pub(crate) session: SessionId,
-    /// Whether nothing is on record of it but its first step.
+    /// Whether its log holds only its first step.
     pub(crate) has_only_begun: bool,
 }
 
 /// Whether a run can be reached in this process.
 #[derive(Debug)]
 pub(crate) enum Reached {
-    /// It is at work, and this reaches it.
+    /// It is in progress, and this handle reaches it.
     Here(RunHandle),
-    /// It is just being begun or taken up.
+    /// It is just being started or resumed.
     Soon,
-    /// It is not at work in this process.
+    /// It is not in progress in this process.
     No,
 }
 
 impl ActiveRuns {
-    /// Tells whether a run can be reached here.
+    /// Returns whether and how a run can be reached here.
     pub(crate) fn reach(&self, run: RunId) -> Reached {
         match self.lock().get(&run) {
             Some(ActiveRun {
@@ -79,42 +79,43 @@ impl ActiveRuns {
         }
     }
 
-    /// Tells whether a run is at work here, or just about to be.
+    /// Returns whether a run is in progress here, or about to be.
     pub(crate) fn contains(&self, run: RunId) -> bool {
         self.lock().contains_key(&run)
     }
 
-    /// Tells whether a run is at work here, or was stopped and still has its lease.
+    /// Returns whether a run is in progress here, or was stopped and still has its lease.
     pub(crate) fn keeps(&self, run: RunId) -> bool {
         self.contains(run) || self.stopped().contains(&run)
     }
 
-    /// Has a run look into its inbox soon, if it is at work here.
+    /// Makes a run check its inbox soon, if it is in progress here.
     pub(crate) fn hear(&self, run: RunId) {
         if let Some(active) = self.lock().get(&run) {
             active.posted.notify_one();
         }
     }
 
-    /// Tells whether no run is at work here.
+    /// Returns whether no run is in progress here.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Returns the runs at work here, in no order.
+    /// Returns the runs in progress here, in no particular order.
     pub(crate) fn ids(&self) -> Vec<RunId> {
         self.lock().keys().copied().collect()
     }
 
-    /// Is over once a run can be reached, or is gone, after this was called.
+    /// Completes once a run becomes reachable, or is gone, after this call.
     pub(crate) fn moved(&self) -> Notified<'_> {
         self.moved.notified()
     }
 
-    /// Waits while a run is being put aside, or its end is kept: it takes nothing any more, and cannot be taken up yet.
+    /// Waits while a run is being parked, or its end is being stored: it accepts nothing any more, and cannot be
+    /// resumed yet.
     pub(crate) async fn until_put_aside(&self, run: RunId) {
         loop {
-            // From now on nothing is missed.
+            // From here on no notification is missed.
             let moved = self.moved();
             match self.reach(run) {
                 Reached::Here(handle) if handle.link.inbox.is_closed() => moved.await,
@@ -123,14 +124,14 @@ impl ActiveRuns {
         }
     }
 
-    /// Notes what stops the task of a run. It may be over already.
+    /// Stores the handle that stops the task of a run. The task may have ended already.
     pub(crate) fn note_task(&self, run: RunId, task: AbortHandle) {
         if let Some(active) = self.lock().get_mut(&run) {
             active.task = Some(task);
         }
     }
 
-    /// Stops the tasks of all runs, and waits until none of them does anything more. Each is kept until
+    /// Stops the tasks of all runs, and waits until none of them does anything more. Each stays in `stopped` until
     /// [`note_left`](Self::note_left).
     pub(crate) async fn stop(&self) -> Vec<StoppedRun> {
         let mut stopped = Vec::new();
@@ -154,7 +155,7 @@ impl ActiveRuns {
     /// Waits until a run has no place here any more.
     async fn until_gone(&self, run: RunId) {
         loop {
-            // From now on nothing is missed.
+            // From here on no notification is missed.
             let moved = self.moved();
             if !self.contains(run) {
                 return;
@@ -163,7 +164,7 @@ impl ActiveRuns {
         }
     }
 
-    /// Notes that nothing more is done here about the lease of a run that was stopped.
+    /// Notes that nothing more will be done here about the lease of a stopped run.
     pub(crate) fn note_left(&self, run: RunId) {
         self.stopped().remove(&run);
     }
@@ -177,18 +178,18 @@ impl ActiveRuns {
     }
 }
 
-/// A run's place here and its lease, renewed by every commit. Dropped, the place is free; the lease of a run of which nothing
-/// is on record is given back before, be it that something failed in between or that the caller went away. If it turns out to be on
-/// record after all, it is ended, or left to whoever takes it up.
+/// A run's place here and its lease, which every commit renews. When dropped, frees the place. If nothing is on record
+/// of the run, because something failed or the caller went away, its lease is released first. If the run turns out to
+/// be on record after all, it is ended, or left to be resumed by another process.
 #[derive(Debug)]
 pub(crate) struct RunSlot {
     parts: Arc<Parts>,
     lease: HeldLease,
     /// Whether anything is on record of the run.
     is_recorded: AtomicBool,
-    /// What becomes of it if something is on record that nobody here heard of.
+    /// What happens to the run if it is on record but no caller here learned of it.
     unheard: Unheard,
-    /// Something was posted to the run by another process.
+    /// Notified when another process has posted to the run.
     posted: Arc<Notify>,
     /// Its place here, until this is dropped.
     claim: Option<Claim>,
@@ -200,7 +201,7 @@ impl RunSlot {
         self.lease.lease.run
     }
 
-    /// Returns the number of its lease, which is greater than those of all who drove it before.
+    /// Returns the number of its lease, which is greater than the numbers of all earlier leases of the run.
     pub(crate) const fn lease_number(&self) -> u64 {
         self.lease.lease.token
     }
@@ -210,7 +211,7 @@ impl RunSlot {
         &self.lease.lease.session
     }
 
-    /// Returns what becomes of the run if nobody hears that it began.
+    /// Returns what happens to the run if no caller learns that it began.
     pub(crate) const fn unheard(&self) -> Unheard {
         self.unheard
     }
@@ -220,53 +221,55 @@ impl RunSlot {
         Runs::new(&self.parts)
     }
 
-    /// Notes that something is on record of the run, so that its lease is not given back as if it had never been.
+    /// Notes that something is on record of the run, so that its lease is not released as if the run had never existed.
     pub(crate) fn note_recorded(&self) {
         self.is_recorded.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that the run is lost to this process, which lives.
+    /// Notes that this process has lost the run while still alive.
     pub(crate) fn note_lost(&self) {
         self.parts.lost.note(self.run());
     }
 
-    /// Lets what is posted to the run here reach it at once, and a repeated request its events.
+    /// Makes the run reachable in this process: what is posted here reaches it immediately, and a repeated request gets
+    /// its events.
     pub(crate) fn show(&self, handle: RunHandle) {
         let active = &self.parts.active;
         active.lock().entry(self.run()).or_default().handle = Some(Box::new(handle));
         active.moved.notify_waiters();
     }
 
-    /// Gives the lease of a run back that never began, at once: the session is free when the caller hears of it. What fails is
-    /// tried again as this is dropped, which finds out what is on record.
+    /// Releases the lease of a run that never began, and waits for it: when this returns the session is free. If it
+    /// fails, it is retried when the slot is dropped, which finds out what is on record.
     ///
     /// # Errors
     ///
     /// [`StoreError::Stale`] if something is on record of the run after all.
     pub(crate) async fn abandon(&self) -> Result<(), StoreError> {
         self.store().abandon_run(&self.lease.lease).await?;
-        // Not before: what fails, or is not waited for, leaves a lease that the slot gives back as it is dropped.
+        // Not earlier: if this fails, or is not awaited, the slot must still release the lease when dropped.
         self.note_recorded();
         Ok(())
     }
 
-    /// Gives the lease back if nothing is on record of the run.
+    /// Releases the lease if nothing is on record of the run.
     pub(crate) async fn give_back_unless_recorded(&self) {
         if !self.is_recorded.load(Ordering::Relaxed) {
             let _ = self.abandon().await;
         }
     }
 
-    /// Keeps records, and with them the run.
+    /// Stores records, which also renews the lease.
     ///
     /// # Errors
     ///
-    /// What the store says after some attempts, or until others may have the run.
+    /// The error of the store after several attempts, or once another process may have the run.
     pub(crate) async fn commit(&self, records: &[Arc<Record>]) -> Result<(), StoreError> {
-        // Before the first attempt: a later one may only hear that this one was kept, which gives no more time.
+        // The time before the first attempt counts: a later attempt may only learn that the first one was stored, which
+        // does not extend the lease.
         let asked = self.moment();
         match self.store().commit(&self.lease.lease, records).await {
-            // Boxed, because it is seldom needed and every step would have to keep room for it.
+            // Boxed because it is rarely needed and every step would otherwise reserve space for it.
             Err(error) if error.is_retryable() => {
                 Box::pin(self.commit_again(records, error)).await?;
             }
@@ -283,27 +286,28 @@ impl RunSlot {
         failed: StoreError,
     ) -> Result<(), StoreError> {
         let why = failed.clone();
-        // Once others may have the run, its work here has to stop, whatever becomes of the commit.
+        // Once another process may have the run, work on it must stop here, whatever happens to the commit.
         let again = retried_after(failed, || self.store().commit(&self.lease.lease, records));
         let again = tokio::time::timeout(self.lease.left(self.moment()), again);
         again.await.unwrap_or(Err(why))
     }
 
-    /// Keeps the long output of a call beside the run, before the record that names it is kept.
+    /// Stores the long output of a call beside the run, before the record that names it is stored.
     ///
     /// # Errors
     ///
-    /// What the store says after some attempts; [`StoreError::Stale`] once others may have the run.
+    /// The error of the store after several attempts; [`StoreError::Stale`] once another process may have the run.
     pub(crate) async fn keep_output(&self, output: &LongOutput) -> Result<(), StoreError> {
         retried(|| self.store().keep_output(&self.lease.lease, output)).await
     }
 
-    /// Returns when the lease has to be renewed, if nothing is committed until then.
+    /// Returns when the lease must be renewed, if nothing is committed until then.
     pub(crate) fn heartbeat(&self) -> Option<Instant> {
         self.lease.heartbeat()
     }
 
-    /// Keeps the run while it has nothing to commit. Fails once it is lost: somebody else has it, or may have it by now.
+    /// Renews the lease while the run has nothing to commit. Fails once the run is lost: another process has it, or may
+    /// have it by now.
     pub(crate) async fn renew(&self) -> Result<(), StoreError> {
         let Err(error) = self.ask_for_more_time().await else {
             return Ok(());
@@ -315,17 +319,17 @@ impl RunSlot {
         Ok(())
     }
 
-    /// Tells whether nobody else can have the run at this moment. To be asked right before anything begins.
+    /// Returns whether no other process can have the run at this moment. Ask this right before anything begins.
     pub(crate) fn is_held(&self) -> bool {
         self.lease.is_valid(self.moment())
     }
 
-    /// Makes sure of a run whose lease may have run out: if nobody has taken it over, nobody can from now on.
+    /// Checks a run whose lease may have expired: if no other process has taken it over, none can from now on.
     pub(crate) async fn hold_again(&self) -> Result<(), StoreError> {
         self.ask_for_more_time().await?;
         match self.is_held() {
             true => Ok(()),
-            // The answer, too, came when the time was over.
+            // The response also came after the lease had expired.
             false => Err(StoreError::Stale(self.run())),
         }
     }
@@ -338,47 +342,47 @@ impl RunSlot {
         Ok(())
     }
 
-    /// Returns what was posted to the run and is not taken yet, the oldest first.
+    /// Returns what was posted to the run and not taken yet, the oldest first.
     pub(crate) async fn inbox(&self) -> Result<Vec<InboxEntry>, StoreError> {
         self.lease.is_looked_at(Instant::now());
         self.store().inbox(&self.lease.lease).await
     }
 
-    /// Tells whether the inbox was not read for as long as a lease goes without being renewed.
+    /// Returns whether the inbox has not been read for as long as a lease goes without renewal.
     pub(crate) fn is_inbox_due(&self) -> bool {
         self.lease.is_inbox_due()
     }
 
-    /// Is over once another process has posted to the run, as far as somebody here has heard of it.
+    /// Completes once this process has been notified that another process posted to the run.
     pub(crate) async fn is_posted_to(&self) {
         self.posted.notified().await;
     }
 
-    /// Takes out of the inbox what no record will name.
+    /// Removes from the inbox an entry that no record will name.
     pub(crate) async fn settle(&self, id: &InputId) -> Result<(), StoreError> {
         let ids = std::slice::from_ref(id);
         self.store().settle(&self.lease.lease, ids).await
     }
 
-    /// Gives the lease of a run back that did not end: others may take it up.
+    /// Releases the lease of a run that did not end: other processes may resume it.
     pub(crate) async fn release(&self) -> Result<(), StoreError> {
         self.note_recorded();
         self.store().release(&self.lease.lease).await
     }
 
-    /// As [`release`](Self::release), of a run whose log says nothing of what was under way: whoever takes it up finds it as one
-    /// whose process died.
+    /// Like [`release`](Self::release), for a run whose log says nothing about what was in progress: it is resumed like
+    /// a run whose process died.
     pub(crate) async fn expire(&self) -> Result<(), StoreError> {
         self.note_recorded();
         self.store().expire(&self.lease.lease).await
     }
 
-    /// Returns the store that the run is kept in, for a call that lives longer than this is borrowed.
+    /// Returns the store that holds the run, for a call that outlives this borrow.
     pub(crate) fn shared_store(&self) -> Arc<dyn SessionStore> {
         Arc::clone(&self.parts.store)
     }
 
-    /// Returns the store that the run is kept in.
+    /// Returns the store that holds the run.
     pub(crate) fn store(&self) -> &dyn SessionStore {
         self.parts.store.as_ref()
     }
@@ -393,7 +397,7 @@ impl Drop for RunSlot {
         if self.is_recorded.load(Ordering::Relaxed) {
             return;
         }
-        // Kept until then: a request made again meanwhile waits, and is not told that somebody else has the run.
+        // Kept until then, so that a repeated request waits meanwhile and is not told that another process has the run.
         let Some(claim) = self.claim.take() else {
             return;
         };
@@ -413,15 +417,15 @@ impl Drop for RunSlot {
     }
 }
 
-/// Does what is left to be done of something that was dropped, in a task of its own. Outside of a runtime nothing is: who looks for
-/// left runs finds it once its lease has run out.
+/// Does the remaining work of a dropped value in a separate task. Outside of a runtime nothing is done: the run is
+/// found by recovery once its lease has expired.
 pub(super) fn after_drop(tasks: &TaskTracker, work: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = Handle::try_current() {
         tasks.spawn_on(work, &runtime);
     }
 }
 
-/// Ends a run that is on record and that nobody here drives, or lets others take it up at once.
+/// Ends a run that is on record and that no task here drives, or lets other processes resume it immediately.
 async fn leave_unheard(
     claim: Claim,
     lease: &RunLease,
@@ -433,7 +437,7 @@ async fn leave_unheard(
             runs.end_unheard(claim).await
         }
         Unheard::Left => match claim.parts.store.release(lease).await {
-            // Somebody else has it already, or it was given back before and only the answer was lost.
+            // Another process has it already, or it was released before and only the response was lost.
             Err(StoreError::Stale(_) | StoreError::NoSuchRun(_)) => Ok(()),
             released => Ok(released?),
         },

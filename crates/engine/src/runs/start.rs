@@ -1,7 +1,7 @@
-//! How a run comes to be driven: a new one from a request to its first records, and the one way in which every run is set to
-//! work.
+//! How a run comes to be driven: from a new request to its first records, and the one way in which every run is
+//! started.
 //!
-//! Not for what a request may do (`govern`), nor for what goes on from a log (`resume`).
+//! Not for what a request may do (`govern`), nor for continuing from a log (`resume`).
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::tool_search::go_on_with;
 
-/// How often a session is looked for that comes and goes while a request waits, before that is told.
+/// How often a session is looked up that comes and goes while a request waits, before an error is returned.
 const LOOKS: usize = 3;
 
 impl Runs {
-    /// Begins the run of a request and returns at once. A request that was made before under the same idempotency key gets the
-    /// run that it began then: [`RunHandle::is_repeat`] tells.
+    /// Starts the run of a request and returns immediately. A request that repeats an earlier one under the same
+    /// idempotency key gets the run that the earlier one began: see [`RunHandle::is_repeat`].
     ///
     /// # Errors
     ///
@@ -37,15 +37,16 @@ impl Runs {
     ///
     /// # Panics
     ///
-    /// Outside of a runtime of tokio, before anything is kept. That runtime needs its timers (`enable_time`).
+    /// Outside of a tokio runtime, before anything is stored. The runtime needs its timers (`enable_time`).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle leaves the run at work; dropping the future before it is over does, too, or leaves the session free, as
-    /// soon as the store has answered: a run that began by then is ended. One under an idempotency key is left for the request made
-    /// again.
+    /// Dropping the handle leaves the run in progress. Dropping the future before it completes also leaves the run in
+    /// progress, or leaves the session free as soon as the store has answered: a run that has begun by then is ended. A
+    /// run with an idempotency key is left for the repeated request.
     pub async fn start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
-        // Boxed: a caller's own future keeps room for what beginning takes (4 KiB) for as long as it lives.
+        // Boxed: otherwise the caller's future would reserve the space that starting needs (4 KiB) for as long as it
+        // lives.
         Box::pin(self.start_asked(request)).await
     }
 
@@ -54,20 +55,21 @@ impl Runs {
         request.check_brought()?;
         request.check_attachments()?;
         if let Some(key) = request.idempotency_key.clone() {
-            // Boxed, because most requests have no key.
+            // Boxed because most requests have no key.
             return Box::pin(self.begin_once(request, key)).await;
         }
         self.start_governed(request, None).await
     }
 
-    /// Begins the run of a request as governance allows it. That its session is not known here is taken to mean that there is
-    /// none, so that nothing is read before the run begins with it; where there is one, it is asked about again.
+    /// Starts the run of a request as governance allows it. A session that is not known here is assumed not to exist,
+    /// so nothing is read before the run begins together with its session; if the session does exist, governance is
+    /// asked again.
     pub(crate) async fn start_governed(
         &self,
         mut request: UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<RunHandle, RequestError> {
-        // What is refused that way might not be in the session that is there.
+        // A request that is refused on that assumption might not be refused in an existing session.
         if !self.parts.known.may_have(&request.session_id)
             && let Ok((session, spec)) = self.first_run(&request).await
             && let Some(handle) = self
@@ -98,7 +100,7 @@ impl Runs {
         Err(StoreError::SessionExists(request.session_id).into())
     }
 
-    /// Describes the run that a request makes a session with, as governance allows it.
+    /// Describes the run with which a request creates a session, as governance allows it.
     async fn first_run(
         &self,
         request: &UserRequest,
@@ -108,8 +110,8 @@ impl Runs {
         Ok((self.new_session_for(request)?, spec))
     }
 
-    /// Starts a new run of a session that is there with the records of its first step at once, by what was read of the
-    /// session; `None` if that was no longer so.
+    /// Starts a new run of an existing session together with the records of its first step, from what was read of the
+    /// session; `None` if the session has changed since.
     async fn launch_after_last(
         &self,
         mut spec: Arc<RunSpec>,
@@ -129,7 +131,7 @@ impl Runs {
         self.launch_at_once(start, spec, history, request).await
     }
 
-    /// Leases a new run of a session that is there, and starts it.
+    /// Leases a new run of an existing session, and starts it.
     pub(crate) async fn launch(
         &self,
         mut spec: Arc<RunSpec>,
@@ -144,7 +146,7 @@ impl Runs {
             let standing = self.parts.store.standing(&request.session_id).await?;
             let history = self.go_on(standing, Arc::make_mut(&mut spec), request);
             let history = history.await?;
-            // And once more: the store was asked again since.
+            // Check again: the store was asked since.
             engine.check_open()?;
             Ok::<_, RequestError>(history)
         };
@@ -163,8 +165,8 @@ impl Runs {
         Ok(self.set_to_work(slot, scope, run).await?)
     }
 
-    /// Makes a session with a run and the records of its first step at once: nothing came before, so that nothing has to be
-    /// read. `None` if the session is there.
+    /// Creates a session together with a run and the records of its first step: there is no history, so nothing must be
+    /// read. `None` if the session exists.
     async fn launch_with_session(
         &self,
         session: Session,
@@ -180,7 +182,7 @@ impl Runs {
         self.launch_at_once(start, spec, history, request).await
     }
 
-    /// Begins a run with the records of its first step, and sets it to work; `None` if its session is not what it was taken for.
+    /// Starts a run together with the records of its first step; `None` if its session is not in the assumed state.
     async fn launch_at_once(
         &self,
         mut start: RunStart,
@@ -210,15 +212,15 @@ impl Runs {
     }
 
     fn claim(&self, spec: &RunSpec) -> Result<Claim, RequestError> {
-        // Outside of a runtime nothing could drive the run, and its session would be busy with it.
+        // Outside of a runtime nothing could drive the run, and it would keep its session busy.
         let _ = Handle::current();
-        // Once more: the store and the models may have taken long since the request came.
+        // Check again: the store and the models may have taken a long time since the request came.
         self.parts.engine.check_open()?;
-        // An id just made is nobody else's.
+        // A newly generated id belongs to no other run.
         Claim::take(&self.parts, spec.run_id).ok_or(RequestError::ShuttingDown)
     }
 
-    /// Lets a new run go on from where its session stands, and returns the messages that it goes on from.
+    /// Lets a new run continue from its session's standing, and returns the messages that it continues from.
     async fn go_on(
         &self,
         standing: Standing,
@@ -233,7 +235,7 @@ impl Runs {
         Ok(history)
     }
 
-    /// Lets a run go on in a task of its own: the one way by which a run of a session comes to be driven.
+    /// Starts driving a run in a separate task: the only way in which a run of a session comes to be driven.
     pub(super) fn set_to_work(
         &self,
         slot: RunSlot,
@@ -243,13 +245,15 @@ impl Runs {
         self.parts.known.note(slot.session());
         let is_whole = run.policy == DataPolicy::ALL;
         let unheard = slot.unheard();
-        // What a run is given, such as its place among those at work, it has until it is over, whoever drives it.
+        // The values of a run's context, such as its place in a limit on runs in progress, must be kept until the run
+        // ends, whichever process drives it.
         let handed_over = self.parts.dispatcher.as_ref();
         let handed_over = handed_over.map(|dispatcher| (dispatcher, scope.request.clone()));
         let begun = self.begin(slot, scope, run);
         async move {
             let (driver, first, handle) = begun.await?;
-            // One that ends as it begins leaves nothing to be driven, and one whose log is not whole could not be taken up.
+            // A run that ends as it begins leaves nothing to drive, and one with an incomplete log could not be
+            // resumed.
             if let Some((dispatcher, context)) = handed_over
                 && !first.status.is_ended()
                 && is_whole
@@ -266,10 +270,10 @@ impl Runs {
         }
     }
 
-    /// Gives a run its driver and its handle, and keeps the records of its first step.
+    /// Creates the driver and the handle of a run, and stores the records of its first step.
     ///
-    /// Neither this nor [`set_to_work`](Self::set_to_work) is an `async fn`, which would keep room for what a run begins with,
-    /// and that twice, for as long as it begins.
+    /// Neither this nor [`set_to_work`](Self::set_to_work) is an `async fn`, which would reserve space for a run's
+    /// initial state, twice, for as long as the run begins.
     pub(super) fn begin(
         &self,
         slot: RunSlot,
@@ -293,9 +297,9 @@ impl Runs {
         }
     }
 
-    /// Lets a run whose agent searches its tools go on with those that the session's last run ended with, and with those that
-    /// the session called. To be called as [`carry`] is. The log of that run is read, in such sessions
-    /// alone. A run that branches off has its tools already.
+    /// Lets a run whose agent searches its tools continue with the tools that the session's last run ended with, and
+    /// with those that the session called. Call it under the same condition as [`carry`]. Only in such sessions is the
+    /// log of that run read. A fork has its tools already.
     async fn carry_tools(
         &self,
         session: &SessionId,
@@ -334,19 +338,19 @@ fn scope_of(spec: &RunSpec, request: &UserRequest) -> RunScope {
     }
 }
 
-/// Lets a run begin with the untrusted content that its session holds, and with the plan that stands. What the session carries
-/// has to be read once it is leased: until then another run may bring more.
+/// Lets a run begin with the untrusted content that its session holds, and with the current plan. What the session
+/// carries must be read once the session is leased: until then another run may add to it.
 fn carry(carried: Carried, spec: &mut RunSpec, has_history: bool, brought: Option<Taint>) {
     let mut taint = carried.taint;
     if let Some(brought) = brought {
         taint.merge(&brought);
     }
-    // A history that began with it would have no place for the agent's own instructions.
+    // A history that began with the plan would have no place for the agent's own instructions.
     let plan = carried.plan.filter(|_| has_history);
     if let Some(note) = plan.as_ref().and_then(standing_plan)
         && !spec.messages.is_empty()
     {
-        // Results of calls that were handed over stay next to them.
+        // Results of calls that were handed over stay next to those calls.
         let is_result = |message: &Arc<Message>| matches!(**message, Message::Tool(_));
         let results = spec.messages.iter().take_while(|it| is_result(it));
         let place = results.count();
@@ -355,7 +359,7 @@ fn carry(carried: Carried, spec: &mut RunSpec, has_history: bool, brought: Optio
     if spec.root.cites() {
         spec.sources.extend(carried.sources);
     }
-    // Many runs share one decision; what this one's conversation holds is its own.
+    // Many runs share one decision, but the content of this conversation concerns only this run.
     if let Some(decision) = &mut spec.decision
         && !taint.is_clean()
     {

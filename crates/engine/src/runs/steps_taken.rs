@@ -1,8 +1,8 @@
-//! A run that is driven step by step, by whoever holds it: for a driver that keeps a journal of its own, such as one on a
-//! durable-execution engine.
+//! A run that its holder drives step by step: for a driver with its own journal, such as one on a durable-execution
+//! engine.
 //!
-//! Each step is the driver's own ([`Driver::go_on`]), so that a run goes the same way whoever drives it; what differs is who
-//! decides when the next one begins.
+//! Each step is the driver's own ([`Driver::go_on`]), so a run behaves the same whichever way it is driven; the only
+//! difference is who decides when the next step begins.
 
 use std::time::Duration;
 
@@ -17,53 +17,53 @@ use super::slot::after_drop;
 use super::{HeldRun, ResumeError, Runs, Taker};
 use crate::driver::{Driver, Standing};
 
-/// The pause before it is looked again whether a run is free: all runs of a worker that died are waited for at the same time, by
-/// as many questions to the store.
+/// The pause before checking again whether a run is free. All runs of a dead worker are waited for at the same time,
+/// each with its own queries to the store.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A run that was taken up and goes on while somebody asks for its next step. Dropped, it is left as it is on record, free to be
-/// taken up at once; outside of a runtime, once its lease has run out.
+/// A resumed run that continues only while its next step is requested. When dropped, it is left as it is on record,
+/// free to be resumed immediately; outside of a runtime, once its lease has expired.
 #[must_use = "dropped, the run is left again"]
 pub struct SteppedRun {
     run_id: RunId,
-    /// `None` once it is over here.
+    /// `None` once the run is no longer driven here.
     driver: Option<Box<Driver>>,
     step: Step,
     tasks: TaskTracker,
 }
 
-/// What a step of a run led to.
+/// The result of a step of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunProgress {
-    /// Something was answered, and that is on record. Nothing of what follows from it has begun.
+    /// Something was answered and is on record. Nothing that results from it has begun.
     GoesOn {
         /// What the next step begins, such as `model` or the name of a tool.
         next: Vec<String>,
     },
-    /// The run waits for somebody who is not here, and was given back.
+    /// The run waits for an answer from outside, and was released.
     Waits {
-        /// Whether something was posted to it meanwhile, so that it is to be taken up again at once.
+        /// Whether something was posted to it meanwhile, so that it should be resumed immediately.
         posted: bool,
     },
     /// The run has ended.
     Ended,
-    /// The run has not ended, and cannot go on here: its records cannot be kept, or another process has it.
+    /// The run has not ended, and cannot continue here: its records cannot be stored, or another process has it.
     Lost(StoreError),
 }
 
 impl Runs {
-    /// Takes a run up to be driven step by step: one that was dispatched, that a dead process left, or that was posted to.
-    /// Where another process holds it, its lease is waited for.
+    /// Resumes a run to be driven step by step: one that was dispatched, that a dead process left, or that was posted
+    /// to. If another process holds it, waits for the end of its lease.
     ///
     /// # Errors
     ///
-    /// As [`resume`](Self::resume); [`ResumeError::Alive`] if the holder turns out to live, [`ResumeError::Ended`] also where
-    /// another run goes on in its place.
+    /// Same as [`resume`](Self::resume); [`ResumeError::Alive`] if the holder turns out to be alive;
+    /// [`ResumeError::Ended`] also if another run continues instead.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the run may stay leased to this process, which can take it up again.
+    /// If the future is dropped, the run may stay leased to this process, which can resume it again.
     pub async fn take_up(&self, run_id: RunId) -> Result<SteppedRun, ResumeError> {
         let mut wait = LeaseWait::default();
         let prepared = loop {
@@ -83,7 +83,7 @@ impl Runs {
             return Err(ResumeError::Ended(run_id));
         };
         let (driver, step, handle) = self.begin(run.slot, run.scope, run.ready).await?;
-        // What is posted here reaches it at once.
+        // Inputs posted in this process reach it immediately.
         driver.show(&handle);
         Ok(SteppedRun {
             run_id,
@@ -101,13 +101,14 @@ impl SteppedRun {
         self.run_id
     }
 
-    /// Goes on until something is answered that was waited for, and that is on record.
+    /// Continues until something that was awaited is answered, and the answer is on record.
     ///
-    /// Called again once the run has ended, waits or is lost, it says that it has ended.
+    /// Called again after the run has ended, waits or is lost, it returns [`RunProgress::Ended`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing: the next call goes on. What is under way goes on only while one is awaited.
+    /// Dropping the future loses nothing: the next call continues. What is in progress proceeds only while a call is
+    /// awaited.
     pub async fn step(&mut self) -> RunProgress {
         while let Some(driver) = &mut self.driver {
             match driver.go_on(&mut self.step).await {
@@ -115,7 +116,8 @@ impl SteppedRun {
                 Standing::StandsStill => return self.put_aside().await,
                 Standing::Over => return self.conclude(),
             }
-            // An end is carried out at once, and so is what follows without waiting: time that passed, a check of calls.
+            // An end is carried out immediately, and so is what follows without waiting: the passing of time, and
+            // checks of calls.
             let is_followed = self.step.status.is_ended() || driver.has_answers();
             if self.step.records.is_empty() || is_followed || only_checks(&self.step) {
                 continue;
@@ -128,8 +130,8 @@ impl SteppedRun {
         RunProgress::Ended
     }
 
-    /// Leaves the run as it is on record, free to be taken up at once. What is under way is stopped: it is made again, or told
-    /// as unknown, as its class allows.
+    /// Leaves the run as it is on record, free to be resumed immediately. What is in progress is stopped; later it is
+    /// repeated or reported as unknown, depending on its class.
     pub async fn leave(mut self) {
         if let Some(driver) = self.driver.take() {
             driver.leave().await;

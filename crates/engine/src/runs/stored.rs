@@ -1,4 +1,4 @@
-//! A run that nobody drives, as a handle: its log tells what the run itself would.
+//! A handle of a run that no process drives, which reports what its log holds.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::run_handle::{RunHandle, RunLink};
 use crate::runs::{Runs, recorded_trace};
 
 impl Runs {
-    /// Makes a handle of a run that has ended or waits. Nothing can be sent to the run by it.
+    /// Creates a handle of a run that has ended or waits. Nothing can be sent to the run through it.
     pub(crate) async fn stored_run(
         &self,
         session: &SessionId,
@@ -36,14 +36,14 @@ impl Runs {
             outcome,
             pending,
             so_far,
-            // Only runs without a session are asked for theirs.
+            // Only runs without a session are asked for their messages.
             messages: Transcript::default(),
         };
         let trace = recorded_trace(&records).unwrap_or_else(|| TraceContext::of_run(run_id));
         let feed = Arc::new(Feed::default());
         feed.publish(&mut records);
         feed.end();
-        // Nobody takes what is sent.
+        // Nothing receives what is sent.
         let (inbox, _) = mpsc::channel(1);
         let end = EndReceiver::ended(Ok(Arc::new(end)));
         Ok(RunHandle {
@@ -61,7 +61,7 @@ impl Runs {
     }
 }
 
-/// Returns what a run waits for, the turns that counted so far, and what it used.
+/// Returns what a run waits for, the turns that counted so far, and its usage.
 fn standing(
     view: &RunView,
     history: Transcript,
@@ -69,7 +69,7 @@ fn standing(
 ) -> (Vec<Pending>, u32, RunUsage) {
     match RunTree::restore(history, records) {
         Ok((tree, _)) => (tree.pending(), tree.turns(), tree.usage()),
-        // The log is not whole, by the data policy for instance: what can be told without replaying it.
+        // The log is incomplete, for example because of the data policy: report what can be told without replaying it.
         Err(_) => (view.pending().to_vec(), view.turns(), view.usage().clone()),
     }
 }

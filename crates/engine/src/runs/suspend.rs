@@ -1,5 +1,5 @@
-//! Stops the engine without ending its runs: those that do not end in time are left as a process that dies leaves them,
-//! but free to be taken up at once.
+//! Stops the engine without ending its runs: runs that do not end in time are left as by a process that died, except
+//! that they can be resumed immediately.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::Runs;
 use super::slot::{Claim, StoppedRun};
 
 impl Runs {
-    /// Takes no new runs, lets those at work go on for a while, and leaves what has not ended then. Returns the runs that are
-    /// left.
+    /// Stops accepting new runs, lets those in progress continue for a grace period, and leaves the rest. Returns the
+    /// runs that were left.
     pub(crate) async fn suspend(&self, grace: Duration) -> Vec<RunId> {
         let engine = &self.parts.engine;
         engine.closing.cancel();
@@ -21,7 +21,8 @@ impl Runs {
             Ok(()) => Vec::new(),
             Err(_) => self.parts.active.stop().await,
         };
-        // For those that nobody could take up. The others are gone: they would record it.
+        // Ends the runs that could not be resumed. The others are gone by now; otherwise they would record the
+        // shutdown.
         engine.shutdown.cancel();
         engine.tasks.wait().await;
         let mut left = Vec::new();
@@ -35,15 +36,15 @@ impl Runs {
         left
     }
 
-    /// Gives the lease of a run back that nobody drives any more; false if it has ended after all.
+    /// Releases the lease of a run that is no longer driven; returns `false` if the run has ended after all.
     async fn leave(&self, stopped: &StoppedRun) -> bool {
         let run = stopped.run;
         let left = async {
-            // Somebody here is just about to see that it is left.
+            // Another task here is about to find that the run was left.
             let Some(claim) = Claim::take(&self.parts, run) else {
                 return Ok(());
             };
-            // Nobody knows its lease any more, so that it is begun anew.
+            // Its lease is no longer known, so the run is begun again.
             let slot = claim.lease(&stopped.session).await?;
             match stopped.has_only_begun {
                 true => slot.expire().await,
@@ -52,7 +53,7 @@ impl Runs {
         };
         match left.await {
             Ok(()) => true,
-            // It ended with what it did last.
+            // Its last step ended it.
             Err(StoreError::Stale(_)) => false,
             Err(error) => {
                 tracing::warn!(%run, %error, "a run's lease was not given back; it runs out by itself");

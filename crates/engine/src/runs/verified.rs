@@ -1,8 +1,8 @@
-//! Makes sure that a session is what was kept, before anything goes on from it: whoever can alter its log could slip words
-//! and permissions into what a model goes on from.
+//! Verifies that a session is unaltered before anything continues it: an attacker who can alter its log could otherwise
+//! insert text and permissions into what a model continues from.
 //!
-//! That follows the hash chain through the session's whole log, so that a session found whole is taken to be so for a
-//! while. What is altered meanwhile is found after it, at the latest.
+//! Verifying follows the hash chain through the session's whole log, so a session that was found unaltered is trusted
+//! for a while. A change made in that time is found afterwards.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -14,21 +14,23 @@ use tokio::time::Instant;
 
 use super::Runs;
 
-/// How long a session is taken to be whole at the least; it is twice as long at the most. Looking at one takes about as
-/// long as reading its log, which a conversation that goes on all the time then pays for a few times an hour.
+/// The length of a period. A session that was found unaltered is trusted for the rest of its period and for the next
+/// one: usually for one to two periods, and for almost three if no session is checked in between. Verifying takes about
+/// as long as reading the session's log, so a continuously used conversation pays for that a few times an hour.
 const PERIOD: Duration = Duration::from_secs(300);
 
-/// The most sessions that are remembered of one period. The oldest are forgotten, and looked at again.
+/// The maximum number of sessions that are remembered per period. Beyond it, the oldest are forgotten and verified
+/// again.
 const MAX_SESSIONS: usize = 8_192;
 
-/// How long a session that was found altered is refused without a look: whoever looks for runs to take up does so every few
-/// seconds.
+/// How long a session that was found altered is refused without another check: recovery would otherwise check it every
+/// few seconds.
 const REFUSED: Duration = Duration::from_secs(60);
 
-/// The most altered sessions that are remembered. All are forgotten when there are more.
+/// The maximum number of altered sessions that are remembered. Beyond it, all are forgotten.
 const MAX_ALTERED: usize = 256;
 
-/// What was found of sessions lately.
+/// The recent results of verifying sessions.
 #[derive(Debug)]
 pub(crate) struct VerifiedSessions(Mutex<Periods>);
 
@@ -37,7 +39,7 @@ struct Periods {
     began: Instant,
     current: HashSet<SessionId>,
     last: HashSet<SessionId>,
-    /// When each was found altered, and what does not fit.
+    /// When each session was found altered, and the inconsistency.
     altered: HashMap<SessionId, (Instant, String)>,
 }
 
@@ -51,7 +53,7 @@ impl VerifiedSessions {
         }))
     }
 
-    /// Locks what is remembered, for no longer than a lookup; never across an `await`.
+    /// Locks the results for no longer than a lookup, and never across an `await`.
     fn with<T>(&self, look: impl FnOnce(&mut Periods) -> T) -> T {
         let mut periods = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         periods.move_on(Instant::now());
@@ -71,7 +73,7 @@ impl Periods {
         }
     }
 
-    /// Returns what is known of a session: that it is whole, or why it is not.
+    /// Returns the known result for a session: unaltered, or the inconsistency.
     fn known(&self, session: &SessionId) -> Option<Result<(), String>> {
         if self.current.contains(session) || self.last.contains(session) {
             return Some(Ok(()));
@@ -90,14 +92,14 @@ impl Periods {
 }
 
 impl Runs {
-    /// Returns why a session is not what was kept, as far as the engine was asked to look and has not done so lately; `None` if
-    /// it is, or if there is none.
+    /// Returns how a session was altered, if the engine verifies sessions, using a recent result if there is one;
+    /// `None` if it is unaltered or does not exist.
     pub(crate) async fn alteration(
         &self,
         session: &SessionId,
     ) -> Result<Option<String>, StoreError> {
         match &self.parts.verified {
-            // Boxed, because most engines do not look.
+            // Boxed because most engines do not verify.
             Some(verified) => Box::pin(self.look(verified, session)).await,
             None => Ok(None),
         }
@@ -117,10 +119,10 @@ impl Runs {
                 verified.with(|periods| periods.current.insert(session.clone()));
                 Ok(None)
             }
-            // There is nothing to go on from.
+            // There is nothing to continue.
             Err(StoreError::NoSuchSession(_)) => Ok(None),
             Err(StoreError::Damaged(why)) => {
-                // One that is deleted while it is read lacks what was read last.
+                // A session that is deleted while it is read lacks the records that would have been read last.
                 if let Err(StoreError::NoSuchSession(_)) = store.session(session).await {
                     return Ok(None);
                 }

@@ -1,4 +1,5 @@
-//! The place of a run among those at work here, and how it comes to its lease, whether or not its caller stays to hear of it.
+//! The place of a run among those in progress here, and how it gets its lease, whether or not its caller waits for the
+//! outcome.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use crate::orchestrator::Parts;
 use crate::runs::{ResumeError, Runs};
 use crate::store_retry::{retried, retried_after};
 
-/// Why a run ended whose request was refused although it had begun.
+/// Why a run was ended whose request was refused although it had begun.
 const REFUSED: &str = "the store could not say that it had begun, so that its request was refused";
 
-/// The place of a run among those at work here: nobody else in this process can take it up meanwhile.
+/// The place of a run among those in progress here: nothing else in this process can resume the run meanwhile.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(super) parts: Arc<Parts>,
@@ -29,7 +30,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Takes the place of a run; `None` if it is taken, here or in an engine whose place this one took.
+    /// Takes the place of a run; `None` if it is taken, here or in an engine that this one replaced.
     pub(crate) fn take(parts: &Arc<Parts>, run: RunId) -> Option<Self> {
         if parts.former.have(run) {
             return None;
@@ -50,14 +51,15 @@ impl Claim {
         self.run
     }
 
-    /// Leases the run in a session that is there, as often as it takes: if only the answer was lost, the session is the run's
-    /// already, and nobody but this run could free it.
+    /// Leases the run in an existing session, with as many attempts as needed: if only the response was lost, the
+    /// session already belongs to the run, and only this run could free it.
     pub(crate) async fn lease(self, session: &SessionId) -> Result<RunSlot, StoreError> {
         let start = RunStart::new(session.clone(), self.run);
         Leasing::begin(self, start, Unheard::Left).over().await
     }
 
-    /// As [`lease`](Self::lease), for the end of a run. One that was imported stays so: nobody let it go on.
+    /// Like [`lease`](Self::lease), in order to end the run. An imported run stays marked as imported: it was not
+    /// allowed to continue.
     pub(crate) async fn lease_to_end(
         self,
         session: &SessionId,
@@ -68,10 +70,10 @@ impl Claim {
         Leasing::begin(self, start, Unheard::Left).over().await
     }
 
-    /// Leases the run, which begins with whatever its start says. One that makes its session is refused at once where the
-    /// store keeps nothing: whoever asked is to hear so, and nothing is lost with a session that is not there. One with records that
-    /// may have begun all the same is given up. So is one whose caller goes away meanwhile, unless it is under a key: that is left
-    /// for the request made again.
+    /// Leases the run, which begins as its start says. If the run creates its session and the store fails, it is
+    /// refused immediately: the caller should learn of it, and nothing is lost, since the session does not exist yet.
+    /// If the run has records and may have begun anyway, it is given up. The same happens if the caller goes away
+    /// meanwhile, unless the run has an idempotency key: then it is left for the repeated request.
     pub(crate) async fn lease_for(self, start: RunStart) -> Result<RunSlot, StoreError> {
         let unheard = match start.request {
             Some(_) => Unheard::Left,
@@ -79,7 +81,7 @@ impl Claim {
         };
         let has_records = !start.records.is_empty();
         let slot = Leasing::begin(self, start, unheard).over().await?;
-        // Not before: what nobody heard of is given up as the slot is dropped.
+        // Not earlier: a run that no caller learned of is given up when the slot is dropped.
         if has_records {
             slot.note_recorded();
         }
@@ -93,7 +95,7 @@ impl Claim {
         let is_kept = !matches!(&begun, Err(error) if error.is_retryable());
         self.parts.known.note_kept(is_kept);
         let begun = match begun {
-            // Boxed, because it is seldom needed.
+            // Boxed because it is rarely needed.
             Err(error) if error.is_retryable() && start.new_session.is_none() => {
                 let again = retried_after(error, || store.begin(&start));
                 Box::pin(again).await
@@ -117,9 +119,9 @@ impl Claim {
         })
     }
 
-    /// Gives up a run that may have begun although the store could not say so: it is ended, and the session that was made with
-    /// it is free. One under a key is left for the request made again. If that fails, too, the run is taken up once its lease has
-    /// run out.
+    /// Gives up a run that may have begun although the store could not confirm it: ends it, which frees the session
+    /// that was created with it. A run with a key is left for the repeated request. If that also fails, the run is
+    /// resumed once its lease has expired.
     fn give_up(self, start: RunStart) {
         let tasks = self.parts.engine.tasks.clone();
         tasks.spawn(async move {
@@ -138,7 +140,7 @@ impl Claim {
         });
     }
 
-    /// Lets anybody go on with a run at once that nobody drives.
+    /// Lets any process continue a run immediately that no process drives.
     async fn let_go_on(self, session: &SessionId) -> Result<(), ResumeError> {
         let slot = self.lease(session).await?;
         Ok(slot.release().await?)
@@ -152,8 +154,8 @@ impl Drop for Claim {
     }
 }
 
-/// A run that is being leased. Dropped before that is over, it is leased all the same, since it may have begun by then, and
-/// given up as its slot is dropped.
+/// A run that is being leased. If dropped earlier, the leasing still completes, since the run may have begun by then,
+/// and the run is given up when its slot is dropped.
 struct Leasing {
     tasks: TaskTracker,
     leased: Fuse<BoxFuture<'static, Result<RunSlot, StoreError>>>,
@@ -182,11 +184,11 @@ impl Drop for Leasing {
     }
 }
 
-/// What becomes of a run that turns out to be on record when whoever asked for it is gone.
+/// What happens to a run that turns out to be on record after its caller has gone away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unheard {
-    /// It is ended: nobody else would.
+    /// It is ended: no other request would end it.
     Ended,
-    /// It is left to whoever takes it up.
+    /// It is left to be resumed.
     Left,
 }

@@ -1,7 +1,7 @@
-//! Whether this process still has its run, by its own clocks and without asking the store.
+//! Whether this process still holds its run, by its own clocks and without asking the store.
 //!
-//! A process that stalled does not notice it: what it was about to begin it begins when it comes back, however much later,
-//! and by then another may have taken its run over. So the clocks are looked at right before anything begins.
+//! A process that stalled does not notice: what it was about to begin it begins when it resumes, however much later,
+//! and by then another process may have taken over its run. So the clocks are checked right before anything begins.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,13 +10,14 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_ports::{Clock, RunLease};
 use tokio::time::Instant;
 
-/// The longest a run goes without renewing its lease and looking into its inbox.
+/// The longest time that a run goes without renewing its lease and checking its inbox.
 const MAX_HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// The shortest: a lease of no time at all must not keep a run busy with renewing it.
+/// The shortest such time: a lease of length zero must not keep a run busy with renewing it.
 const MIN_HEARTBEAT: Duration = Duration::from_millis(10);
 
-/// A moment by both clocks. The one that is never set stands still while the machine sleeps, which the other shows.
+/// A moment by both clocks. The monotonic clock is never set but may stop while the machine sleeps; the wall clock
+/// shows that time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
     steady: Instant,
@@ -32,7 +33,7 @@ impl Moment {
     }
 }
 
-/// The right to write the records of a run, and since when it lasts at the least.
+/// The right to write the records of a run, and the earliest time from which it lasts.
 #[derive(Debug)]
 pub(super) struct HeldLease {
     pub(super) lease: RunLease,
@@ -41,16 +42,16 @@ pub(super) struct HeldLease {
 
 #[derive(Debug)]
 struct Times {
-    /// Before the store was last asked for what began the time of the lease anew.
+    /// The moment before the store was asked for the last successful renewal.
     renewed: Moment,
-    /// When the store was last asked for it, whatever came of it.
+    /// When the store was last asked for a renewal, whether or not it succeeded.
     tried: Instant,
     /// When the run's inbox was last read.
     looked: Instant,
 }
 
 impl HeldLease {
-    /// Holds a lease that the store was asked for at a moment.
+    /// Creates a held lease that was requested from the store at a moment.
     pub(super) const fn new(lease: RunLease, asked: Moment) -> Self {
         let times = Times {
             renewed: asked,
@@ -63,12 +64,13 @@ impl HeldLease {
         }
     }
 
-    /// Tells whether nobody else can have the run yet. A clock that went back tells nothing.
+    /// Returns whether no other process can have the run yet. If the wall clock was set back, the size of that step
+    /// counts as elapsed time.
     pub(super) fn is_valid(&self, now: Moment) -> bool {
         self.age(now) <= self.lease.length
     }
 
-    /// Returns how long nobody else can have the run yet.
+    /// Returns for how much longer no other process can have the run.
     pub(super) fn left(&self, now: Moment) -> Duration {
         self.lease.length.saturating_sub(self.age(now))
     }
@@ -80,31 +82,31 @@ impl HeldLease {
         by_steady.max(by_wall)
     }
 
-    /// Notes that the store is asked for more time.
+    /// Notes that the store is being asked for a renewal.
     pub(super) fn is_tried(&self, asked: Moment) {
         self.times().tried = asked.steady;
     }
 
-    /// Notes that the store gave more time when it was asked at a moment.
+    /// Notes that the store granted a renewal that was requested at a moment.
     pub(super) fn is_renewed(&self, asked: Moment) {
         let mut times = self.times();
         (times.renewed, times.tried) = (asked, asked.steady);
     }
 
-    /// Returns when the lease is to be renewed, if nothing is committed until then: a third of its length after the store
-    /// was last asked.
+    /// Returns when the lease should be renewed, if nothing is committed until then: a third of its length after the
+    /// store was last asked, but no less than [`MIN_HEARTBEAT`] and no more than [`MAX_HEARTBEAT`].
     pub(super) fn heartbeat(&self) -> Option<Instant> {
         self.times().tried.checked_add(self.pause())
     }
 
-    /// Tells whether a whole pause lies between the last look into the inbox and the last commit: a run that commits all the
-    /// time has nothing to renew, and is to hear of what was posted to it as soon as one that waits.
+    /// Returns whether a whole renewal interval lies between the last reading of the inbox and the last commit. A run
+    /// that commits all the time never needs to renew, but should learn of posted inputs as soon as one that waits.
     pub(super) fn is_inbox_due(&self) -> bool {
         let times = self.times();
         times.tried.saturating_duration_since(times.looked) >= self.pause()
     }
 
-    /// Notes that the inbox is read.
+    /// Notes that the inbox is being read.
     pub(super) fn is_looked_at(&self, at: Instant) {
         self.times().looked = at;
     }
