@@ -1,7 +1,7 @@
-//! What a run's listeners read: its records, and one append-only buffer per call that is under way.
+//! What a run's listeners read: its records, and one append-only buffer per call in progress.
 //!
-//! There is no queue per listener: each keeps its place and reads on from there, so that a laggard gets merged text, and
-//! nobody waits for anybody.
+//! Listeners have no queues: each keeps its position and continues reading from there, so a slow listener gets merged
+//! text, and no one waits for another.
 
 mod buffer;
 mod listener;
@@ -24,19 +24,19 @@ use waiting::Waitings;
 /// The shared state of a run's listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
-    /// Where the run is driven, if that is here.
+    /// Where the run is driven, if in this process.
     origin: Option<Origin>,
     state: Mutex<FeedState>,
-    /// What the run's tools ask: shown like all else, and answered by whoever reads it.
+    /// The open questions of the run's tools: shown like everything else, and answered by listeners.
     pub(crate) questions: Questions,
 }
 
-/// What other processes need to know of a run that is driven here, before they are told its live events.
+/// What other processes need to know about a run that is driven here before they receive its live events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    /// The number of its lease: greater than those of all who drove it before.
+    /// The number of its lease, which is greater than the numbers of all earlier leases of the run.
     pub(crate) lease: u64,
-    /// What of it may leave the process.
+    /// Which parts of it may leave the process.
     pub(crate) policy: DataPolicy,
 }
 
@@ -48,16 +48,16 @@ struct FeedState {
     waiting: Waitings,
 }
 
-/// A call that has begun and is not closed by a record yet.
+/// A call that has begun and that no record has closed yet.
 #[derive(Debug)]
 struct OpenCall {
     effect_id: EffectId,
-    /// What it has shown, once there is something.
+    /// The buffer of what it has shown; `None` while it has shown nothing.
     buffer: Option<Arc<CallBuffer>>,
 }
 
 impl Feed {
-    /// Makes the feed of a run that is driven here, and that others can follow.
+    /// Creates the feed of a run that is driven here and that other processes can follow.
     pub(crate) fn driven(origin: Option<Origin>) -> Self {
         Self {
             origin,
@@ -65,12 +65,12 @@ impl Feed {
         }
     }
 
-    /// Returns where the run is driven, if that is here.
+    /// Returns where the run is driven, if in this process.
     pub(crate) const fn origin(&self) -> Option<Origin> {
         self.origin
     }
 
-    /// Returns the last record, and what the calls show that are open after it.
+    /// Returns the number of the last record, and the buffers of the calls that are open after it.
     pub(crate) fn open_calls(&self) -> (Seq, Vec<Arc<CallBuffer>>) {
         let state = self.lock();
         let last = state.records.last().map_or(Seq(0), |record| record.seq);
@@ -93,7 +93,7 @@ impl Feed {
         waiting.wake();
     }
 
-    /// Says that an attempt of a call begins, which may come to show something.
+    /// Notes that an attempt of a call begins, which may show something.
     pub(crate) fn begin(&self, effect_id: EffectId) {
         let open = &mut self.lock().open;
         if !open.iter().any(|call| call.effect_id == effect_id) {
@@ -102,8 +102,8 @@ impl Feed {
         }
     }
 
-    /// Returns the buffer of a call that has begun, the same for all of its attempts. What a call shows after a record closed
-    /// it is heard by nobody.
+    /// Returns the buffer of a call that has begun, the same one for all of its attempts. What a call shows after a
+    /// record has closed it reaches no listener.
     pub(crate) fn buffer(&self, call: LiveCall) -> Arc<CallBuffer> {
         let mut state = self.lock();
         let mut open = state.open.iter_mut();
@@ -114,7 +114,7 @@ impl Feed {
         Arc::clone(buffer.get_or_insert_with(|| Arc::new(CallBuffer::new(call))))
     }
 
-    /// Voids what a call has shown so far.
+    /// Retracts what a call has shown so far.
     pub(crate) fn void(&self, effect_id: EffectId) {
         let mut state = self.lock();
         let mut open = state.open.iter_mut();
@@ -127,7 +127,7 @@ impl Feed {
         self.grown();
     }
 
-    /// Returns what stands of the text that an agent's model shows in an open call.
+    /// Returns the text that an agent's model has shown in an open call, without what was retracted.
     pub(crate) fn said(&self, agent: AgentId) -> Option<CutReply> {
         let state = self.lock();
         let buffers = state.open.iter().filter_map(|call| call.buffer.as_ref());
@@ -139,7 +139,7 @@ impl Feed {
         said.into_iter().find(|said| !said.text.is_empty())
     }
 
-    /// Returns the end of what each tool call of some agents that is open has printed.
+    /// Returns the end of what each open tool call of the given agents has printed.
     pub(crate) fn printed(&self, is_of: impl Fn(AgentId) -> bool) -> Vec<CutOutput> {
         let state = self.lock();
         let buffers = state.open.iter().filter_map(|call| call.buffer.as_ref());
@@ -157,7 +157,7 @@ impl Feed {
         waiting.wake();
     }
 
-    /// Says that nothing more will come.
+    /// Notes that nothing more will come.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -166,18 +166,19 @@ impl Feed {
         waiting.wake();
     }
 
-    /// Reads all records so far.
+    /// Passes all records so far to a function.
     pub(crate) fn with_records<T>(&self, read: impl FnOnce(&[Arc<Record>]) -> T) -> T {
         read(&self.lock().records)
     }
 
-    /// Begins to listen, from the first record on.
+    /// Returns the events from the first record on.
     pub(crate) fn listen(self: &Arc<Self>) -> Events {
         Events::new(Listener::new(Arc::clone(self)))
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {
-        // A panic while the lock was held can only have come from running out of memory; the state is whole.
+        // Only running out of memory can have caused a panic while the lock was held, and the state is still consistent
+        // then.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

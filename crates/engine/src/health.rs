@@ -1,6 +1,6 @@
-//! The health of all models, as the runs of this engine find it.
+//! The health of all models, as seen by the runs of this engine.
 //!
-//! As long as nothing fails, asking for it costs one look at a flag.
+//! While nothing fails, checking it costs one read of a flag.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ use neuraxis_ports::Clock;
 #[derive(Debug, Default)]
 pub(crate) struct SharedHealth {
     health: Mutex<Health>,
-    /// Whether anything is known but that all is well. Set and cleared under the lock.
+    /// Whether any problem is known. Set and cleared under the lock.
     is_troubled: AtomicBool,
 }
 
 impl SharedHealth {
-    /// Chooses who serves a call; `None` if there is nothing against the role it is for.
+    /// Chooses which role serves a call; `None` if nothing is wrong with the call's own role.
     pub(crate) fn serving(
         &self,
         policy: &Policy,
@@ -35,7 +35,7 @@ impl SharedHealth {
         Some(policy.serving(&mut self.lock(), decision, wanted, now))
     }
 
-    /// Takes note of a reply.
+    /// Notes a reply.
     pub(crate) fn replied(&self, policy: &Policy, role: &Role, clock: &dyn Clock) {
         if self.is_troubled.load(Ordering::Relaxed) {
             self.observe(
@@ -48,7 +48,7 @@ impl SharedHealth {
         }
     }
 
-    /// Takes note of a failure after so much time; returns why the role is degraded if it is from now on, which the log says, too.
+    /// Notes a failure after this duration; returns the reason if the role becomes degraded by it, and logs it.
     pub(crate) fn failed(
         &self,
         policy: &Policy,
@@ -57,8 +57,8 @@ impl SharedHealth {
         took: Duration,
         clock: &dyn Clock,
     ) -> Option<String> {
-        // That a call was stopped, or nobody is there to make it, says nothing about a model. Nor does a limit on rates, or a
-        // reply that is none: it may be a proxy's page as well as what the model made of one request.
+        // A call that was stopped, or for which there is no model, says nothing about a model. Neither does a rate
+        // limit, nor an unreadable reply: it may be a proxy's page, or specific to one request.
         if matches!(
             error,
             LlmErrorKind::Cancelled
@@ -77,18 +77,18 @@ impl SharedHealth {
         }
     }
 
-    /// Takes note that a call which tried a degraded role is over, whatever came of it.
+    /// Notes that a call that probed a degraded role has ended, whatever the outcome.
     pub(crate) fn probe_over(&self, role: &Role) {
         self.lock().abandon_probe(role);
     }
 
-    /// Tells whether others serve for this role.
+    /// Returns whether other roles serve for this role.
     pub(crate) fn is_degraded(&self, role: &Role) -> bool {
         let is_troubled = self.is_troubled.load(Ordering::Relaxed);
         is_troubled && self.degraded().iter().any(|it| it.role == *role)
     }
 
-    /// Returns the roles that others serve for.
+    /// Returns the roles for which others serve.
     pub(crate) fn degraded(&self) -> Vec<DegradedRole> {
         self.lock().degraded().collect()
     }
@@ -118,7 +118,7 @@ impl SharedHealth {
         let is_new = before.is_none_or(|before| before.until != after.until);
         is_new.then(|| {
             let DegradedRole { until, reason, .. } = after;
-            // How long, and not until when: nobody knows here which time zone the reader is in.
+            // A duration and not a time of day: the reader's time zone is not known here.
             let seconds = until.duration_since(now).as_secs();
             let why = format!("role {role} is degraded for {seconds} s: {reason}");
             tracing::warn!("{why}");

@@ -1,14 +1,15 @@
-//! Live events of runs between processes: those of runs that are driven here go to who follows them elsewhere, and those of
-//! runs that are driven elsewhere come to who follows them here.
+//! Exchanges live events of runs between processes: events of runs that are driven here go to their followers in other
+//! processes, and events of runs that are driven elsewhere come to their followers here.
 //!
-//! Nothing is sent of a run that nobody follows: whoever does says so to everyone, again and again, and is sent what its calls
-//! under way have shown so far and what they show from then on. Text that came meanwhile is one message, so that a process
-//! sends ten times a second at the most, however many pieces its models give. There is no queue of text: what is not read yet
-//! stands in the buffers of the calls, which are there anyway, and a run never waits.
+//! Nothing is sent about a run without followers. A follower's process announces repeatedly to all processes what it
+//! follows; it is then sent what the run's calls in progress have shown so far, and what they show from then on. Text
+//! that accumulates meanwhile becomes one message, so a process sends at most ten times a second, however many pieces
+//! its models produce. There is no queue of text: what is not sent yet stays in the buffers of the calls, which exist
+//! anyway, and a run never waits.
 //!
-//! - `message` is what is sent, cut to what a message may hold.
-//! - `subscribers` are those elsewhere who follow runs that are driven here.
-//! - `follower` is one who follows a run that is driven elsewhere.
+//! - `message` is what is sent, cut to the size of a message.
+//! - `subscribers` are the followers in other processes of runs that are driven here.
+//! - `follower` follows a run that is driven elsewhere.
 
 mod follower;
 mod message;
@@ -31,23 +32,23 @@ use crate::runs::{ActiveRuns, Runs};
 use message::{Message, wants};
 use subscribers::Subscribers;
 
-/// How often what runs show is sent, and how often anybody says anew what it follows, at the most.
+/// The minimum time between two sends of what runs show, and between two announcements of what is followed.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How often whoever follows a run says so.
+/// How often a follower's process repeats its announcement.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 
-/// How long that holds.
+/// How long an announcement is valid.
 const LAPSES_AFTER: Duration = Duration::from_secs(30);
 
 impl Runs {
-    /// Passes the live events of runs at work here on to other processes that follow them, and takes theirs in for runs that
-    /// are followed here, over the [feed](crate::OrchestratorBuilder::live_feed), until the engine shuts down and nothing is at
-    /// work or followed here any more. Without a feed nothing is passed on.
+    /// Sends the live events of runs in progress here to other processes that follow them, and receives theirs for runs
+    /// that are followed here, over the [feed](crate::OrchestratorBuilder::live_feed), until the engine shuts down and
+    /// no run is in progress or followed here. Without a feed nothing is exchanged.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, runs of other processes are followed record by record.
+    /// If the future is dropped, runs of other processes are followed record by record.
     pub async fn keep_live_exchange(&self) {
         let (engine, active) = (&self.parts.engine, &self.parts.active);
         let (closing, shutdown) = (&engine.closing, &engine.shutdown);
@@ -56,7 +57,7 @@ impl Runs {
         };
         let over = async {
             closing.cancelled().await;
-            // Who follows a run is told no more of it once all are let go of.
+            // Once the engine has let go of its runs, followers are sent nothing more.
             while !active.is_empty() || (exchange.is_followed() && !shutdown.is_cancelled()) {
                 sleep(TICK).await;
             }
@@ -68,25 +69,25 @@ impl Runs {
     }
 }
 
-/// The way to the other processes, and who follows their runs here.
+/// The connection to the other processes, and the followers here of their runs.
 #[derive(Debug)]
 pub(crate) struct LiveExchange {
     feed: Arc<dyn LiveFeed>,
     followed: Mutex<Followed>,
-    /// Somebody is to be told what is followed here.
+    /// Notified when an announcement of what is followed here is due.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Followed {
     runs: HashMap<RunId, Vec<FollowerLink>>,
-    /// Those whose calls under way are to be told from their beginning.
+    /// The runs whose calls in progress must be sent from their beginning.
     anew: HashSet<RunId>,
-    /// How many followers there ever were, for their numbers.
+    /// How many followers there have ever been; used to number them.
     count: u64,
 }
 
-/// The way to one follower.
+/// The connection to one follower.
 #[derive(Debug)]
 struct FollowerLink {
     number: u64,
@@ -133,7 +134,7 @@ impl LiveExchange {
         }
     }
 
-    /// Returns when others are to be told what is followed here.
+    /// Returns when the next announcement of what is followed here is due.
     fn due(&self, told: Instant, renewed: Instant) -> Option<Instant> {
         let followed = self.lock();
         let renewal = (!followed.runs.is_empty()).then(|| renewed + RENEW_EVERY);
@@ -141,17 +142,17 @@ impl LiveExchange {
         anew.into_iter().chain(renewal).min()
     }
 
-    /// Takes in what came.
+    /// Processes a message.
     fn hear(&self, text: &str, subscribers: &mut Subscribers) {
         match Message::read(text) {
             Ok(Message::Wants { reader, runs, anew }) => subscribers.note(&reader, runs, anew),
             Ok(Message::Pieces { pieces }) => self.deliver(pieces),
-            // A later version may say what this one does not know.
+            // A later version may send what this one does not know.
             Err(error) => tracing::debug!(%error, "what came of another process is not understood"),
         }
     }
 
-    /// Gives pieces to those who follow their runs here. Whoever takes nothing misses them, and notices.
+    /// Passes pieces to the followers here of their runs. A follower whose queue is full misses them, and notices.
     fn deliver(&self, pieces: Vec<Piece>) {
         let followed = self.lock();
         for piece in pieces {
@@ -160,7 +161,7 @@ impl LiveExchange {
             };
             let piece = Arc::new(piece);
             for follower in followers {
-                // Full, or just about to go.
+                // The queue is full, or the follower is about to be dropped.
                 let _ = follower.pieces.try_send(Arc::clone(&piece));
             }
         }
@@ -187,13 +188,13 @@ impl LiveExchange {
     fn tell_wants(&self, runs: &[RunId], anew: bool) {
         for message in wants(self.feed.address(), runs, anew, self.feed.max_message()) {
             if let Err(error) = self.feed.send(LiveRecipient::Everyone, message) {
-                // It is said again when it is renewed.
+                // It is announced again at the next renewal.
                 tracing::debug!(%error, "nobody was told which runs are followed here");
             }
         }
     }
 
-    /// Tells whether anybody here follows a run of another process.
+    /// Returns whether any run of another process is followed here.
     fn is_followed(&self) -> bool {
         !self.lock().runs.is_empty()
     }

@@ -1,32 +1,33 @@
-//! Whether and when a failed attempt of a model call is made again.
+//! Whether and when a failed attempt of a model call is repeated.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use neuraxis_core::{Attempt, LlmError, LlmErrorKind};
 
-/// How often a failed model call is repeated, and how long to wait before.
+/// How often a failed model call is retried, and how long to wait before each retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// Attempts in all, the first included.
+    /// The total number of attempts, including the first.
     pub max_attempts: u32,
-    /// The wait after the first failure; doubled after each, with jitter. A provider that asks for less than this is given
-    /// the same.
+    /// The wait after the first failure; doubled after each further one, with jitter. Also used if a provider requests
+    /// a shorter wait.
     pub first_delay: Duration,
-    /// The longest wait of our own making.
+    /// The longest wait that is not requested by a provider.
     pub max_delay: Duration,
-    /// The longest wait that a provider may ask for; asked for more, we give up instead. What it asks for is waited, and up
-    /// to a tenth more, so that not all who were told the same come back at once; more than 5 s only where no other role serves.
+    /// The longest wait that a provider may request; if it requests more, the call fails. A requested wait is extended
+    /// by up to a tenth, so that clients that were told the same do not all return at the same moment. A wait of more
+    /// than 5 s is accepted only if no other role serves.
     pub max_retry_after: Duration,
-    /// How long a server may take to load its model, where the model itself says nothing of that; it is asked again every
-    /// second until then, whatever [`max_attempts`](Self::max_attempts) says. Zero waits for none.
+    /// How long a server may take to load its model, if the model itself does not say; until then the server is asked
+    /// again every second, whatever [`max_attempts`](Self::max_attempts) is. With zero, loading is not waited for.
     pub loads_within: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// Three attempts, half a second doubled up to eight: what the official OpenAI client does, and like it no more
-    /// than two minutes of a provider's own asking.
+    /// Three attempts, with a wait of half a second that doubles up to eight seconds: the same as the official OpenAI
+    /// client, and like that client at most two minutes at a provider's request.
     fn default() -> Self {
         Self {
             max_attempts: 3,
@@ -39,7 +40,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Never repeats anything.
+    /// Never retries.
     #[must_use]
     pub const fn never() -> Self {
         Self {
@@ -51,7 +52,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns how long a model may take to be loaded that itself says this.
+    /// Returns how long a model may take to load, given its own statement.
     pub(crate) fn loads_within(&self, says: Option<Duration>) -> Duration {
         match says {
             Some(says) if !self.loads_within.is_zero() => says,
@@ -59,16 +60,17 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns how long to wait before the next attempt, or `None` if there is none.
+    /// Returns how long to wait before the next attempt; `None` if there is none.
     pub(crate) fn delay(&self, error: &LlmError, failed: Attempt) -> Option<Duration> {
-        // What could not be read is asked for once more in a simpler way, by the loop: not again and again in the same.
+        // The loop repeats a request with an unreadable reply once in a simpler way; do not retry it unchanged.
         let is_unreadable = error.kind == LlmErrorKind::InvalidResponse;
-        // What loads is waited for in another way, and was for long enough.
+        // Loading is waited for separately, and the wait has already been long enough.
         let has_waited = error.kind == LlmErrorKind::Loading;
         if is_unreadable || has_waited || !error.is_retryable() || failed.0 >= self.max_attempts {
             return None;
         }
-        // Who asks for no wait, or for next to none, gets our own: else all attempts would be made at once.
+        // If a provider requests no wait, or almost none, use our own: otherwise all attempts would be made at the same
+        // time.
         if let Some(asked) = error.retry_after()
             && asked >= self.first_delay
         {
@@ -86,7 +88,7 @@ impl RetryPolicy {
     }
 }
 
-/// Returns what makes delays of which the first is this one, or up to twice as much.
+/// Creates a sequence of delays that starts with this one, or with up to twice as much.
 fn with_jitter(first: Duration) -> ExponentialBuilder {
     ExponentialBuilder::default()
         .with_jitter()
@@ -174,7 +176,7 @@ mod tests {
                     .unwrap()
             })
             .collect();
-        // Jitter adds up to the delay itself.
+        // Jitter adds at most the delay itself.
         assert!(
             delays[0] >= Duration::from_millis(500) && delays[0] <= Duration::from_secs(1),
             "{delays:?}"

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::answer;
 use crate::driver::Driver;
 
-/// The facts about an answer that an advisor is asked about.
+/// The subject of a question about an answer.
 #[derive(Deserialize)]
 struct Said {
     text: String,

@@ -6,13 +6,15 @@ use neuraxis_core::{
     AgentId, Attempt, BlockIndex, ContentIndex, EffectId, LiveBody, LiveEvent, RunId, Seq,
 };
 
-/// The most text kept of a tool's partial output, in bytes; what comes after is dropped, the result stays whole.
+/// The maximum size in bytes of a tool's partial output that is kept; what follows is dropped. The result stays
+/// complete.
 const MAX_TOOL_OUTPUT: usize = 256 * 1024;
 
-/// The most text of a tool's partial output that a model reads of a call that is cut off, in bytes: its end.
+/// The maximum size in bytes of the partial output that a model reads of a call that was cut off: the end of the
+/// output.
 const MAX_CUT_OUTPUT: usize = 4 * 1024;
 
-/// The most progress reports kept of one call.
+/// The maximum number of progress reports that are kept of one call.
 const MAX_REPORTS: usize = 1_000;
 
 /// The call that a buffer belongs to.
@@ -47,7 +49,7 @@ pub(crate) struct CallBuffer {
 #[derive(Debug, Default)]
 struct Shown {
     items: Vec<Item>,
-    /// Bytes so far, by attempt and block; the one that grows is mostly the last.
+    /// The number of bytes so far, by attempt and block; usually only the last entry grows.
     lengths: Vec<((Attempt, BlockIndex), usize)>,
 }
 
@@ -55,14 +57,14 @@ struct Shown {
 struct Item {
     attempt: Attempt,
     block: BlockIndex,
-    /// Bytes of the same block and attempt in earlier items.
+    /// The number of bytes of the same block and attempt in earlier items.
     offset: usize,
     content: Content,
 }
 
 #[derive(Debug)]
 enum Content {
-    /// Text that grows while it is the last item.
+    /// Text that can grow while it is the last item.
     Growing(LiveText, String),
     /// Anything else.
     Fixed(LiveBody),
@@ -79,7 +81,7 @@ impl Item {
 pub(crate) struct Position {
     item: usize,
     bytes: usize,
-    /// Whether anything of the item was read, be it only a name.
+    /// Whether any part of the item was read, even if only a name.
     begun: bool,
 }
 
@@ -134,14 +136,14 @@ impl CallBuffer {
         *length += more.len();
     }
 
-    /// Adds an event that is no text.
+    /// Adds an event that is not text.
     pub(crate) fn event(&self, attempt: Attempt, body: LiveBody) {
         let items = &mut self.lock().items;
         if items.is_empty() {
-            // Most calls report nothing but that they started.
+            // Most calls report only that they started.
             items.reserve_exact(1);
         }
-        // Their number is bounded elsewhere, and nobody may miss them.
+        // The number of these is limited elsewhere, and listeners must not miss them.
         let always = matches!(
             body,
             LiveBody::TextRetracted | LiveBody::Question(_) | LiveBody::QuestionSettled { .. }
@@ -156,7 +158,7 @@ impl CallBuffer {
         }
     }
 
-    /// Voids what was shown of an attempt, if anything was since it was last voided.
+    /// Retracts what was shown of an attempt, if anything was shown since the last retraction.
     pub(crate) fn retract(&self, attempt: Attempt) {
         let shown = {
             let items = &self.lock().items;
@@ -168,12 +170,12 @@ impl CallBuffer {
         }
     }
 
-    /// Returns the text of a model that stands: what was shown since something was last voided.
+    /// Returns the valid text of a model: what was shown since the last retraction.
     pub(super) fn said(&self) -> String {
         self.standing(&LiveText::Text)
     }
 
-    /// Returns the text of one kind that stands.
+    /// Returns the valid text of one kind.
     pub(super) fn standing(&self, wanted: &LiveText) -> String {
         let items = &self.lock().items;
         let voided = items.iter().rposition(Item::is_retraction);
@@ -198,7 +200,7 @@ impl CallBuffer {
         texts.collect()
     }
 
-    /// Tells whether it is of a model: those alone can be voided.
+    /// Returns whether it belongs to a model call: only those can be retracted.
     pub(super) fn is_speech(&self) -> bool {
         let items = &self.lock().items;
         items.iter().any(|item| {
@@ -226,12 +228,12 @@ impl CallBuffer {
         (!end.trim().is_empty()).then_some(end)
     }
 
-    /// Tells whether nothing of what was shown stands, though something was shown.
+    /// Returns whether something was shown, but all of it was retracted.
     pub(super) fn is_void(&self) -> bool {
         self.lock().items.last().is_some_and(Item::is_retraction)
     }
 
-    /// Voids what was shown last.
+    /// Retracts what was shown last.
     pub(super) fn void(&self) {
         let last = self.lock().items.last().map(|item| item.attempt);
         if let Some(attempt) = last {
@@ -246,13 +248,13 @@ impl CallBuffer {
         known.map_or(0, |(_, length)| *length)
     }
 
-    /// Returns the attempt that showed something last.
+    /// Returns the last attempt that showed something.
     pub(super) fn last_attempt(&self) -> Option<Attempt> {
         self.lock().items.last().map(|item| item.attempt)
     }
 
-    /// Returns the block in which text of a kind goes on after what was shown last of an attempt: that of the last item, if it is
-    /// of this kind, or else a new one.
+    /// Returns the block in which text of a kind continues after what was last shown of an attempt: the block of the
+    /// last item, if it has this kind, or else a new one.
     pub(super) fn block_to_go_on(&self, attempt: Attempt, kind: &LiveText) -> BlockIndex {
         let shown = self.lock();
         if let Some(Item {
@@ -269,21 +271,21 @@ impl CallBuffer {
         BlockIndex(blocks.max().map_or(0, |last| last.saturating_add(1)))
     }
 
-    /// Voids what was shown, and counts the text that comes from now on from its first byte.
+    /// Retracts what was shown, and counts later text from its first byte again.
     pub(super) fn begin_anew(&self) {
         self.void();
         self.lock().lengths.clear();
     }
 
-    /// Returns what was added since the place was last moved on, and moves it on.
+    /// Returns what was added after the position, and advances the position.
     pub(crate) fn read(&self, place: &mut Position, after: Seq) -> Vec<LiveEvent> {
         let mut events = Vec::new();
         self.read_items(place, after, |_, event| events.push(event));
         events
     }
 
-    /// As [`read`](Self::read), with the number of the item that each event is of or goes on with. Items come in their order,
-    /// and all but the last that there is are whole.
+    /// Like [`read`](Self::read), with the number of the item that each event begins or continues. Items come in order,
+    /// and all except the last are complete.
     pub(crate) fn read_items(
         &self,
         place: &mut Position,
@@ -342,7 +344,7 @@ impl CallBuffer {
 }
 
 impl LiveText {
-    /// Tells whether text of this kind belongs to what the last item began: a call's name comes only once.
+    /// Returns whether text of this kind belongs to what the last item began: a call's name comes only once.
     fn goes_on_from(&self, last: &Self) -> bool {
         self == last
             || matches!(

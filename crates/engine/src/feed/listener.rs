@@ -1,4 +1,4 @@
-//! One listener: its place among the records and in each call's buffer.
+//! One listener: its position among the records and in each call's buffer.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,12 +20,12 @@ use crate::feed::Feed;
 use crate::feed::buffer::{CallBuffer, Position};
 use crate::feed::waiting::Awaited;
 
-/// How often a listener looks for more text while it keeps coming, on average at the most. Text that comes slower is heard
-/// at once; text that comes quicker is heard together, since waking a thread for each piece costs more than making the
-/// piece, and a screen shows a new picture every 16 milliseconds at best. Records never wait.
+/// The minimum average time between two looks for more text while text keeps coming. Text that comes more slowly is
+/// delivered immediately. Text that comes faster is merged, since waking a thread for each piece costs more than
+/// producing the piece, and a screen shows a new picture every 16 milliseconds at best. Records never wait.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// How much sooner it may look than that: pieces come in clumps, and timers ring up to two milliseconds late.
+/// How much earlier a look may be: pieces come in bursts, and timers fire up to two milliseconds late.
 const AHEAD: Duration = Duration::from_millis(2);
 
 /// Reads a feed from its first record on.
@@ -34,15 +34,15 @@ pub(super) struct Listener {
     feed: Arc<Feed>,
     next_record: usize,
     after: Seq,
-    /// The calls it reads along with, few at a time. A buffer stays here until its call's record was heard, so that the text
-    /// is whole.
+    /// The calls that it is reading, usually few. A buffer stays here until its call's record was delivered, so that
+    /// the text is complete.
     reading: Vec<(Arc<CallBuffer>, Position)>,
     ready: VecDeque<Event>,
-    /// Until when its looks for more text last, at one every [`LOOK_EVERY`].
+    /// The time up to which its previous looks for text count, at one per [`LOOK_EVERY`].
     looks_until: Option<Instant>,
-    /// Rings when it may look for more text; there once that was too early.
+    /// Fires when it may look for more text; created the first time a look would be too early.
     pause: Option<Pin<Box<Sleep>>>,
-    /// Its place among those who wait, once it has waited.
+    /// Its place among the waiting listeners, once it has waited.
     place: Option<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Listener {
         }
     }
 
-    /// Tells whether it is too early to look for more text. Records never wait.
+    /// Returns whether it is too early to look for more text. Records never wait.
     fn is_early(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(next_look) = self.next_look() else {
             return false;
@@ -91,8 +91,8 @@ impl Listener {
         pause.as_mut().poll(cx).is_pending()
     }
 
-    /// Takes over what is new: first that something is void, then the records, each after the rest of the text it closes,
-    /// then the open calls' text. What comes from then on wakes it. Tells whether nothing more will come.
+    /// Reads what is new: first retractions, then the records, each after the rest of the text that it closes, then the
+    /// text of open calls. From then on new data wakes the listener. Returns whether nothing more will come.
     fn read(&mut self, waker: &Waker) -> bool {
         let (records, open, ended, replaced) = {
             let mut state = self.feed.lock();
@@ -147,7 +147,7 @@ impl Listener {
         }
     }
 
-    /// Returns when it looks for more text next, if that is not now.
+    /// Returns when it looks for more text next, if not now.
     fn next_look(&self) -> Option<Instant> {
         let next = self.looks_until?.checked_sub(AHEAD)?;
         (next > Instant::now()).then_some(next)
@@ -199,19 +199,19 @@ impl Drop for Listener {
     }
 }
 
-/// Takes over what a buffer shows from a place on, and moves the place on.
+/// Reads a buffer from a position on, and advances the position.
 fn read_on(buffer: &CallBuffer, place: &mut Position, after: Seq, ready: &mut VecDeque<Event>) {
     buffer.read_items(place, after, |_, event| ready.push_back(Event::Live(event)));
 }
 
-/// The thoughts and the text of a call whose buffer this listener never saw, so that whoever puts deltas together has them all
-/// the same.
+/// Returns the reasoning and the text of a call whose buffer this listener never saw, so that a reader who assembles
+/// deltas gets them as well.
 fn whole_text(
     record: &Record,
     call: &LlmCall,
     after: Seq,
 ) -> impl Iterator<Item = LiveEvent> + use<> {
-    // Only calls that a person reads along with have a buffer at all.
+    // Only calls that are streamed to a reader have a buffer.
     let is_shown = call.first_delta.is_some() && stands(call.purpose, &call.reply);
     let content_index = record.content_index.filter(|_| is_shown);
     let thoughts = call.reply.parts.iter().filter_map(|part| match part {
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(text(events.next().await), "def");
         assert_eq!(asked.elapsed(), LOOK_EVERY);
         assert!(events.next().now_or_never().is_none());
-        // As often as that on average, however unevenly.
+        // This often on average, however unevenly.
         for millis in [1, 2, 0, 1, 2] {
             tokio::time::advance(millis * LOOK_EVERY).await;
             say("g");
@@ -311,13 +311,13 @@ mod tests {
             assert!(events.next().now_or_never().is_none());
             say(piece);
         }
-        // The end, like a record, is heard without waiting, and with it what came before.
+        // The end, like a record, is delivered without waiting, together with what came before.
         feed.end();
         assert_eq!(text(events.next().now_or_never().unwrap()), "ij");
         assert_eq!(events.next().now_or_never().unwrap(), None);
     }
 
-    /// Counts how often it is woken and dropped, each time with the lock of the feed let go.
+    /// Counts how often it is woken and dropped, and checks that the feed is not locked then.
     struct Lockless {
         feed: Weak<Feed>,
         woken: AtomicUsize,

@@ -1,8 +1,9 @@
-//! What the calls of a run show that another process drives, put together from the pieces that it sends.
+//! What the calls of a run show that another process drives, assembled from the pieces that it sends.
 //!
-//! Pieces may be lost, come twice, and come later than the records that settle them, which are read from the store. So each says
-//! where it belongs, what is not the next is not taken, and a record has the last word: what it holds of a text and no piece
-//! brought is added before it is heard, and what it does not hold is voided.
+//! Pieces may be lost, arrive twice, or arrive later than the records that settle them, which are read from the store.
+//! So each piece says where it belongs, a piece that is not the next one is not taken, and a record has the last word:
+//! text that it holds and no piece supplied is added before the record is delivered, and text that it does not hold is
+//! retracted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,49 +15,49 @@ use super::closed_call;
 use crate::driver::stands;
 use crate::live::Piece;
 
-/// The most calls of a run that are put together at a time.
+/// The maximum number of calls of a run that are assembled at a time.
 const MAX_CALLS: usize = 256;
 
-/// The most text of one block that is put together, in bytes: what is longer is read from the record.
+/// The maximum size in bytes of one block of text that is assembled; longer text is read from the record.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
 
-/// What a listener knows of the calls under way.
+/// What a listener knows about the calls in progress.
 #[derive(Debug)]
 pub(crate) struct Replica {
     calls: HashMap<EffectId, ReplicatedCall>,
-    /// The calls that a record closed: what still comes of them is old.
+    /// The calls that a record has closed: later pieces of them are outdated.
     closed: HashSet<EffectId>,
-    /// The record after which it began. Which calls those before it closed is not known.
+    /// The record after which it began. Which calls earlier records closed is not known.
     from: Seq,
 }
 
-/// What became of a piece.
+/// The outcome for a piece.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// This shows more now.
+    /// This buffer shows more now.
     Shown(Arc<CallBuffer>),
-    /// It was known, or is of no use any more.
+    /// The piece was known, or is no longer of use.
     Known,
-    /// It comes after a record that was not read yet.
+    /// The piece comes after a record that was not read yet.
     Early,
-    /// Something before it is missing.
+    /// Something before the piece is missing.
     Gap,
 }
 
 /// What one call shows.
 #[derive(Debug)]
 struct ReplicatedCall {
-    /// The lease of whoever sends the pieces.
+    /// The lease of the process that sends the pieces.
     lease: u64,
-    /// How much of the original is known, as [`Piece::at`] counts.
+    /// How much of the original is known, counted as in [`Piece::at`].
     known: u64,
-    /// Nothing of this attempt, and of earlier ones, is shown any more.
+    /// This attempt, and all earlier ones, were retracted.
     void: Option<Attempt>,
     buffer: Arc<CallBuffer>,
 }
 
 impl Replica {
-    /// Begins after a record.
+    /// Starts after a record.
     pub(crate) fn new(from: Seq) -> Self {
         Self {
             calls: HashMap::new(),
@@ -65,7 +66,8 @@ impl Replica {
         }
     }
 
-    /// Takes a piece, with the last record that was read. What a call shows is opened when its first piece comes.
+    /// Takes a piece, given the last record that was read. The buffer of a call is created when its first piece
+    /// arrives.
     pub(crate) fn take(
         &mut self,
         piece: &Piece,
@@ -99,7 +101,7 @@ impl Replica {
         call.take(piece)
     }
 
-    /// Brings what calls show to what a record says of them, before it is heard. Returns what changed by that.
+    /// Makes what calls show agree with a record, before the record is delivered. Returns the buffers that changed.
     pub(crate) fn settle(&mut self, record: &Record) -> Vec<Arc<CallBuffer>> {
         let mut changed = Vec::new();
         match &record.body {
@@ -124,7 +126,7 @@ impl Replica {
                 };
                 self.void(ends, &mut changed);
             }
-            // Whoever goes on begins the calls under way anew.
+            // The process that continues the run starts the calls in progress again.
             RecordBody::Resumed(_) => self.void(|_| true, &mut changed),
             _ if record.ends_the_run() => self.void(|_| true, &mut changed),
             _ => {}
@@ -148,7 +150,7 @@ impl Replica {
         }
     }
 
-    /// Voids what models said in the calls that are meant.
+    /// Retracts what models said in the selected calls.
     fn void(&mut self, is_meant: impl Fn(&CallBuffer) -> bool, changed: &mut Vec<Arc<CallBuffer>>) {
         let calls = self.calls.values_mut();
         for call in calls.filter(|call| is_meant(&call.buffer) && call.buffer.is_speech()) {
@@ -164,7 +166,7 @@ impl ReplicatedCall {
             return Taken::Known;
         }
         if piece.lease > self.lease {
-            // Somebody else makes the call now, who knows nothing of what was shown before.
+            // Another process makes the call now, which knows nothing of what was shown before.
             match self.buffer.is_speech() {
                 true => self.buffer.begin_anew(),
                 false => self.void = self.buffer.last_attempt(),
@@ -184,7 +186,7 @@ impl ReplicatedCall {
         }
     }
 
-    /// Shows a piece, but for the beginning of it that is known.
+    /// Shows a piece, except for the part at its beginning that is known.
     fn show(&self, piece: &Piece, known: u64) -> Taken {
         let event = &piece.event;
         let shown = Taken::Shown(Arc::clone(&self.buffer));
@@ -200,7 +202,7 @@ impl ReplicatedCall {
         }
         let known = known.saturating_sub(u64::from(piece.begins));
         let known = usize::try_from(known).unwrap_or(usize::MAX);
-        // Nobody cuts within a character.
+        // Pieces are never cut within a character.
         let rest = text.get(known..).unwrap_or_default();
         self.buffer.text(event.attempt, event.block, kind, rest);
         shown
@@ -211,7 +213,7 @@ impl ReplicatedCall {
         self.buffer.void();
     }
 
-    /// Ends with what the record holds of the thoughts and the text.
+    /// Completes the reasoning and the text from the record.
     fn settle(&mut self, reply: &LlmCall) {
         if !stands(reply.purpose, &reply.reply) {
             return self.void();
@@ -233,7 +235,7 @@ impl ReplicatedCall {
         self.add(reply.attempt, LiveText::Text, rest);
     }
 
-    /// Ends with a text that was cut off.
+    /// Completes a text that was cut off.
     fn complete(&mut self, text: &str) {
         let Some(attempt) = self.buffer.last_attempt() else {
             return;
@@ -248,7 +250,7 @@ impl ReplicatedCall {
         }
     }
 
-    /// Adds text that came by no piece, as the next of its kind.
+    /// Adds text that no piece supplied, as the next block of its kind.
     fn add(&self, attempt: Attempt, kind: LiveText, text: &str) {
         if text.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! The listeners of one feed that wait, and what for. Their wakers stay in place, so that a piece of text costs no more than a
-//! look at each.
+//! The waiting listeners of one feed, and what they wait for. Their wakers stay in place, so that a piece of text costs
+//! no more than a check of each.
 
 use std::task::Waker;
 
@@ -8,15 +8,15 @@ use smallvec::SmallVec;
 /// What a listener waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
-    /// Nothing: it was woken, and has not looked yet.
+    /// Nothing: it was woken, and has not read yet.
     Nothing,
     /// A record, or the end.
     Records,
-    /// Text, too.
+    /// Text as well.
     Anything,
 }
 
-/// A listener, from its first look on.
+/// A listener, from its first read on.
 #[derive(Debug)]
 struct Waiting {
     awaited: Awaited,
@@ -27,8 +27,8 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Waitings(Vec<Option<Waiting>>);
 
-/// Wakers taken out from under the lock of a feed, to be woken or dropped once it is let go: either may run code of whoever
-/// listens, which takes the lock itself.
+/// Wakers that were taken out under the lock of a feed, to be woken or dropped once it is released: either may run the
+/// listener's code, which takes the lock itself.
 #[derive(Debug)]
 #[must_use = "listeners that are not woken wait forever"]
 pub(super) struct Wakers(SmallVec<[Waker; 1]>);
@@ -41,8 +41,8 @@ impl Wakers {
 }
 
 impl Waitings {
-    /// Notes what a listener waits for and gives it a place, if it has none. Returns the waker that it was woken by before,
-    /// if that was another.
+    /// Notes what a listener waits for, and gives it a place if it has none. Returns its previous waker, if that was a
+    /// different one.
     pub(super) fn wait(
         &mut self,
         place: &mut Option<usize>,
@@ -62,7 +62,7 @@ impl Waitings {
         before.map(|before| before.waker)
     }
 
-    /// Tells whether a listener waits for text with this very waker, and nothing came since it looked last.
+    /// Returns whether a listener waits for text with this same waker, and nothing has come since it last read.
     pub(super) fn still_waits(&self, place: Option<usize>, waker: &Waker) -> bool {
         let waiting = place.and_then(|place| self.0.get(place)?.as_ref());
         waiting.is_some_and(|waiting| {
@@ -84,12 +84,12 @@ impl Waitings {
         left.map(|left| left.waker)
     }
 
-    /// Returns the wakers of those who wait for text.
+    /// Returns the wakers of the listeners that wait for text.
     pub(super) fn for_text(&mut self) -> Wakers {
         self.of(|awaited| awaited == Awaited::Anything)
     }
 
-    /// Returns the wakers of all who wait.
+    /// Returns the wakers of all waiting listeners.
     pub(super) fn all(&mut self) -> Wakers {
         self.of(|awaited| awaited != Awaited::Nothing)
     }

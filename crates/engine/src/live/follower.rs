@@ -1,4 +1,4 @@
-//! One who follows a run that another process drives.
+//! A follower of a run that another process drives.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use tokio::time::Instant;
 use super::{FollowerLink, LiveExchange, Piece};
 use crate::feed::{CallBuffer, LiveCall, Replica, Taken};
 
-/// How many pieces wait for one who follows a run.
+/// The maximum number of pieces that wait for one follower.
 const QUEUE: usize = 256;
 
-/// How often it asks for what it misses, at the most.
+/// The minimum time between two requests for missing pieces.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// The most pieces that wait for the records before them.
+/// The maximum number of pieces that wait for the records before them.
 const MAX_EARLY: usize = 256;
 
-/// Gets the pieces of one run, until it is dropped.
+/// Receives the pieces of one run, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct LiveFollower {
     exchange: Arc<LiveExchange>,
@@ -31,7 +31,7 @@ pub(crate) struct LiveFollower {
 }
 
 impl LiveExchange {
-    /// Begins to follow a run.
+    /// Starts following a run.
     fn follow(self: &Arc<Self>, run: RunId) -> LiveFollower {
         let (pieces, receiver) = mpsc::channel(QUEUE);
         let mut followed = self.lock();
@@ -53,7 +53,7 @@ impl LiveExchange {
 }
 
 impl LiveFollower {
-    /// Asks for all that calls under way have shown, since something is missing.
+    /// Requests everything that calls in progress have shown, since something is missing.
     fn ask_anew(&mut self) {
         if self.asked.elapsed() < ASK_EVERY {
             return;
@@ -78,22 +78,22 @@ impl Drop for LiveFollower {
     }
 }
 
-/// What the calls of a run show that another process drives, as far as it is passed on.
+/// What the calls of a run in another process show, as far as it is exchanged.
 #[derive(Debug)]
 pub(crate) struct RemoteLive {
-    /// `None` where nothing is passed on.
+    /// `None` if live events are not exchanged.
     follower: Option<LiveFollower>,
     replica: Replica,
-    /// What came before the records that were committed before it.
+    /// Pieces that arrived before the records that were committed before them.
     early: Vec<Arc<Piece>>,
 }
 
-/// What pieces led to.
+/// The result of processing pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// These show more now.
+    /// The buffers that show more now.
     pub(crate) shown: Vec<Arc<CallBuffer>>,
-    /// There are records that have to be read first.
+    /// Whether records must be read first.
     pub(crate) needs_records: bool,
 }
 
@@ -107,7 +107,7 @@ impl RemoteLive {
         }
     }
 
-    /// Waits for pieces; for good where nothing is passed on.
+    /// Waits for pieces; forever if live events are not exchanged.
     ///
     /// # Cancel safety
     ///
@@ -123,7 +123,8 @@ impl RemoteLive {
         }
     }
 
-    /// Takes pieces, with the last record that was read. What a call shows is opened when its first piece comes.
+    /// Processes pieces, given the last record that was read. The buffer of a call is created when its first piece
+    /// arrives.
     pub(crate) fn hear(
         &mut self,
         pieces: Vec<Arc<Piece>>,
@@ -141,7 +142,7 @@ impl RemoteLive {
                     heard.needs_records = true;
                     self.early.push(piece);
                 }
-                // What is missing then is noticed.
+                // If a piece does not fit, the missing part is noticed later.
                 Taken::Early => heard.needs_records = true,
             }
         }
@@ -151,7 +152,7 @@ impl RemoteLive {
         heard
     }
 
-    /// As [`hear`](Self::hear), for what came too early, once more records were read.
+    /// Like [`hear`](Self::hear), for pieces that arrived too early, once more records have been read.
     pub(crate) fn hear_early(
         &mut self,
         last: Seq,
@@ -161,7 +162,7 @@ impl RemoteLive {
         self.hear(early, last, open)
     }
 
-    /// Brings what calls show to what a record says of them, before it is heard. Returns what changed by that.
+    /// Makes what calls show agree with a record, before the record is delivered. Returns the buffers that changed.
     pub(crate) fn settle(&mut self, record: &Record) -> Vec<Arc<CallBuffer>> {
         self.replica.settle(record)
     }

@@ -1,23 +1,23 @@
-//! What processes send to one another about live events: short texts of JSON.
+//! The messages that processes exchange about live events: short JSON texts.
 //!
-//! A process of another version may not know all of it: what cannot be read is passed over.
+//! A process of another version may not know all of them: what cannot be read is skipped.
 
 use neuraxis_core::{LiveBody, LiveEvent, RunId};
 use serde::{Deserialize, Serialize};
 
-/// A message of one process to others, as JSON.
+/// A message from one process to others, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Message {
     /// A process follows runs.
     Wants {
-        /// Its address.
+        /// The address of that process.
         reader: String,
         runs: Vec<RunId>,
-        /// Whether it has to be sent what calls under way have shown so far.
+        /// Whether it must be sent what calls in progress have shown so far.
         anew: bool,
     },
-    /// Live events of runs that are driven where it comes from.
+    /// Live events of runs that the sender drives.
     Pieces { pieces: Vec<Piece> },
 }
 
@@ -26,16 +26,16 @@ pub(super) enum Message {
 pub(crate) struct Piece {
     /// The number of the lease under which the run is driven.
     pub(crate) lease: u64,
-    /// How much of the call a reader has to know before: the bytes of its texts, and one for each item that begins, be it a text
-    /// or something else.
+    /// How much of the call a reader must know already: the bytes of its texts, plus one for each item that begins,
+    /// whether text or something else.
     pub(crate) at: u64,
-    /// Whether an item begins with it; otherwise it goes on with the last one.
+    /// Whether an item begins with it; otherwise it continues the last one.
     pub(crate) begins: bool,
     pub(crate) event: LiveEvent,
 }
 
 impl Piece {
-    /// Returns how much a reader knows of the call after it.
+    /// Returns how much of the call a reader knows after it.
     pub(crate) fn end(&self) -> u64 {
         let text = text_of(&self.event.body).map_or(0, str::len);
         let text = u64::try_from(text).unwrap_or(u64::MAX);
@@ -50,22 +50,22 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// Why it is none that this version knows.
+    /// The reason why this version does not know it.
     pub(super) fn read(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 }
 
-/// What stands around the pieces of a message.
+/// The text before and after the pieces of a message.
 const PIECES: (&str, &str) = (r#"{"kind":"pieces","pieces":["#, "]}");
 
-/// Room for what a message of wants says beside the runs, the address of the reader aside.
+/// The space for the rest of a `Wants` message, without the runs and the reader's address.
 const WANTS_BYTES: usize = 64;
 
-/// What the id of a run takes in a message.
+/// The space for the id of a run in a message.
 const RUN_BYTES: usize = 39;
 
-/// Writes that a process follows runs, in as many messages as it takes.
+/// Writes that a process follows runs, in as many messages as needed.
 pub(super) fn wants(
     reader: &str,
     runs: &[RunId],
@@ -77,22 +77,22 @@ pub(super) fn wants(
         let (reader, runs) = (reader.to_owned(), runs.to_vec());
         serde_json::to_string(&Message::Wants { reader, runs, anew })
     });
-    // All of it can be written as JSON.
+    // All of it can be serialized as JSON.
     messages.filter_map(Result::ok)
 }
 
-/// Puts pieces into messages, as many into each as it has room for.
+/// Packs pieces into messages, with as many in each as fit.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     whole: Vec<String>,
     open: String,
-    /// The bytes of all pieces.
+    /// The total size of all pieces in bytes.
     pub(super) bytes: usize,
 }
 
 impl Batch {
-    /// Adds a piece, cut into several if it is too long. One that cannot be cut, which only a name of kilobytes can be, is
-    /// left out: false.
+    /// Adds a piece, cut into several if it is too long. A piece that cannot be cut, which can only be a name of
+    /// several kilobytes, is left out; returns `false` then.
     pub(super) fn add(&mut self, piece: Piece, most: usize) -> bool {
         let room = most.saturating_sub(PIECES.0.len() + PIECES.1.len());
         let Ok(text) = serde_json::to_string(&piece) else {
@@ -136,7 +136,7 @@ impl Batch {
     }
 }
 
-/// Cuts a piece of text in two; `None` if there is nothing to be cut.
+/// Cuts a piece of text in two; `None` if it cannot be cut.
 fn halves(piece: Piece) -> Option<(Piece, Piece)> {
     let mut first = piece;
     let text = text_mut(&mut first.event.body)?;

@@ -1,4 +1,4 @@
-//! Those in other processes who follow runs that are driven here, and what each of them was sent.
+//! The processes that follow runs that are driven here, and what each of them was sent.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use super::message::{Batch, Piece};
 use crate::feed::{CallBuffer, Feed, Position};
 use crate::runs::{ActiveRuns, Reached};
 
-/// The most who are remembered, over all processes and runs. More follow record by record.
+/// The maximum number of subscribers, over all processes and runs. Any others follow record by record.
 const MAX_SUBSCRIBERS: usize = 4_096;
 
-/// From so many bytes on, over all processes and runs, the rest waits for the next time.
+/// The number of bytes, over all processes and runs, after which the rest waits for the next time.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// All who follow runs that are, or may come to be, driven here.
+/// All subscribers of runs that are, or may later be, driven here.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
-    /// The next to be served first.
+    /// In the order in which they are served next.
     list: VecDeque<Subscriber>,
-    /// What the feed did not take yet, and for whom. As long as there is any, nothing more is read of what runs show: there it
-    /// is merged.
+    /// Messages that the feed has not accepted yet, with their recipients. While there are any, nothing more is read of
+    /// what runs show: it is merged there.
     unsent: VecDeque<(Arc<str>, String)>,
 }
 
@@ -34,7 +34,7 @@ struct Subscriber {
     run: RunId,
     reader: Arc<str>,
     until: Instant,
-    /// What it was sent of the calls under way.
+    /// What it was sent of the calls in progress.
     calls: HashMap<EffectId, Sent>,
 }
 
@@ -42,7 +42,7 @@ struct Subscriber {
 struct Sent {
     buffer: Arc<CallBuffer>,
     position: Position,
-    /// How much of the call the reader knows, as [`Piece::at`] counts.
+    /// How much of the call the reader knows, counted as in [`Piece::at`].
     known: u64,
     /// The item that was sent last.
     item: Option<usize>,
@@ -82,7 +82,8 @@ impl Subscribers {
         }
     }
 
-    /// Sends what runs that are driven here have shown since the last time, and forgets who said nothing for long.
+    /// Sends what runs that are driven here have shown since the last time, and forgets subscribers that have not
+    /// renewed for too long.
     pub(super) fn pass_on(&mut self, active: &ActiveRuns, feed: &dyn LiveFeed) {
         let now = Instant::now();
         self.list.retain(|subscriber| subscriber.until > now);
@@ -113,12 +114,12 @@ impl Subscribers {
         self.send(feed);
     }
 
-    /// Sends what is unsent. False if the feed takes no more for now.
+    /// Sends the unsent messages. Returns `false` if the feed accepts no more for now.
     fn send(&mut self, feed: &dyn LiveFeed) -> bool {
         while let Some((reader, message)) = self.unsent.front() {
             match feed.send(LiveRecipient::One(reader), message.clone()) {
                 Err(LiveFeedError::Full) => return false,
-                // None is too long, by how they are made.
+                // By construction, no message is too long.
                 Ok(()) | Err(_) => drop(self.unsent.pop_front()),
             }
         }
@@ -127,10 +128,10 @@ impl Subscribers {
 }
 
 impl Subscriber {
-    /// Adds what the run has shown and this one was not sent.
+    /// Adds what the run has shown and this subscriber was not sent yet.
     fn add(&mut self, active: &ActiveRuns, batch: &mut Batch, most: usize) {
         let Reached::Here(handle) = active.reach(self.run) else {
-            // It may begin here, or be taken up again, and then nothing was sent of it.
+            // The run may begin here, or be resumed, and then nothing of it has been sent.
             self.calls.clear();
             return;
         };
@@ -166,7 +167,7 @@ impl Subscriber {
                     event,
                 };
                 let end = piece.end();
-                // What is left out is left out for every reader, and counts for none.
+                // A piece that is left out is left out for every reader, and does not count.
                 if batch.add(piece, most) {
                     (*known, *last) = (end, Some(item));
                 }
@@ -175,7 +176,8 @@ impl Subscriber {
     }
 }
 
-/// Tells whether a live event says nothing that must not be stored: what is kept out of the store does not leave the process.
+/// Returns whether a live event contains nothing that must not be stored: what is kept out of the store does not leave
+/// the process.
 const fn may_leave(body: &LiveBody, policy: DataPolicy) -> bool {
     match body {
         LiveBody::ReasoningDelta { .. } => policy.reasoning,

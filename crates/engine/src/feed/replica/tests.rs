@@ -48,7 +48,7 @@ impl Original {
         self.buffer.text(attempt, block, LiveText::Text, text);
     }
 
-    /// Returns what was shown since this was asked last.
+    /// Returns what was shown since the last call.
     fn pieces(&mut self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let (lease, known, last) = (self.lease, &mut self.known, &mut self.item);
@@ -72,12 +72,12 @@ impl Original {
     }
 }
 
-/// One who listens elsewhere.
+/// A listener in another process.
 struct Elsewhere {
     replica: Replica,
     buffer: Arc<CallBuffer>,
     position: Position,
-    /// What whoever puts deltas together has: the thoughts and the text.
+    /// The result of assembling the deltas: the reasoning and the text.
     heard: [String; 2],
 }
 
@@ -181,7 +181,7 @@ fn a_record_adds_what_no_piece_brought_and_voids_what_it_does_not_hold() {
         ("", said("All is well."), ""),
         ("Nothing ", said("All is well."), "All is well."),
         ("All is well.", said("All is well."), "All is well."),
-        // A later attempt gave another text.
+        // A later attempt returned another text.
         (
             "All ",
             replied(reply::text("Yes."), Purpose::Turn, 2),
@@ -194,7 +194,7 @@ fn a_record_adds_what_no_piece_brought_and_voids_what_it_does_not_hold() {
         }
         elsewhere.take_all(&original.pieces());
         elsewhere.settle(&record);
-        // Without a piece there is nothing to go on with: the record is all.
+        // Without a piece there is nothing to continue: the record is everything.
         assert_eq!(elsewhere.text(), expected, "{shown}");
     }
 }
@@ -218,7 +218,7 @@ fn pieces_wait_for_the_records_before_them_and_are_old_after_those_that_close_th
     let after = |piece: &mut Piece, seq| piece.event.after = Seq(seq);
     after(&mut piece, 2);
     assert!(matches!(elsewhere.take(&piece), Taken::Early));
-    // What was committed before is not known to whoever came later.
+    // A listener that came later does not know what was committed before.
     after(&mut piece, 0);
     assert!(matches!(elsewhere.take(&piece), Taken::Known));
     after(&mut piece, 1);
@@ -235,7 +235,7 @@ fn whoever_takes_the_run_over_begins_the_text_anew_and_the_former_one_is_not_hea
     elsewhere.take_all(&former.pieces());
     former.says(1, 0, "it");
     let late = former.pieces();
-    // It need not have heard that the call was made before.
+    // It need not know of the earlier call.
     next.says(1, 0, "All");
     elsewhere.take_all(&next.pieces());
     assert_eq!(elsewhere.text(), "All");
@@ -270,7 +270,7 @@ fn text_that_a_person_cut_off_stays_and_that_of_others_who_end_does_not() {
     cancelled.agent = AgentId::ROOT;
     elsewhere.settle(&log.record(RecordBody::Cancelled(Box::new(cancelled))));
     assert_eq!(elsewhere.text(), "");
-    // What was sent before it is old.
+    // What was sent before it is outdated.
     original.says(1, 0, "saying");
     elsewhere.take_all(&original.pieces());
     assert_eq!(elsewhere.text(), "");
@@ -315,7 +315,7 @@ fn whatever_is_lost_or_repeated_on_the_way_the_text_is_that_of_the_record_in_the
                     }
                 }
             }
-            // What is heard is never other than a beginning of something that was said.
+            // What is shown is always the beginning of something that was said.
             let whole: String = texts(&standing);
             let is_beginning = whole.starts_with(elsewhere.text());
             assert!(

@@ -33,7 +33,7 @@ impl Moment {
     }
 }
 
-/// The right to write the records of a run, and the earliest time from which it lasts.
+/// The right to write the records of a run, and the time from which its length is counted.
 #[derive(Debug)]
 pub(super) struct HeldLease {
     pub(super) lease: RunLease,
