@@ -182,7 +182,7 @@ impl Orchestrator {
         models.map(|(role, model)| (role, model.info()))
     }
 
-    /// Returns whether the store accepts records at this moment, and so whether the engine can make progress.
+    /// Checks whether the store accepts records at this moment, and so whether the engine can make progress.
     ///
     /// # Errors
     ///
@@ -216,8 +216,8 @@ impl Orchestrator {
     }
 
     /// Returns the tools that the first request of the answering agent would hold, for a decision about a message in a
-    /// new session, and how many tools its model would have to find. Whether they fit the model's context is not taken
-    /// into account.
+    /// new session, and how many tools its model would have to find. Whether the tools fit the model's context is not
+    /// taken into account.
     #[must_use]
     pub fn tool_offer(&self, decision: &Decision, message: &str) -> ToolOffer {
         let engine = &self.parts.engine;
@@ -228,7 +228,7 @@ impl Orchestrator {
         ToolOffer::of(&agent)
     }
 
-    /// Returns the roles whose models keep failing, each with the reason, so that other models serve for them for a
+    /// Returns the degraded roles, each with the reason: their models keep failing, so other models serve for them for a
     /// while. Only failures seen by the runs of this engine are known.
     #[must_use]
     pub fn degraded_roles(&self) -> Vec<DegradedRole> {

@@ -347,7 +347,7 @@ fn without_secrets_of_addresses(text: &str) -> String {
 }
 
 /// Returns what follows an unescaped password that contains a character which would normally end the host. Such a
-/// password is recognized because it is not a port number.
+/// password is recognized because what precedes that character is not a port number.
 fn behind_unescaped(address: &str) -> &str {
     let end = address.find(['/', '?', '#']).unwrap_or(address.len());
     let authority = address.get(..end).unwrap_or_default();

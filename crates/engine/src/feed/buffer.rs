@@ -93,7 +93,7 @@ impl CallBuffer {
         }
     }
 
-    /// Adds text; text that goes on with the last item's block is merged with it.
+    /// Adds text. Text that continues the last item's block is merged with it.
     pub(crate) fn text(&self, attempt: Attempt, block: BlockIndex, kind: LiveText, more: &str) {
         let mut shown = self.lock();
         let Shown { items, lengths } = &mut *shown;

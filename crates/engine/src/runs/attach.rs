@@ -79,7 +79,7 @@ struct Attached {
     /// The last record that was returned.
     last: Seq,
     ready: VecDeque<Event>,
-    /// The run's own events, while it is at work in this process.
+    /// The run's own events, while it is in progress in this process.
     live: Option<Events>,
     /// Live events from another process, while the run is not in progress in this one.
     remote: Option<Remote>,

@@ -178,7 +178,8 @@ impl Runs {
             }
             return Ok(None);
         }
-        // If the user must only be asked, the run is not put off: it would not be retried.
+        // A run that is not due, about which the user is only asked again, is not put off: it would not be found again
+        // later.
         if run.is_due() && self.awaits_server(run.run_id).await? {
             return Ok(None);
         }
