@@ -32,8 +32,8 @@ pub trait Approver: Debug + Send + Sync + 'static {
     }
 
     /// Answers a question that a tool asks during a call, such as one from an MCP server. Declines by default. Until
-    /// the answer comes, the time limits of the call and of its run are paused, and other tools may use the call's
-    /// place.
+    /// the answer comes, the time limits of the call and of its run are paused, and the call does not count toward the
+    /// limit on parallel tools.
     async fn answer(&self, _question: &Question) -> QuestionReply {
         QuestionReply::Declined
     }

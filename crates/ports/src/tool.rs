@@ -229,8 +229,8 @@ pub trait ProgressSink: Debug + Send + Sync {
 /// **What is sent.** The message, cut at 2,000 characters, goes to the model, and so to the model's provider, and into
 /// the run's records. For an error converted by `?` the message is its own text (`Display`), without its sources and
 /// without `Debug`. User, password and query are removed from addresses in it: clients of HTTP and of databases put
-/// those into their errors. Reword an error that may contain a secret elsewhere: `.map_err(|_|
-/// ToolError::temporary("the weather service does not answer"))?`.
+/// those into their errors. Reword an error that may contain a secret elsewhere:
+/// `.map_err(|_| ToolError::temporary("the weather service does not answer"))?`.
 ///
 /// It does not implement [`std::error::Error`] itself, because `?` could then not convert every error that does.
 ///
@@ -259,9 +259,9 @@ pub struct ToolError {
     pub persistence: Persistence,
 }
 
-/// Whether, according to the tool, the same call would fail again. The engine repeats a call that only reads, or that
-/// has the same effect when made twice, unless the error is [`Permanent`](Self::Permanent). The other two differ only
-/// in what the log says about the failure, not in what the engine does.
+/// Whether, according to the tool, the same call would fail again. Unless the error is [`Permanent`](Self::Permanent),
+/// the engine repeats a call that only reads, or that has the same effect when made twice as when made once. The other
+/// two differ only in what the log says about the failure, not in what the engine does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Persistence {

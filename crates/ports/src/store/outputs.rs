@@ -10,8 +10,7 @@ use serde::Serialize;
 
 use super::{RunLease, StoreError};
 
-/// The maximum size in bytes of a piece that [`output_chunks`] cuts. At this size a page touches few pieces, whatever
-/// its size.
+/// The maximum size in bytes of a piece that [`output_chunks`] cuts. A page of any size then spans only a few pieces.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Stores the long outputs of tool calls beside their runs, and reads them in pages.

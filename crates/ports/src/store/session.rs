@@ -247,7 +247,7 @@ impl SessionFilter {
         self
     }
 
-    /// Returns whether a session is shown, limit aside.
+    /// Returns whether a session is shown, regardless of the limit.
     #[must_use]
     pub fn shows(&self, session: &Session) -> bool {
         let owned = self.owner.is_none() || self.owner == session.owner;

@@ -56,7 +56,7 @@ impl StatsFilter {
         zone.fold(Stats::default(), Stats::with_days_in)
     }
 
-    /// Returns whether a run that began at this time is included, owner aside.
+    /// Returns whether a run that began at this time is included, regardless of its owner.
     #[must_use]
     pub fn counts(&self, started_at: Option<Timestamp>) -> bool {
         started_at.is_some_and(|at| self.since.is_none_or(|since| at >= since))
