@@ -115,7 +115,7 @@ pub(crate) struct Driver {
 /// The state of a run after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It continues here.
+    /// The run continues here.
     AtWork,
     /// It waits for an answer from outside.
     StandsStill,

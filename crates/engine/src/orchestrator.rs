@@ -228,8 +228,8 @@ impl Orchestrator {
         ToolOffer::of(&agent)
     }
 
-    /// Returns the degraded roles, each with the reason: their models keep failing, so other models serve for them for a
-    /// while. Only failures seen by the runs of this engine are known.
+    /// Returns the degraded roles, each with the reason: their models keep failing, so other models serve for them for
+    /// a while. Only failures seen by the runs of this engine are known.
     #[must_use]
     pub fn degraded_roles(&self) -> Vec<DegradedRole> {
         self.parts.engine.health.degraded()

@@ -17,7 +17,7 @@ pub struct PendingCall {
     pub effect_id: EffectId,
     /// The call it is about.
     pub tool_call_id: ToolCallId,
-    /// What is awaited.
+    /// The kind of answer that is awaited.
     pub kind: PendingKind,
     /// When the run stops waiting for it; `None` if it waits indefinitely.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -105,8 +105,8 @@ impl Runs {
     /// Refuses an input for a run of an altered session before storing it: the run would otherwise take it once the
     /// session is intact again, although its sender was told that it was refused.
     async fn check_kept_whole(&self, run: RunId, input: &InboxInput) -> Result<(), ResumeError> {
-        // No caller waits for the result of an expiry, and storing it avoids trying it repeatedly. Runs in progress here
-        // proceed without a check.
+        // No caller waits for the result of an expiry, and storing it avoids trying it repeatedly. Runs in progress
+        // here proceed without a check.
         let is_expiry = matches!(input, InboxInput::ApprovalDecided(decided) if decided.decision == ApprovalDecision::Expired);
         if self.parts.verified.is_none() || is_expiry || self.parts.active.contains(run) {
             return Ok(());

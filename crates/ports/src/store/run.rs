@@ -390,8 +390,8 @@ impl RunFilter {
         self
     }
 
-    /// Returns whether a run is shown, regardless of the limit: by its id, and by the request for which it began. Session
-    /// and owner are not checked here: the store checks them itself.
+    /// Returns whether a run is shown, regardless of the limit: by its id, and by the request for which it began.
+    /// Session and owner are not checked here: the store checks them itself.
     #[must_use]
     pub fn shows(&self, run: RunId, request: Option<&KeyedRequest>) -> bool {
         let holds = |key: ContentHash| request.is_some_and(|it| it.key == key);
