@@ -25,7 +25,7 @@ use crate::tool::TurnContext;
 /// ```
 /// use neuraxis_ports::{BeforeCall, HookedCall, ToolHook, async_trait};
 ///
-/// /// Refunds above 100 are a person's to allow, and those of others are nobody's.
+/// /// Refunds above 100 need approval, and customers can only get refunds of their own.
 /// #[derive(Debug)]
 /// struct Refunds;
 ///
