@@ -224,10 +224,9 @@ impl OrchestratorBuilder {
     /// Verifies that a session is unaltered, with [`SessionIndex::verify`](neuraxis_ports::SessionIndex::verify),
     /// before a request or a resumed run continues it. An altered session is refused, and nothing is written.
     ///
-    /// A session that was found unaltered is not checked again for about 5 to 10 minutes, so a change made in that time
-    /// is found afterwards. The time can reach 15 minutes if the engine checks no session in between, and is shorter if
-    /// more than 8,192 sessions are in use. What `verify` cannot detect is not detected here either: a log that was
-    /// rewritten as a whole, or cut off at its end.
+    /// A session that was found unaltered is not checked again for 5 to 10 minutes, or less if more than 8,192 sessions
+    /// are in use, so a change made in that time is found afterwards. What `verify` cannot detect is not detected here
+    /// either: a log that was rewritten as a whole, or cut off at its end.
     #[must_use]
     pub fn verify_sessions(mut self) -> Self {
         self.verified = Some(VerifiedSessions::new());

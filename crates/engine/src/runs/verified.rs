@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use super::Runs;
 
 /// The length of a period. A session that was found unaltered is trusted for the rest of its period and for the next
-/// one: usually for one to two periods, and for almost three if no session is checked in between. Verifying takes about
-/// as long as reading the session's log, so a continuously used conversation pays for that a few times an hour.
+/// one: for one to two periods. Verifying takes about as long as reading the session's log, so a continuously used
+/// conversation pays for that a few times an hour.
 const PERIOD: Duration = Duration::from_secs(300);
 
 /// The maximum number of sessions that are remembered per period. Beyond it, the oldest are forgotten and verified
@@ -64,12 +64,17 @@ impl VerifiedSessions {
 impl Periods {
     fn move_on(&mut self, now: Instant) {
         let since = now.saturating_duration_since(self.began);
-        if since >= PERIOD || self.current.len() >= MAX_SESSIONS {
+        if since >= 2 * PERIOD {
+            self.current.clear();
+            self.last.clear();
+            self.began = now;
+        } else if since >= PERIOD {
+            self.last = std::mem::take(&mut self.current);
+            // Not `now`: a late look would make the period longer than it is.
+            self.began += PERIOD;
+        } else if self.current.len() >= MAX_SESSIONS {
             self.last = std::mem::take(&mut self.current);
             self.began = now;
-        }
-        if since >= 2 * PERIOD {
-            self.last.clear();
         }
     }
 
@@ -137,6 +142,25 @@ impl Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_is_trusted_for_one_to_two_periods_however_seldom_any_is_looked_at() {
+        let verified = VerifiedSessions::new();
+        let session: SessionId = "s".parse().unwrap();
+        verified.with(|periods| {
+            let (began, second) = (periods.began, Duration::from_secs(1));
+            periods.current.insert(session.clone());
+            // The first look after that comes at the very end of the next period.
+            periods.move_on(began + 2 * PERIOD - second);
+            assert_eq!(periods.known(&session), Some(Ok(())));
+            periods.move_on(began + 2 * PERIOD);
+            assert_eq!(periods.known(&session), None);
+            // And after a long time without any.
+            periods.current.insert(session.clone());
+            periods.move_on(began + 10 * PERIOD);
+            assert_eq!(periods.known(&session), None);
+        });
+    }
 
     #[test]
     fn no_more_sessions_are_remembered_than_two_periods_have() {
