@@ -22,14 +22,14 @@ use limits::Source;
 pub(crate) use tools::is_reader;
 
 impl Policy {
-    /// Decides what a request may do: who serves it, which tools it is offered, what it may use, and why.
+    /// Decides what a request may do: which role serves it, which tools and limits it gets, and why.
     ///
     /// The same request and policy always give the same decision.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] when mode, channel, agent or plan do not exist, the channel may not be used in the mode, or no role
-    /// that may serve has a model.
+    /// A [`Refusal`] if the mode, channel, agent or plan does not exist, the channel may not be used in the mode, or no
+    /// role that may serve has a model.
     pub fn evaluate_request(&self, request: &Request<'_>) -> Result<Decision, Refusal> {
         let (mode, channel) = (self.mode(request.mode)?, self.channel(request.channel)?);
         let agent_name = request.agent.unwrap_or(&channel.agent);
@@ -73,7 +73,7 @@ impl Policy {
         decision.limits = limits::tightest(&sources, &mut decision.reasons);
         decision.agent_limits = limits::agents(&sources, &mut decision.reasons);
         shape_replies(&mut decision, mode, (agent_name, agent));
-        // Nobody is asked for another role than the one that is named.
+        // A request that names its role does not ask a router for another one.
         decision.routing = match role.is_named {
             true => None,
             false => conduct::routing(channel, &decision),
@@ -137,7 +137,7 @@ impl Policy {
     }
 }
 
-/// Adds what a plan sets, and what is left of its budgets. Returns the budget that is used up, if one is.
+/// Adds the limits that a plan sets, and what is left of its budgets. Returns the budget that is used up, if any.
 fn limits_of_plan<'a>(
     sources: &mut Vec<Source<'a>>,
     plan: &PlanRules,
@@ -150,7 +150,7 @@ fn limits_of_plan<'a>(
         name: name.as_str(),
         limits: plan.limits,
     });
-    // Where nothing was used, or nobody looked, the whole budget is there.
+    // If nothing was used, or usage was not looked up, the whole budget is available.
     let scopes = [
         (
             BudgetScope::Day,
@@ -201,7 +201,7 @@ fn asked_for(request: &Request<'_>) -> Vec<String> {
     asked.map(sentence).into_iter().collect()
 }
 
-/// Decides how long replies may be, and at what temperature they are made.
+/// Decides how long replies may be and which temperature they are generated with.
 fn shape_replies(
     decision: &mut Decision,
     mode: &ModeRules,

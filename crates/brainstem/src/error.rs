@@ -3,26 +3,26 @@
 use crate::config::SourceLine;
 use crate::names::{Listed, choices};
 
-/// Why a configuration is no policy. `at` is the dotted path of the key.
+/// Why a configuration is not a valid policy. `at` is the dotted path of the key.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// The text is not TOML, or holds an unknown key or a wrong type.
+    /// The text is not TOML, or has an unknown key or a value of the wrong type.
     #[error("line {line}, column {column}: {message}")]
     Syntax {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// The column, from 1, in characters.
+        /// The column number, from 1, in characters.
         column: usize,
         /// What is wrong there.
         message: String,
     },
-    /// A mode, channel, plan or rule has a name that cannot stand in addresses and variables.
+    /// The name of a mode, channel, plan or rule has characters that are not allowed in addresses and variables.
     #[error("{section}: \"{given}\" cannot be a name, which is 1 to 64 of A-Z a-z 0-9 _ -")]
     InvalidName {
         /// The section, such as `modes`.
         section: &'static str,
-        /// The name, cut and escaped.
+        /// The name, truncated and escaped.
         given: String,
     },
     /// A key names something that does not exist.
@@ -32,11 +32,11 @@ pub enum PolicyError {
         at: String,
         /// What it should name: `role`, `mode`, `channel` or `agent`.
         what: &'static str,
-        /// The name, cut and escaped.
+        /// The name, truncated and escaped.
         given: String,
         /// The name that was most likely meant.
         nearest: Option<String>,
-        /// All names that could stand there.
+        /// All names that are valid there.
         known: Vec<String>,
     },
     /// A channel does not name its role.
@@ -52,33 +52,33 @@ pub enum PolicyError {
     InvalidPattern {
         /// The dotted path of the key.
         at: String,
-        /// The pattern, cut and escaped.
+        /// The pattern, truncated and escaped.
         pattern: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// A limit of zero, which nothing could keep.
+    /// A limit of zero, which no run could keep to.
     #[error("{at} must be at least {least}; leave it out to set no limit here")]
     LimitTooSmall {
         /// The dotted path of the key.
         at: String,
-        /// The least there can be.
+        /// The smallest allowed value.
         least: &'static str,
     },
-    /// A failed call would be made again too often.
+    /// The number of retries of a failed call is too high.
     #[error("{at} must be at most {most}")]
     TooManyRetries {
         /// The dotted path of the key.
         at: String,
-        /// The most it may be.
+        /// The largest allowed value.
         most: u32,
     },
-    /// A temperature that no model takes.
+    /// A temperature that no model accepts.
     #[error("{at} must be between 0 and 2, not {given}")]
     TemperatureOutOfRange {
         /// The dotted path of the key.
         at: String,
-        /// The number that was given.
+        /// The given number.
         given: f32,
     },
     /// A list or table that leaves nothing allowed.
@@ -88,10 +88,10 @@ pub enum PolicyError {
         at: String,
         /// What to do instead, as the end of a sentence.
         remedy: &'static str,
-        /// The built-in name that was most likely meant, where the section may be a misspelled one.
+        /// The built-in name that was most likely meant, if the section may be misspelled.
         nearest: Option<String>,
     },
-    /// A channel says what is different in a mode in which it may not be used.
+    /// A channel has settings for a mode in which it may not be used.
     #[error(
         "{at} can never apply: the channel's allowed_modes are {}",
         Listed(allowed)
@@ -110,7 +110,7 @@ pub enum PolicyError {
         /// The name of the tool that the opening calls.
         tool: String,
     },
-    /// An opening's default arguments are no JSON object.
+    /// An opening's default arguments are not a JSON object.
     #[error("{at} must be a JSON object in a text, such as \"{{}}\": {reason}")]
     OpeningArguments {
         /// The dotted path of the key.
@@ -123,7 +123,7 @@ pub enum PolicyError {
     IncompleteRule {
         /// The key that is missing.
         at: String,
-        /// What it may be.
+        /// The values it may have.
         values: &'static str,
     },
     /// A key that can never have an effect, or that contradicts another.
@@ -134,43 +134,43 @@ pub enum PolicyError {
         /// Why, as the end of a sentence.
         why: &'static str,
     },
-    /// A rule can never have an effect, because another one decides before it.
+    /// A rule never has an effect, because another rule always decides first.
     #[error(
         "{at} never has an effect: rule {other} answers \"{answer}\" about everything it allows"
     )]
     Shadowed {
         /// The dotted path of the rule.
         at: String,
-        /// The other rule, with its place.
+        /// The other rule, with its location.
         other: String,
-        /// What that one answers.
+        /// The answer of the other rule.
         answer: &'static str,
     },
-    /// An example in a rule is not what the rule says it is.
+    /// A rule does not treat one of its examples as the example says.
     #[error("{at}: the rule {outcome} {arguments}")]
     Example {
         /// The dotted path of the key.
         at: String,
-        /// The arguments of the example, cut and escaped.
+        /// The arguments of the example, truncated and escaped.
         arguments: String,
         /// What the rule does instead.
         outcome: &'static str,
     },
-    /// A pattern that names no tool there is.
+    /// A pattern that matches none of the available tools.
     #[error("{at}: \"{pattern}\" names no tool{}{}", choices(nearest.as_ref(), known), more(*left_out))]
     UnknownTool {
         /// The dotted path of the key.
         at: String,
-        /// The pattern, cut and escaped.
+        /// The pattern, truncated and escaped.
         pattern: String,
         /// The tool that was most likely meant.
         nearest: Option<String>,
-        /// The tools there are, the first few by name.
+        /// The first few available tools, by name.
         known: Vec<String>,
-        /// How many more there are.
+        /// The number of available tools that are not listed.
         left_out: usize,
     },
-    /// An agent would be called by a tool whose name another tool has.
+    /// The tool that calls an agent would have the name of another tool.
     #[error(
         "{at}: nobody could call the agent: there is a tool named {tool} already; give the agent another tool_name"
     )]
@@ -180,14 +180,14 @@ pub enum PolicyError {
         /// The name that both have.
         tool: String,
     },
-    /// A rule about commands that names tools which take none.
+    /// A rule about commands whose tools take no command.
     #[error(
         "{at} can never match: none of the rule's tools takes an argument named {}; name the one that holds the command under arguments", arguments.join(", ")
     )]
     NoCommand {
         /// The dotted path of the key.
         at: String,
-        /// The arguments in which the rule looks for commands.
+        /// The arguments in which the rule expects commands.
         arguments: Vec<String>,
     },
     /// A rule about the value of an argument that none of its tools takes.
@@ -197,25 +197,25 @@ pub enum PolicyError {
     NoArgument {
         /// The dotted path of the key.
         at: String,
-        /// The argument, cut and escaped.
+        /// The argument, truncated and escaped.
         argument: String,
     },
-    /// A pattern of paths that none can match.
+    /// A path pattern that no path can match.
     #[error(
         "{at}: \"{pattern}\" can never match: paths count from the root of the project, as in src/**; outside_root = true is for those that lead out of it"
     )]
     OutOfRoot {
         /// The dotted path of the key.
         at: String,
-        /// The pattern, cut and escaped.
+        /// The pattern, truncated and escaped.
         pattern: String,
     },
-    /// A price that is no amount of money.
+    /// A price that is not an amount of money.
     #[error("{at} must be an amount of US dollars from 0 to 1000000, not {given}")]
     Price {
         /// The dotted path of the key.
         at: String,
-        /// The number that was given, in US dollars.
+        /// The given number, in US dollars.
         given: f64,
     },
     /// A layer that may only tighten would loosen something.
@@ -239,7 +239,7 @@ fn at_place(place: Option<&SourceLine>) -> String {
 }
 
 impl PolicyError {
-    /// Returns the dotted path of the key that cannot stand; nothing where there is none.
+    /// Returns the dotted path of the invalid key; an empty string if there is none.
     #[must_use]
     pub fn key(&self) -> &str {
         match self {

@@ -1,14 +1,16 @@
 //! Judges a tool call.
 //!
-//! The strictest answer counts, in this order:
+//! The strictest answer decides, in this order:
 //!
-//! 1. A tool that is not on offer is denied, and so is one that its mode denies: nothing lifts that.
-//! 2. Of the rules that match, deny beats ask and ask beats allow. One that allows answers an ask of the mode. Each part of
-//!    a command is judged on its own. A rule that may match, though what the call does cannot be told, asks.
-//! 3. What a layer above (a key, a session, an agent) makes of a mode is a floor that no rule lifts.
-//! 4. After untrusted content, calls that write or reach out get at least what the mode says for that.
-//! 5. A remembered answer of a person answers an ask that may be remembered, and nothing else. After untrusted content that is
-//!    one about a host that is named, for a tool that only reads.
+//! 1. A tool that is not on offer is denied, and so is a tool that its mode denies. Nothing lifts that.
+//! 2. Among the rules that match, deny beats ask, and ask beats allow. A rule that allows overrides an ask of the mode.
+//!    Each part of a command is judged separately. If the effect of a call cannot be determined, a rule that may match
+//!    asks.
+//! 3. A layer above (a key, a session or an agent) may set a permission for a mode. No rule goes below that floor.
+//! 4. After untrusted content, calls that write or reach out get at least the permission that the mode sets for that
+//!    case.
+//! 5. A user's remembered answer settles an ask that may be remembered, and nothing else. After untrusted content, only
+//!    an answer about a named host counts, and only for a tool that only reads.
 
 mod finding;
 
@@ -33,7 +35,7 @@ use finding::{Cause, Finding};
 pub struct Judgment {
     /// Whether the call may run.
     pub verdict: Verdict,
-    /// Why, a sentence each: the first one decided.
+    /// The reasons, one sentence each; the first one decided.
     pub reasons: Vec<String>,
     /// The rule that decided, if one did.
     pub rule: Option<RuleRef>,
@@ -42,16 +44,16 @@ pub struct Judgment {
 }
 
 impl Policy {
-    /// Judges one call of a request that was decided about. Deny beats ask, and ask beats allow.
+    /// Judges one call under a decision. Deny beats ask, and ask beats allow.
     ///
-    /// What cannot be judged is denied: a tool that the decision does not offer, and a mode that this policy does not
-    /// have, as after a change of policy.
+    /// What cannot be judged is denied: a tool that the decision does not offer, or a mode that this policy does not
+    /// have, for example after a change of policy.
     #[must_use]
     pub fn judge(&self, decision: &Decision, call: &Call<'_>) -> Verdict {
         self.assess(decision, call).verdict(decision, call)
     }
 
-    /// As [`judge`](Self::judge), with everything that led to the verdict.
+    /// Like [`judge`](Self::judge), but returns everything that led to the verdict.
     #[must_use]
     pub fn explain(&self, decision: &Decision, call: &Call<'_>) -> Judgment {
         let assessment = self.assess(decision, call);
@@ -72,9 +74,9 @@ impl Policy {
         }
     }
 
-    /// Answers whether a call may run, as the loop asks: as [`judge`](Self::judge), with the sentence, the rule and the
-    /// remembered answer that decided, the class that the call runs with, and whether its result is untrusted content.
-    /// `reasons` are those of earlier calls under the same decision.
+    /// Answers the loop's question whether a call may run. Like [`judge`](Self::judge), but also returns the sentence,
+    /// the rule and the remembered answer that decided, the class that the call runs with, and whether its result is
+    /// untrusted content. `reasons` caches the reasons of earlier calls under the same decision.
     #[must_use]
     pub fn vet(&self, decision: &Decision, call: &Call<'_>, reasons: &mut ReasonCache) -> Vetting {
         let assessment = self.assess(decision, call);
@@ -149,7 +151,7 @@ impl Policy {
             }
         }
         if tool.annotations.destructive {
-            // "All calls of this tool" is too much to say about what may destroy something.
+            // Allowing "all calls of this tool" would cover too much when a call may destroy something.
             for finding in assessment.findings_mut() {
                 finding.remember = finding.remember.min(Remember::Arguments);
             }
@@ -163,7 +165,8 @@ impl Policy {
                     remember: kept.min(mode.remember),
                 });
             } else if assessment.asks_rememberably() && self.brings(tool, &facts) {
-                // What it returns makes its next call ask again: a promise to remember more of the answer could not be kept.
+                // The result makes the tool's next call ask again, so an offer to remember more of the answer could not
+                // be kept.
                 for finding in assessment.findings_mut() {
                     finding.remember = finding.remember.min(kept);
                 }
@@ -207,7 +210,7 @@ impl Policy {
         }
     }
 
-    /// Lets remembered answers answer what asks, if all of it may be remembered.
+    /// Lets remembered answers settle the asks, if all of them may be remembered.
     fn recall(
         &self,
         remembered: &Remembered,
@@ -255,7 +258,7 @@ impl Policy {
     }
 }
 
-/// Returns the strictest answer of the rules to one part of a call, or what the mode says if none matches.
+/// Returns the strictest answer of the rules to one part of a call, or the mode's permission if none matches.
 fn strictest<'a>(
     rules: &[&'a Rule],
     facts: &Facts<'_>,
@@ -286,7 +289,7 @@ fn strictest<'a>(
             },
         };
         match &mut strictest {
-            // Of several that ask, the most cautious says how much may be remembered.
+            // If several rules ask, the most cautious one limits how much may be remembered.
             Some(found) if found.answer == finding.answer => {
                 found.remember = found.remember.min(finding.remember);
             }
@@ -297,10 +300,10 @@ fn strictest<'a>(
     strictest.unwrap_or_else(|| by_mode.clone())
 }
 
-/// All that was found about a call: of most calls one thing.
+/// All findings about a call; most calls have one.
 struct Assessment<'a> {
     first: Finding<'a>,
-    /// One for each further part that was judged, then what comes on top.
+    /// One finding for each further part that was judged, then those that apply to the call as a whole.
     more: Vec<Finding<'a>>,
     grant: Option<u32>,
 }
@@ -337,12 +340,12 @@ impl<'a> Assessment<'a> {
         })
     }
 
-    /// Tells whether a person is asked, and an answer may be remembered.
+    /// Returns whether the call asks the user and the answer may be remembered.
     fn asks_rememberably(&self) -> bool {
         self.decided().answer == Permission::Ask && self.remember() > Remember::Never
     }
 
-    /// Returns how much of an answer to all that asks may be remembered.
+    /// Returns how much of one answer to all the asks may be remembered.
     fn remember(&self) -> Remember {
         let asking = self
             .findings()
@@ -353,7 +356,7 @@ impl<'a> Assessment<'a> {
             .unwrap_or_default()
     }
 
-    /// Tells whether a part of the command needs no answer of a person, and nothing on top of the parts asks.
+    /// Returns whether a part of the command needs no answer from the user and no finding on the call as a whole asks.
     fn allows_part(&self, index: usize) -> bool {
         let of_part = |finding: &&Finding<'_>| finding.cause.part() == Some(index);
         let is_allowed = |finding: &Finding<'_>| finding.answer == Permission::Allow;
@@ -363,7 +366,8 @@ impl<'a> Assessment<'a> {
         self.findings().find(of_part).is_some_and(is_allowed) && above.all(is_allowed)
     }
 
-    /// Says why a person is asked. Untrusted content is always named: whoever allowed the same before wonders.
+    /// Explains why the user is asked. Always names untrusted content: a user who allowed the same call before would
+    /// wonder why it asks again.
     fn question(&self, decided: &Finding<'a>, decision: &Decision, call: &Call<'_>) -> String {
         let reason = decided.sentence(decision, call);
         let mut findings = self.findings();
@@ -376,7 +380,7 @@ impl<'a> Assessment<'a> {
         }
     }
 
-    /// Returns what asks, each kind once.
+    /// Returns the causes of the ask, each kind once.
     fn causes(&self) -> Vec<AskCause> {
         let asking = self
             .findings()
@@ -406,7 +410,7 @@ impl<'a> Assessment<'a> {
     }
 }
 
-/// What a layer above makes of a mode.
+/// The strictest permissions that a layer above sets for a mode.
 #[derive(Debug, Clone)]
 pub(crate) struct Floor {
     pub(crate) layer: &'static str,

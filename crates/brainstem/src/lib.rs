@@ -1,16 +1,19 @@
 //! Governance: what a request may do and whether a call may run.
 //!
-//! **For** anybody who wants to know, or to change, what Neuraxis allows. A [`Policy`] turns a [`Request`] (its mode,
-//! its channel, its plan, the tools there are) into a [`Decision`](neuraxis_core::Decision): the role that serves, the
-//! tools on offer, the limits, and the reasons. Then it judges each [`Call`] with a [`Verdict`](neuraxis_core::Verdict).
-//! The policy itself is one readable document, [`PolicyConfig::built_in_text`]; a deployment overrides single keys of it.
+//! **For** anyone who wants to know, or to change, what Neuraxis allows. A [`Policy`] turns a [`Request`] (its mode,
+//! channel and plan, and the available tools) into a [`Decision`](neuraxis_core::Decision): the role that serves, the
+//! tools on offer, the limits, and the reasons. Then it judges each [`Call`] with a
+//! [`Verdict`](neuraxis_core::Verdict). The policy itself is one readable document, [`PolicyConfig::built_in_text`]; a
+//! deployment overrides single keys of it.
 //!
-//! Beside that: [`Policy::tightened`] lays a key's, a session's or an agent's layer over it, [`narrow_sub_agent`] keeps
-//! sub-agents within a decision and their parent, [`Policy::with_agents`] takes agents that a program defines, [`Policy::remember`] holds what people allowed, [`Policy::taint`] notes untrusted content,
-//! [`Policy::observe`] and [`Policy::serving`] follow the health of models, and [`Policy::cost`] knows their prices.
+//! In addition, [`Policy::tightened`] applies the layer of a key, a session or an agent; [`narrow_sub_agent`] keeps
+//! sub-agents within the limits of a decision and of their parent; [`Policy::with_agents`] adds agents that a program
+//! defines; [`Policy::remember`] stores what users allowed; [`Policy::taint`] tracks untrusted content;
+//! [`Policy::observe`] and [`Policy::serving`] follow the health of models; and [`Policy::cost`] prices their use.
 //!
-//! **Not for** carrying anything out: nothing here runs tools, asks people, reads files or knows the time. The same
-//! policy and request always give the same decision. Whether arguments fit a tool's schema is checked by the engine.
+//! **Not for** carrying anything out: this crate runs no tools, asks no users, reads no files and does not know the
+//! time. The same policy and request always give the same decision. The engine checks whether arguments fit a tool's
+//! schema.
 //!
 //! ```
 //! use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};

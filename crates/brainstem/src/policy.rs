@@ -31,9 +31,9 @@ pub struct Policy {
     pub(crate) modes: BTreeMap<Mode, ModeRules>,
     pub(crate) channels: BTreeMap<Channel, ChannelRules>,
     pub(crate) agents: BTreeMap<AgentName, AgentRules>,
-    /// What a deployment, or a layer over it, says of agents.
+    /// The agent settings of a deployment, or of a layer over it.
     pub(crate) said_of_agents: BTreeMap<AgentName, AgentConfig>,
-    /// What agents own that an embedding program defines.
+    /// The settings of agents that an embedding program defines.
     pub(crate) owned: BTreeMap<AgentName, Owned>,
     pub(crate) plans: BTreeMap<PlanName, PlanRules>,
     pub(crate) rules: RuleSet,
@@ -43,12 +43,12 @@ pub struct Policy {
     pub(crate) tainting: ToolPatterns,
     pub(crate) health: HealthRules,
     pub(crate) prices: Prices,
-    /// What models cost of which the deployment says nothing.
+    /// The prices of models for which the deployment sets none.
     pub(crate) price_list: Arc<PriceList>,
-    /// What the layers above make of modes; no rule of this policy lifts that.
+    /// The strictest permissions that the layers above set for modes; no rule of this policy lifts them.
     pub(crate) floors: Vec<Floor>,
     pub(crate) roles: Vec<Role>,
-    /// The tools that some channel names, or named in what lies below; the others are unlisted.
+    /// The tools that some channel names, here or in a source below; all others are unlisted.
     pub(crate) listed: ToolPatterns,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct PlanRules {
 }
 
 impl Policy {
-    /// Returns the policy that ships with this crate. It is read and checked once in a process.
+    /// Returns the policy that ships with this crate. It is read and checked once per process.
     #[must_use]
     pub fn built_in() -> Self {
         static BUILT_IN: LazyLock<Policy> = LazyLock::new(|| {
@@ -78,7 +78,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// A [`PolicyError`] that names the first key that cannot stand, and says what to do about it.
+    /// A [`PolicyError`] that names the first invalid key and says what to do about it.
     pub fn layered(overrides: PolicyConfig) -> Result<Self, PolicyError> {
         let said = overrides.agents.clone();
         let base = PolicyConfig::built_in();
@@ -93,7 +93,8 @@ impl Policy {
         Self::with_owned(config, BTreeMap::new())
     }
 
-    /// Makes the policy of a configuration that was made of that of this one. What no configuration says stays as it is.
+    /// Builds a policy from a configuration that was derived from this policy's. What no configuration sets stays as it
+    /// is.
     pub(crate) fn rebuilt(
         &self,
         config: PolicyConfig,
@@ -106,12 +107,13 @@ impl Policy {
         policy.functions.clone_from(&self.functions);
         policy.price_list.clone_from(&self.price_list);
         policy.said_of_agents.clone_from(&self.said_of_agents);
-        // A tool that a layer took from the channel that names it does not become one that nobody names.
+        // If a layer removes a tool from the only channel that names it, the tool still does not become an unlisted
+        // one.
         policy.listed.clone_from(&self.listed);
         Ok(policy)
     }
 
-    /// As [`new`](Self::new), with what agents of a program own.
+    /// Like [`new`](Self::new), with the settings of agents that a program defines.
     fn with_owned(
         config: PolicyConfig,
         owned: BTreeMap<AgentName, Owned>,
@@ -159,25 +161,25 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Returns the configuration that is in force, everything the deployment left out included.
+    /// Returns the effective configuration, including everything the deployment left out.
     #[must_use]
     pub const fn config(&self) -> &PolicyConfig {
         &self.config
     }
 
-    /// Returns the hash of the configuration that is in force; it stands in every decision.
+    /// Returns the hash of the effective configuration; every decision carries it.
     #[must_use]
     pub const fn hash(&self) -> ContentHash {
         self.hash
     }
 
-    /// Returns the modes there are, in alphabetical order.
+    /// Returns the policy's modes, in alphabetical order.
     pub fn modes(&self) -> impl Iterator<Item = &Mode> {
         self.modes.keys()
     }
 
-    /// Returns the modes that let tools do no more than another does, in alphabetical order; none if there is no such
-    /// mode.
+    /// Returns the modes that let tools do no more than `other` does, in alphabetical order; none if `other` does not
+    /// exist.
     #[must_use]
     pub fn modes_no_freer_than(&self, other: &Mode) -> Vec<Mode> {
         let modes = &self.config().modes;
@@ -188,8 +190,8 @@ impl Policy {
         modes.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns the mode of a request that names none, among those that it may be in: `moderate`, or the freest that is no freer.
-    /// `None` if all of them are freer.
+    /// Returns the mode of a request that names none, chosen from the modes it may use: `moderate`, or else the freest
+    /// that is no freer than `moderate`. `None` if all of them are freer.
     #[must_use]
     pub fn usual_mode(&self, usable: &[Mode]) -> Option<Mode> {
         if usable.contains(&Mode::MODERATE) {
@@ -202,18 +204,18 @@ impl Policy {
             .max_by_key(|mode| self.modes_no_freer_than(mode).len())
     }
 
-    /// Returns the channels there are, in alphabetical order.
+    /// Returns the policy's channels, in alphabetical order.
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
         self.channels.keys()
     }
 
-    /// Returns the plans there are, in alphabetical order.
+    /// Returns the policy's plans, in alphabetical order.
     pub fn plans(&self) -> impl Iterator<Item = &PlanName> {
         self.plans.keys()
     }
 }
 
-/// Fits a channel's opening to what was decided.
+/// Adapts a channel's opening to the decision.
 pub(crate) fn opening(opening: &Opening, decision: &Decision) -> Opening {
     match opening {
         Opening::Gather {
@@ -233,7 +235,7 @@ pub(crate) fn opening(opening: &Opening, decision: &Decision) -> Opening {
 }
 
 fn hash_of(config: &PolicyConfig) -> ContentHash {
-    // The configuration is texts, numbers, lists and maps with texts as keys: encoding it cannot fail.
+    // The configuration consists of strings, numbers, lists and maps with string keys, so encoding it cannot fail.
     let canonical =
         JsonText::encode(config).unwrap_or_else(|error| JsonText::string(&error.to_string()));
     canonical.hash()
@@ -318,8 +320,8 @@ fn check_rules(config: &PolicyConfig, known: &KnownNames) -> Result<RuleSet, Pol
     RuleSet::new(rules)
 }
 
-/// Gathers the patterns of all tools that some channel names, whichever the mode: here, in the policy that ships, or in a source
-/// below. A list that is made shorter takes a tool from its channel, and gives it to no other.
+/// Collects the patterns of all tools that some channel names in any mode: in this policy, in the built-in policy, or
+/// in a source below. Shortening a channel's list takes a tool away from that channel and gives it to no other.
 fn listed_tools(config: &PolicyConfig) -> Result<ToolPatterns, PolicyError> {
     let built_in = PolicyConfig::built_in();
     let here = config.tools_of_channels();

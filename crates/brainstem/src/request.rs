@@ -7,7 +7,7 @@ use neuraxis_core::{
 use crate::budget::Spent;
 use crate::names::{Listed, choices};
 
-/// A request to be decided about.
+/// A request to decide about.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Request<'a> {
@@ -15,31 +15,31 @@ pub struct Request<'a> {
     pub mode: &'a Mode,
     /// Where it comes from.
     pub channel: &'a Channel,
-    /// What the user wrote.
+    /// The user's message.
     pub message: &'a str,
-    /// The agent that is asked for; that of the channel if `None`.
+    /// The requested agent; `None` for the channel's agent.
     pub agent: Option<&'a AgentName>,
-    /// The role that is asked for, in place of the one that policy would choose.
+    /// The requested role, which replaces the one that policy would choose.
     pub role: Option<&'a Role>,
-    /// All tools there are; a decision offers some of them, in this order.
+    /// All available tools; a decision offers some of them, in this order.
     pub tools: &'a [ToolSpec],
-    /// The plan of the key or user that asks, if it has one.
+    /// The plan of the key or user that makes the request, if it has one.
     pub plan: Option<&'a PlanName>,
-    /// The roles that have a model; `None` if that is not known, and then any role may be chosen.
+    /// The roles that have a model; `None` if unknown, and then any role may be chosen.
     pub roles: Option<&'a [Role]>,
-    /// How many messages the conversation has before this one; `None` if that is not known, and then no question is asked
-    /// back.
+    /// The number of messages in the conversation before this one; `None` if unknown, and then no clarifying question
+    /// is asked.
     pub history: Option<usize>,
     /// The untrusted content that the conversation already holds.
     pub taint: Option<&'a Taint>,
-    /// What the runs of this session used so far.
+    /// What the runs of this session have used so far.
     pub session_spent: Spent,
-    /// What the runs of this key or user used today.
+    /// What the runs of this key or user have used today.
     pub day_spent: Spent,
 }
 
 impl<'a> Request<'a> {
-    /// Describes a request without tools and plan.
+    /// Describes a request without tools or a plan.
     #[must_use]
     pub const fn new(mode: &'a Mode, channel: &'a Channel, message: &'a str) -> Self {
         Self {
@@ -58,57 +58,57 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Names the tools there are.
+    /// Sets the available tools.
     #[must_use]
     pub const fn with_tools(mut self, tools: &'a [ToolSpec]) -> Self {
         self.tools = tools;
         self
     }
 
-    /// Names the agent that is asked for.
+    /// Sets the requested agent.
     #[must_use]
     pub const fn with_agent(mut self, agent: &'a AgentName) -> Self {
         self.agent = Some(agent);
         self
     }
 
-    /// Names the role that is asked for: it serves if policy allows it, nobody is asked for another, it checks its own drafts, and
-    /// it does not take over from itself.
+    /// Sets the requested role. If policy allows it, it serves: no router is asked for another role, and the role
+    /// neither has its drafts checked by another role nor escalates to itself.
     #[must_use]
     pub const fn with_role(mut self, role: &'a Role) -> Self {
         self.role = Some(role);
         self
     }
 
-    /// Names the plan of the key or user that asks.
+    /// Sets the plan of the key or user that makes the request.
     #[must_use]
     pub const fn with_plan(mut self, plan: &'a PlanName) -> Self {
         self.plan = Some(plan);
         self
     }
 
-    /// Names the roles that have a model.
+    /// Sets the roles that have a model.
     #[must_use]
     pub const fn with_roles(mut self, roles: &'a [Role]) -> Self {
         self.roles = Some(roles);
         self
     }
 
-    /// Says how many messages the conversation has before this one.
+    /// Sets the number of messages in the conversation before this one.
     #[must_use]
     pub const fn with_history(mut self, messages: usize) -> Self {
         self.history = Some(messages);
         self
     }
 
-    /// Names the untrusted content that the conversation already holds.
+    /// Sets the untrusted content that the conversation already holds.
     #[must_use]
     pub const fn with_taint(mut self, taint: &'a Taint) -> Self {
         self.taint = Some(taint);
         self
     }
 
-    /// Says what the runs of this session, and those of this key or user today, used so far.
+    /// Sets what the runs of this session, and today's runs of this key or user, have used so far.
     #[must_use]
     pub const fn with_spent(mut self, session: Spent, day: Spent) -> Self {
         self.session_spent = session;
@@ -117,26 +117,26 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A tool call to be judged: its arguments are final and fit the tool's schema.
+/// A tool call to judge. Its arguments are final and fit the tool's schema.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Call<'a> {
-    /// The tool as it is defined: its class and annotations count, its name selects rules.
+    /// The tool's definition: its class and annotations are evaluated, and rules select it by name.
     pub tool: &'a ToolSpec,
     /// The arguments, a JSON object.
     pub arguments: &'a JsonText,
-    /// The untrusted content of the run so far, beside that of the decision.
+    /// The untrusted content of the run so far, in addition to that of the decision.
     pub taint: Option<&'a Taint>,
-    /// The answers of people that the session remembers.
+    /// The users' answers that the session remembers.
     pub remembered: Option<&'a Remembered>,
-    /// The absolute path of the folder that paths are confined to. Without it every absolute path is outside.
+    /// The absolute path of the folder that paths are confined to. If `None`, every absolute path is outside.
     pub root: Option<&'a str>,
-    /// Whose session it is, where that is known.
+    /// The owner of the session, if known.
     pub owner: Option<&'a str>,
 }
 
 impl<'a> Call<'a> {
-    /// Makes a call in a run without untrusted content, remembered answers and folder.
+    /// Creates a call in a run that has no untrusted content, no remembered answers and no folder.
     #[must_use]
     pub const fn new(tool: &'a ToolSpec, arguments: &'a JsonText) -> Self {
         Self {
@@ -149,33 +149,33 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Names the untrusted content of the run so far.
+    /// Sets the untrusted content of the run so far.
     #[must_use]
     pub const fn with_taint(mut self, taint: &'a Taint) -> Self {
         self.taint = Some(taint);
         self
     }
 
-    /// Tells whether the conversation holds untrusted content, from this run or from before.
+    /// Returns whether the conversation holds untrusted content, from this run or an earlier one.
     pub(crate) fn is_tainted(&self, decision: &Decision) -> bool {
         !decision.taint.is_clean() || self.taint.is_some_and(|taint| !taint.is_clean())
     }
 
-    /// Names the answers of people that the session remembers.
+    /// Sets the users' answers that the session remembers.
     #[must_use]
     pub const fn with_remembered(mut self, remembered: &'a Remembered) -> Self {
         self.remembered = Some(remembered);
         self
     }
 
-    /// Says whose session it is.
+    /// Sets the owner of the session.
     #[must_use]
     pub const fn with_owner(mut self, owner: Option<&'a str>) -> Self {
         self.owner = owner;
         self
     }
 
-    /// Names the folder that paths are confined to.
+    /// Sets the folder that paths are confined to.
     #[must_use]
     pub const fn with_root(mut self, root: &'a str) -> Self {
         self.root = Some(root);
@@ -183,14 +183,14 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Why a request cannot be decided about. Given names are cut and escaped.
+/// Why a request cannot be decided about. Names from the request are truncated and escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// No mode has this name.
     #[error("unknown mode \"{given}\"{}", choices(nearest.as_ref(), known))]
     UnknownMode {
-        /// The name that was given.
+        /// The given name.
         given: String,
         /// The mode that was most likely meant.
         nearest: Option<Mode>,
@@ -200,7 +200,7 @@ pub enum Refusal {
     /// No channel has this name.
     #[error("unknown channel \"{given}\"{}", choices(nearest.as_ref(), known))]
     UnknownChannel {
-        /// The name that was given.
+        /// The given name.
         given: String,
         /// The channel that was most likely meant.
         nearest: Option<Channel>,
@@ -210,7 +210,7 @@ pub enum Refusal {
     /// No agent has this name.
     #[error("unknown agent \"{given}\"{}", choices(nearest.as_ref(), known))]
     UnknownAgent {
-        /// The name that was given.
+        /// The given name.
         given: String,
         /// The agent that was most likely meant.
         nearest: Option<AgentName>,
@@ -220,7 +220,7 @@ pub enum Refusal {
     /// No plan has this name.
     #[error("unknown plan \"{given}\"{}", choices(nearest.as_ref(), known))]
     UnknownPlan {
-        /// The name that was given.
+        /// The given name.
         given: String,
         /// The plan that was most likely meant.
         nearest: Option<PlanName>,
@@ -246,7 +246,7 @@ pub enum Refusal {
         Listed(allowed)
     )]
     RoleNotAllowed {
-        /// The role that was asked for.
+        /// The requested role.
         asked: Role,
         /// The roles that may serve.
         allowed: Vec<Role>,

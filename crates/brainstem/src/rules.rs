@@ -1,4 +1,4 @@
-//! The configuration once it is checked: what it says is complete, and all it names exists.
+//! The checked configuration: it is complete, and every name it uses exists.
 
 mod agent;
 mod arguments;
@@ -43,7 +43,7 @@ pub(crate) use shadow::check as check_shadows;
 use crate::error::PolicyError;
 use crate::names;
 
-/// What the parts of a policy may refer to.
+/// The names that the parts of a policy may refer to.
 #[derive(Debug)]
 pub(crate) struct KnownNames {
     pub(crate) roles: Vec<Role>,
@@ -67,7 +67,7 @@ impl KnownNames {
 
     pub(crate) fn agent(&self, at: &str, agent: &AgentName) -> Result<(), PolicyError> {
         let mut checked = known(&self.agents, at, "agent", agent);
-        // What a channel could name before agents had names of their own.
+        // The name that channels used before agents had names of their own.
         if agent.as_str() == "research_supervisor"
             && let Err(PolicyError::UnknownName { nearest, .. }) = &mut checked
         {
