@@ -1,7 +1,7 @@
 //! The agents of a policy: those of `[agents.NAME]`, and those that an embedding program defines.
 //!
-//! What an agent says only ever narrows: which of the tools on offer it uses, which limits it keeps besides the others. What
-//! it may do is decided by mode, channel and rules.
+//! The settings of an agent only narrow: which of the tools on offer it uses, and which additional limits it keeps.
+//! Mode, channel and rules decide what it may do.
 
 mod offer;
 mod spec;
@@ -18,19 +18,19 @@ use crate::names;
 use crate::policy::Policy;
 use crate::rules::AgentRules;
 
-/// An agent that an embedding program defines, as far as governance has to know it.
+/// An agent that an embedding program defines, as far as governance needs to know it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AgentDefinition {
     /// Its name.
     pub name: AgentName,
-    /// What a deployment could write about it in `[agents.NAME]`, and may lay over this, key by key.
+    /// The settings that a deployment could write in `[agents.NAME]`; it may override them key by key.
     pub config: AgentConfig,
-    /// The tools that it owns: no other agent is offered them, unless that owns them too.
+    /// The tools that it owns. No other agent is offered them, unless it owns them too.
     pub own_tools: Vec<ToolName>,
-    /// The role of a model of its own: no other agent is served by it.
+    /// The role of its own model. It serves no other agent.
     pub own_role: Option<Role>,
-    /// Whether its tool is one that every agent may be offered, as tools that no agent owns are.
+    /// Whether its tool may be offered to every agent, like tools that no agent owns.
     pub is_shared: bool,
 }
 
@@ -48,7 +48,7 @@ impl AgentDefinition {
     }
 }
 
-/// What the configuration does not say of an agent that a program defines.
+/// The settings of a program's agent that the configuration does not contain.
 #[derive(Debug, Clone)]
 pub(crate) struct Owned {
     tools: Vec<ToolName>,
@@ -57,15 +57,15 @@ pub(crate) struct Owned {
 }
 
 impl Policy {
-    /// Adds the agents that an embedding program defines, which may name the given roles besides those of this policy. What
-    /// a deployment says in `[agents.NAME]` is laid over what the program says.
+    /// Adds the agents that an embedding program defines. They may name the given roles in addition to those of this
+    /// policy. A deployment's `[agents.NAME]` overrides what the program sets.
     ///
-    /// An agent that ships gives way to a program's of the same name. Where a configured agent and one of a program are
-    /// called by the same tool, that tool calls the program's.
+    /// A program's agent replaces a built-in agent of the same name. If a configured agent and a program's agent have
+    /// the same tool name, that tool calls the program's agent.
     ///
     /// # Errors
     ///
-    /// A [`PolicyError`] that names the first key that cannot stand, as for [`Policy::layered`].
+    /// A [`PolicyError`] that names the first invalid key, as for [`Policy::layered`].
     pub fn with_agents(
         &self,
         agents: impl IntoIterator<Item = AgentDefinition>,
@@ -83,7 +83,7 @@ impl Policy {
             };
             owned.insert(agent.name.clone(), own);
             said = said.chain(text_of(&agent.name, &agent.config).hash());
-            // What ships under its name, it takes the place of.
+            // The program's agent replaces a built-in agent of the same name.
             let configured = self.said_of_agents.get(&agent.name).cloned();
             let whole = configured.unwrap_or_default().over(agent.config);
             config.agents.insert(agent.name, whole);
@@ -91,18 +91,18 @@ impl Policy {
         self.rebuilt(config, owned, said)
     }
 
-    /// Returns the agents there are, in alphabetical order.
+    /// Returns the policy's agents, in alphabetical order.
     pub fn agents(&self) -> impl Iterator<Item = &AgentName> {
         self.agents.keys()
     }
 
-    /// Returns what is configured of an agent.
+    /// Returns the configuration of an agent.
     #[must_use]
     pub fn agent(&self, name: &AgentName) -> Option<&AgentConfig> {
         self.config.agents.get(name)
     }
 
-    /// Tells whether a deployment says what an agent is told first: not what ships with this crate, nor a program.
+    /// Returns whether a deployment sets the instructions of an agent, as opposed to the built-in policy or a program.
     #[must_use]
     pub fn says_instructions(&self, name: &AgentName) -> bool {
         let said = self.said_of_agents.get(name);
@@ -115,7 +115,7 @@ impl Policy {
         self.agents().find(|name| name.as_str() == nearest)
     }
 
-    /// Returns the tools by which agents call others: one for each agent that another one names, or that is shared.
+    /// Returns the tools that call agents: one for each agent that another agent names, or that is shared.
     #[must_use]
     pub fn agent_tools(&self) -> Vec<ToolSpec> {
         let called: BTreeSet<&AgentName> = self
@@ -133,7 +133,7 @@ impl Policy {
             .collect()
     }
 
-    /// Returns the agents that an agent may come to start, itself or by way of others, by the tool that starts each.
+    /// Returns the agents that an agent may start, directly or through other agents, by the tool that starts each.
     #[must_use]
     pub fn sub_agents(&self, name: &AgentName) -> BTreeMap<ToolName, AgentName> {
         let mut found = BTreeMap::new();
@@ -155,7 +155,7 @@ fn text_of(name: &AgentName, config: &AgentConfig) -> JsonText {
     JsonText::encode(&(name, config)).unwrap_or_else(|error| JsonText::string(&error.to_string()))
 }
 
-/// Describes the tool by which an agent is called. It changes nothing itself: what the agent does is judged call by call.
+/// Describes the tool that calls an agent. The call itself changes nothing: what the agent does is judged call by call.
 fn tool_of(name: &AgentName, rules: &AgentRules) -> ToolSpec {
     let generic =
         || format!("Hands work to the agent {name}, which does it by itself and answers.");

@@ -1,6 +1,6 @@
-//! The policy as a deployment writes it: sections of TOML in which every key may be left out.
+//! The policy as a deployment writes it: sections of TOML in which every key is optional.
 //!
-//! Nothing is checked here but the form; [`Policy::layered`](crate::Policy::layered) checks what it means.
+//! This module checks only the form; [`Policy::layered`](crate::Policy::layered) checks the meaning.
 
 mod agent;
 mod channel;
@@ -48,23 +48,24 @@ section! {
         pub plans: BTreeMap<PlanName, PlanConfig>,
         /// The rules, by name.
         pub rules: BTreeMap<String, RuleConfig>,
-        /// What is believed of tools of other people's servers, by a name for each belief.
+        /// What is believed about tools of third-party servers; each entry has a name.
         pub trust: BTreeMap<String, TrustConfig>,
-        /// Which tools bring untrusted content.
+        /// Which tools return untrusted content.
         pub taint: TaintConfig,
-        /// When a model counts as failing.
+        /// When a model is considered failing.
         pub health: HealthConfig,
-        /// What models cost, by `provider/model`.
+        /// The prices of models, by `provider/model`.
         pub prices: BTreeMap<String, PriceConfig>,
-        /// The roles there are beside the three built-in ones. No key of the policy's own: whoever merges the
-        /// configuration knows them from the models.
+        /// Roles in addition to the three built-in ones. Not a key of the policy: the code that merges the
+        /// configuration takes them from the models.
         #[serde(skip)]
         pub extra_roles: Vec<Role>,
-        /// The tools that channels list in sources which others lie over: one that a shorter list leaves out does not become one
-        /// that no channel names. No key of the policy's own: whoever merges the configuration knows the sources.
+        /// The tools that channels list in sources which other sources override. A tool that a shorter list leaves out
+        /// does not become an unlisted one. Not a key of the policy: the code that merges the configuration knows the
+        /// sources.
         #[serde(skip)]
         pub listed_tools: Vec<String>,
-        /// Where the keys are written, for messages. No key of the policy's own: whoever reads the text knows.
+        /// Where the keys are written, for messages. Not a key of the policy: the code that reads the text knows it.
         #[serde(skip)]
         pub origins: Origins,
     }
@@ -83,13 +84,14 @@ impl Layered for Origins {
 /// The policy that ships with this crate.
 const BUILT_IN: &str = include_str!("../default-policy.toml");
 
-/// What its places are called in messages.
+/// The name of its source in messages.
 const BUILT_IN_NAME: &str = "default-policy.toml";
 
 impl PolicyConfig {
-    /// Returns the error about the first mode of which this configuration says what is different on a channel, though the channel
-    /// may not be used in it: by its own `allowed_modes`, or else those of `base`. What `base` itself says of such a mode is no
-    /// error: who names the modes of a channel need not know it, and it counts where they are allowed.
+    /// Returns an error about the first mode for which this configuration sets exceptions on a channel that may not be
+    /// used in that mode, according to its own `allowed_modes`, or else those of `base`. Exceptions that `base` itself
+    /// sets for such a mode are no error: the author of `allowed_modes` need not know them, and they apply if the mode
+    /// is allowed.
     pub(crate) fn unreachable_mode(&self, base: &Self) -> Option<PolicyError> {
         self.channels.iter().find_map(|(name, channel)| {
             let below = base.channels.get(name);
@@ -103,7 +105,7 @@ impl PolicyConfig {
         })
     }
 
-    /// Returns the patterns of the tools that channels list, whichever the mode.
+    /// Returns the patterns of the tools that channels list in any mode.
     pub fn tools_of_channels(&self) -> impl Iterator<Item = &String> {
         self.channels.values().flat_map(|channel| {
             let exceptions = channel.when.values().map(|exception| &exception.tools);
@@ -111,8 +113,8 @@ impl PolicyConfig {
         })
     }
 
-    /// Tells whether a mode, channel or agent names a role: one that none names never serves, but for whoever asks for it by
-    /// name.
+    /// Returns whether a mode, channel or agent names a role. A role that none of them names serves only requests that
+    /// ask for it by name.
     #[must_use]
     pub fn names_role(&self, role: &Role) -> bool {
         let listed = |roles: &Option<Vec<Role>>| roles.iter().flatten().any(|named| named == role);
@@ -130,7 +132,7 @@ impl PolicyConfig {
                 .any(|agent| agent.roles().any(|named| named == role))
     }
 
-    /// Tells whether a mode, channel, agent or plan limits what runs may cost: then the prices of the models have to be known.
+    /// Returns whether a mode, channel, agent or plan limits the cost of runs, which requires the prices of models.
     #[must_use]
     pub fn limits_money(&self) -> bool {
         let modes = self.modes.values().map(ModeConfig::limits);
@@ -144,7 +146,7 @@ impl PolicyConfig {
             || budgets.any(|budget| budget.max_cost_micro_usd.is_some())
     }
 
-    /// Returns the policy that ships with this crate. Its text is read once in a process.
+    /// Returns the policy that ships with this crate. Its text is read once per process.
     #[must_use]
     pub fn built_in() -> Self {
         static READ: LazyLock<PolicyConfig> = LazyLock::new(|| {
@@ -164,20 +166,21 @@ impl PolicyConfig {
         BUILT_IN
     }
 
-    /// Reads a policy from TOML that holds nothing else.
+    /// Reads a policy from TOML that contains nothing else.
     ///
     /// # Errors
     ///
-    /// [`PolicyError::Syntax`] names line and column of what is not TOML, an unknown key or a wrong type.
+    /// [`PolicyError::Syntax`] with line and column if the text is not TOML, or has an unknown key or a value of the
+    /// wrong type.
     pub fn from_toml(text: &str) -> Result<Self, PolicyError> {
         toml::from_str(text).map_err(|error| PolicyError::syntax(text, &error))
     }
 
-    /// As [`from_toml`](Self::from_toml), and notes on which line of `source` each key is written.
+    /// Like [`from_toml`](Self::from_toml), but records the line of `source` on which each key is written.
     ///
     /// # Errors
     ///
-    /// As [`from_toml`](Self::from_toml).
+    /// Same as [`from_toml`](Self::from_toml).
     pub fn from_named_toml(source: &str, text: &str) -> Result<Self, PolicyError> {
         let mut config = Self::from_toml(text)?;
         config.origins = Origins::of_text(source, text);

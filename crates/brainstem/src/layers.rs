@@ -1,7 +1,7 @@
-//! The lattice: layers over a policy, each of which may only tighten what stands above it.
+//! The lattice: layers over a policy, each of which may only tighten what is above it.
 //!
-//! The built-in policy and a deployment's configuration make a policy; a key, a session, an agent, a sub-agent, or a file
-//! that lies in a project and nobody trusted, may then narrow it, each in the same sections of TOML. What would loosen
+//! The built-in policy and a deployment's configuration form a policy. A key, a session, an agent, a sub-agent, or an
+//! untrusted file in a project may then narrow it, each in the same sections of TOML. A layer that would loosen
 //! anything is refused, with the line and what it would loosen.
 
 mod tighten;
@@ -14,19 +14,19 @@ use crate::judge::Floor;
 use crate::policy::Policy;
 use crate::rules::ToolAnswers;
 
-/// Whose layer it is.
+/// The owner of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LayerKind {
-    /// A file in the working directory that nobody trusted.
+    /// An untrusted file in the working directory.
     Project,
-    /// The key or user that asks.
+    /// The key or user that makes the request.
     Key,
     /// The session that the request belongs to.
     Session,
     /// The agent that the caller configured.
     Agent,
-    /// An agent that another one started.
+    /// An agent that another agent started.
     SubAgent,
 }
 
@@ -43,8 +43,8 @@ impl LayerKind {
 }
 
 impl Policy {
-    /// Returns a [`PolicyError::Loosens`] for each key by which a layer would loosen this policy. Whether the layer is
-    /// otherwise valid, [`tightened`](Self::tightened) tells.
+    /// Returns a [`PolicyError::Loosens`] for each key that would loosen this policy. [`tightened`](Self::tightened)
+    /// checks whether the layer is otherwise valid.
     #[must_use]
     pub fn loosened_by(&self, kind: LayerKind, layer: &PolicyConfig) -> Vec<PolicyError> {
         tighten::check(self, kind, layer)
@@ -54,7 +54,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::Loosens`] names the first key that would loosen something; other errors are as for
+    /// [`PolicyError::Loosens`] names the first key that would loosen something. Other errors are the same as for
     /// [`Policy::layered`].
     pub fn tightened(&self, kind: LayerKind, layer: PolicyConfig) -> Result<Self, PolicyError> {
         if let Some(error) = self.loosened_by(kind, &layer).into_iter().next() {
@@ -65,7 +65,7 @@ impl Policy {
             if config.tools == crate::config::ToolAnswersConfig::default() {
                 continue;
             }
-            // Only what the layer itself says is a floor: what it leaves out is for the rules above to lift.
+            // Only what the layer itself sets becomes a floor: rules above may lift what it leaves out.
             let mut answers = config.tools.clone();
             let said = [
                 &mut answers.read_only,
@@ -88,7 +88,7 @@ impl Policy {
         let said_of_agents = layer.agents.clone().over(self.said_of_agents.clone());
         let mut merged = layer;
         merged.extra_roles.clear();
-        // What a layer above says of the modes need not be known here.
+        // This layer need not know the settings that layers above it have for modes.
         let unreachable = merged.unreachable_mode(&PolicyConfig::default());
         let config = merged.over(self.config.clone());
         let hash = self.hash.chain(said.hash());
@@ -99,7 +99,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Returns what a tool gets at the least in a mode, where a layer says so.
+    /// Returns the strictest permission that a layer sets for a tool in a mode, if any does.
     pub(crate) fn floor(&self, mode: &Mode, tool: &ToolSpec) -> Option<Permission> {
         let floors = self.floors.iter().filter(|floor| floor.mode == *mode);
         floors.map(|floor| floor.answers.answer(tool)).max()

@@ -9,8 +9,8 @@ use crate::policy::Policy;
 use crate::rules::AgentRules;
 
 impl Policy {
-    /// Tells whether an agent uses a tool, where it is on offer: its own, those that start the agents it names, and of
-    /// those that no agent owns what its patterns match.
+    /// Returns whether an agent uses a tool if it is on offer: its own tools, those that start the agents it names, and
+    /// those of no agent that its patterns match.
     pub(crate) fn uses(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
         let started = self.started_by(tool);
         if let Some(started) = started {
@@ -30,13 +30,13 @@ impl Policy {
         let rules = self.agents.get(agent);
         let wants = |rules: &AgentRules| match &rules.tools {
             Some(tools) => tools.matches(&tool.name),
-            // No agent calls itself, unless it says so.
+            // No agent calls itself, unless its configuration says so.
             None => started != Some(agent),
         };
         rules.is_some_and(wants)
     }
 
-    /// Tells whether an agent asks for a tool by its whole name, not by a pattern, or owns it.
+    /// Returns whether an agent owns a tool, or asks for it by its full name instead of a pattern.
     #[must_use]
     pub fn names_tool(&self, agent: &AgentName, tool: &ToolName) -> bool {
         let owned = self.owned.get(agent);
@@ -46,13 +46,14 @@ impl Policy {
             || listed.is_some_and(|names| names.iter().any(|name| name == tool.as_str()))
     }
 
-    /// Tells whether a tool starts an agent that the given one names: it comes with that agent, on every channel.
+    /// Returns whether a tool starts an agent that the given agent names. Such a tool comes with the agent on every
+    /// channel.
     pub(crate) fn comes_with(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
         let started = self.started_by(tool);
         started.is_some_and(|started| self.names_agent(agent, started))
     }
 
-    /// Tells whether a tool is of no concern to an agent: another one owns it, or names the agent that it starts.
+    /// Returns whether a tool belongs to other agents: one of them owns it, or names the agent that it starts.
     pub(crate) fn is_anothers(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
         let is_owned = || {
             let mut owned = self.owned.values();
@@ -63,7 +64,7 @@ impl Policy {
         of_agents && !self.uses(agent, tool)
     }
 
-    /// Tells whether a role may serve an agent and those that it starts: one of a model that another agent owns may not.
+    /// Returns whether a role may serve an agent and those that it starts. A role of another agent's own model may not.
     pub(crate) fn is_open_to(&self, role: &Role, agent: &AgentName) -> bool {
         let owner = self
             .owned
@@ -74,7 +75,7 @@ impl Policy {
         })
     }
 
-    /// Refuses two agents that are called by the same tool. One of a program comes before a configured one.
+    /// Refuses two agents that are called by the same tool. A program's agent takes precedence over a configured one.
     pub(crate) fn check_agent_tools(&self) -> Result<(), PolicyError> {
         let mut taken = BTreeMap::new();
         for agent in self.agents.values().flat_map(|agent| &agent.agents) {
@@ -117,7 +118,7 @@ impl Policy {
         (tool.kind == ToolKind::Agent).then(|| self.called_by(&tool.name))?
     }
 
-    /// Returns the agent that is called by a tool of this name, a program's before a configured one.
+    /// Returns the agent that a tool of this name calls; a program's agent takes precedence over a configured one.
     pub(super) fn called_by(&self, tool: &ToolName) -> Option<&AgentName> {
         let mut agents = self
             .agents

@@ -1,4 +1,4 @@
-//! What an agent is in a run: its instructions, role, tools, limits and behavior, as a record keeps them.
+//! The spec of an agent in a run: its instructions, role, tools, limits and behavior, in the form that a record keeps.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::policy::{Policy, opening};
 use crate::rules::AgentRules;
 
 impl Policy {
-    /// Describes an agent as it is configured, narrowed by nothing: with all it wants of the given tools. Where it names no
-    /// role, the given one serves. [`narrow_sub_agent`](crate::narrow_sub_agent) fits it to a decision.
+    /// Describes an agent as it is configured, without narrowing it: with all of the given tools that it wants. If it
+    /// names no role, the given one serves. [`narrow_sub_agent`](crate::narrow_sub_agent) fits it to a decision.
     #[must_use]
     pub fn agent_spec(
         &self,
@@ -44,7 +44,7 @@ impl Policy {
         Some(agent)
     }
 
-    /// Describes the agent that answers a decided request, with those of the given tools that the decision offers it.
+    /// Describes the agent that answers under a decision, with those of the given tools that the decision offers it.
     #[must_use]
     pub fn main_agent(&self, decision: &Decision, tools: Arc<[ToolSpec]>) -> AgentSpec {
         let mut agent = AgentSpec::new(self.profile(decision), decision.role.clone());
@@ -61,9 +61,9 @@ impl Policy {
         agent
     }
 
-    /// Returns how the main agent of a decided request behaves in the loop.
+    /// Returns how the main agent behaves in the loop under a decision.
     ///
-    /// An opening that gathers needs its tool: where the decision does not offer it, the run begins directly.
+    /// An opening that gathers needs its tool: if the decision does not offer it, the run starts directly.
     #[must_use]
     pub fn profile(&self, decision: &Decision) -> Profile {
         let channel = self.channels.get(&decision.channel);
@@ -87,8 +87,8 @@ impl Policy {
         profile
     }
 
-    /// Returns what the main agent of a decided request is told first: what its channel says, unless the request asks for
-    /// an agent that has instructions of its own.
+    /// Returns the system prompt of the main agent under a decision: that of its channel, unless the request asks for
+    /// an agent that has its own instructions.
     #[must_use]
     pub fn system_prompt(&self, decision: &Decision) -> Option<Arc<str>> {
         let channel = self.channels.get(&decision.channel);
@@ -103,7 +103,8 @@ impl Policy {
         told.filter(|text| !text.is_empty())
     }
 
-    /// Tells whether the agent that answers a decided request would be told its own instructions, not those of its channel.
+    /// Returns whether the agent that answers under a decision gets its own instructions instead of those of its
+    /// channel.
     #[must_use]
     pub fn instructs_itself(&self, decision: &Decision) -> bool {
         let channel = self.channels.get(&decision.channel);
@@ -111,7 +112,7 @@ impl Policy {
         decision.agent.is_some() || !by_channel
     }
 
-    /// Returns the name of the agent that answers a decided request; `None` for a channel that there is not.
+    /// Returns the name of the agent that answers under a decision; `None` if the channel does not exist.
     #[must_use]
     pub fn agent_of<'a>(&'a self, decision: &'a Decision) -> Option<&'a AgentName> {
         let of_channel = || Some(&self.channels.get(&decision.channel)?.agent);
@@ -123,7 +124,7 @@ impl Policy {
     }
 }
 
-/// Returns how a run begins: as the channel says, or as the agent does where that says nothing.
+/// Returns how a run starts: as the channel says, or else as the agent says.
 pub(crate) const fn begins<'a>(channel: &'a Opening, agent: &'a Opening) -> &'a Opening {
     match channel {
         Opening::Direct => agent,
@@ -131,7 +132,7 @@ pub(crate) const fn begins<'a>(channel: &'a Opening, agent: &'a Opening) -> &'a 
     }
 }
 
-/// Returns the opening of an agent that is given these tools: without the one that it gathers with, it begins directly.
+/// Returns the opening of an agent with these tools. Without the tool that it gathers with, it starts directly.
 pub(crate) fn fitting_opening(agent: &AgentSpec) -> Opening {
     match &agent.profile.opening {
         Opening::Gather { tool, .. } if agent.tools.iter().all(|it| it.name != *tool) => {
@@ -141,7 +142,7 @@ pub(crate) fn fitting_opening(agent: &AgentSpec) -> Opening {
     }
 }
 
-/// A model cannot be made to call a tool that it is not offered.
+/// Removes tool choices that require a tool which is not on offer.
 pub(crate) fn drop_impossible_choices(agent: &mut AgentSpec) {
     let tools = Arc::clone(&agent.tools);
     let is_possible = |choice: &ToolChoice| match choice {

@@ -1,4 +1,4 @@
-//! `[agents.NAME]`: what answers a request, or works for another agent: what it is told, what it may use, how it behaves.
+//! `[agents.NAME]`: an agent that answers requests or works for another agent: its instructions, tools and behavior.
 
 use std::collections::BTreeMap;
 
@@ -14,80 +14,81 @@ use super::section::{section, section_with_limits, word_or_table};
 section_with_limits! {
     /// `[agents.NAME]`: an agent. May also set limits.
     ///
-    /// Nothing in it lets an agent do more than the mode and the channel of a request let it: of limits the tightest counts,
-    /// of tools those that are on offer anyway.
+    /// No setting lets an agent do more than the mode and the channel of a request allow: the tightest limits apply,
+    /// and only tools that are on offer anyway.
     pub struct AgentConfig {
-        /// What it is told first; nothing if empty, and what its channel says if left out.
+        /// Its first instructions; none if empty, and those of its channel if omitted.
         pub instructions: Option<String>,
-        /// What it is for, told to the agents that may call it.
+        /// What it is for; shown to the agents that may call it.
         pub description: Option<String>,
-        /// The role that serves it, where mode and models allow; that of the channel if left out.
+        /// The role that serves it, if mode and models allow it. Defaults to that of the channel.
         pub role: Option<Role>,
-        /// The sampling temperature, from 0 to 2; that of the mode if left out.
+        /// The sampling temperature, from 0 to 2. Defaults to that of the mode.
         pub temperature: Option<f32>,
-        /// The most tokens of one reply; that of the mode if it is smaller or this is left out.
+        /// The maximum number of tokens of one reply. Defaults to that of the mode, which also caps it.
         pub max_output_tokens: Option<u32>,
-        /// Patterns of the names of the tools that it uses of those on offer; all of them if left out.
+        /// Name patterns of the tools that it uses, among those on offer. Defaults to all of them.
         pub tools: Option<Vec<String>>,
-        /// The agents that it may call, each by a tool.
+        /// The agents that it may call, each through a tool.
         pub agents: Option<Vec<AgentName>>,
-        /// The name of the tool by which others call it; its own name if left out.
+        /// The name of the tool that other agents call it with. Defaults to its own name.
         pub tool_name: Option<ToolName>,
-        /// The name of the list that its tool takes, such as `topics`: one agent works on each item. Left out, its tool takes
-        /// one task.
+        /// The name of the list that its tool takes, such as `topics`: one agent works on each item. If omitted, its
+        /// tool takes one task.
         pub fan_out: Option<String>,
-        /// How its run begins, where its channel does not say; directly if left out, and where it
-        /// is not offered the tool that gathers.
+        /// How its run starts if its channel does not say. If omitted, or if the tool that gathers is not on offer, it
+        /// starts directly.
         pub opening: Option<OpeningConfig>,
-        /// Which calls of one reply run at the same time; `auto` if left out.
+        /// Which calls of one reply run at the same time. Defaults to `auto`.
         pub parallel: Option<Parallel>,
-        /// What an unknown tool leads to; `retry` if left out.
+        /// What happens if the model calls an unknown tool. Defaults to `retry`.
         pub unknown_tool: Option<UnknownTool>,
-        /// Whether a failed call ends the run; the model is told of it and goes on if left out.
+        /// Whether a failed call ends the run. By default, the model is told about the failure and continues.
         pub stop_on_error: Option<bool>,
-        /// What a reached limit leads to; `last_answer` if left out.
+        /// What happens at a limit. Defaults to `last_answer`.
         pub limit_reached: Option<LimitReached>,
-        /// What a reply without calls leads to; it is the answer if left out.
+        /// What happens after a reply without calls. By default, the reply is the answer.
         pub no_calls: Option<NoCallsConfig>,
-        /// In which turns its tools may be called; `always` if left out.
+        /// In which turns it may call tools. Defaults to `always`.
         pub offer: Option<Offer>,
-        /// Whether its first turn must call a tool, or none may; as the model sees fit if left out.
+        /// Whether its first turn must call a tool, or no turn may. By default, the model decides.
         pub tool_choice: Option<ToolChoice>,
-        /// The role that serves its first turn, where it is another.
+        /// The role that serves its first turn, if it differs.
         pub first_role: Option<Role>,
-        /// The role that serves the turns that read results of calls, where it is another.
+        /// The role that serves the turns that read tool results, if it differs.
         pub after_calls_role: Option<Role>,
         /// The tools whose result is the answer.
         pub stop_after: Option<Vec<ToolName>>,
-        /// What the results of single tools change, by the name of the tool.
+        /// What the results of single tools change, by tool name.
         pub results: BTreeMap<ToolName, ResultConfig>,
-        /// Whether arguments that small models often get wrong are put right before they are checked.
+        /// Whether to fix mistakes in arguments that small models often make, before checking them.
         pub lenient_arguments: Option<bool>,
-        /// A turn that brought more results than this adds a short prompt to digest them; none does if left out.
+        /// A turn with more results than this adds a short prompt to digest them. Off if omitted.
         pub digest_after: Option<u32>,
-        /// What becomes of the links in its answer; `free` if left out.
+        /// How to treat the links in its answer. Defaults to `free`.
         pub citations: Option<Citations>,
-        /// What takes the place of messages that no longer fit; a summary that the router makes if left out.
+        /// What replaces messages that no longer fit. Defaults to a summary by the router.
         pub compaction: Option<CompactionConfig>,
-        /// When the same call again and again is too much.
+        /// When repeating the same call is too much.
         pub repeats: RepeatsConfig,
-        /// The form of its answer; any text is one if left out.
+        /// The form of its answer. By default, any text.
         pub answer: AnswerConfig,
-        /// Whose usage its outcome tells, its own or that of the agents that it called, too; `with_agents` if left out.
+        /// Whose usage its outcome reports: only its own, or also that of the agents that it called. Defaults to
+        /// `with_agents`.
         pub usage: Option<UsageScope>,
-        /// What of its content may be stored, where the channel lets it be.
+        /// Which of its content may be stored, if the channel allows storing it.
         pub data: DataConfig,
-        /// How many of the agents that it called work at the same time; 5 if left out.
+        /// How many of the agents that it called may work at the same time. Defaults to 5.
         pub parallel_agents: Option<u32>,
-        /// How often a failed call is made again; no more often than the mode says.
+        /// How often a failed call is retried; at most as often as the mode says.
         pub tool_retries: Option<u32>,
-        /// The most tokens of context that it uses of what its model has.
+        /// The maximum number of context tokens that it uses of its model's context.
         pub context_tokens: Option<u64>,
     }
 }
 
 impl AgentConfig {
-    /// Returns how many agents it may start, and how deep, where nothing governs it: what it sets itself, or the loop's own
+    /// Returns how many agents it may start, and how deep, if nothing governs it: its own settings, or the loop's
     /// defaults.
     #[must_use]
     pub fn agent_limits(&self) -> AgentLimits {
@@ -98,7 +99,7 @@ impl AgentConfig {
         }
     }
 
-    /// Returns the roles that the agent names: for its turns, for what is gathered and for what is summed up.
+    /// Returns the roles that the agent names for its turns, for gathering and for summaries.
     pub fn roles(&self) -> impl Iterator<Item = &Role> {
         let summarizes = match &self.compaction {
             Some(CompactionConfig::Summarize(by)) => Some(&by.role),
@@ -114,9 +115,9 @@ impl AgentConfig {
 section! {
     /// `[agents.NAME.results.TOOL]`: what the results of a tool change.
     pub struct ResultConfig {
-        /// The most characters of a result that the model reads; the record holds it whole.
+        /// The maximum number of characters of a result that the model reads; the record holds the whole result.
         pub max_chars: Option<u32>,
-        /// Whether later history keeps the result or its summary, whatever the tool says.
+        /// Whether later history keeps the result or its summary, regardless of what the tool says.
         pub keep: Option<Keep>,
         /// Whether the next turn may or must call a tool.
         pub then: Option<ToolChoice>,
@@ -128,21 +129,21 @@ section! {
 section! {
     /// `[agents.NAME.answer]`: the form of its answer, JSON that fits a schema.
     pub struct AnswerConfig {
-        /// The JSON Schema, of an object: as a table, or as a text that holds it.
+        /// The JSON Schema, of an object: as a table, or as a string that contains it.
         #[serde(deserialize_with = "schema_text")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub schema: Option<JsonText>,
-        /// The file that holds the schema, in its place. A relative one counts from the file that names it. Whoever merges the
-        /// configuration reads it.
+        /// The file that contains the schema, instead of `schema`. A relative path counts from the file that names it.
+        /// The code that merges the configuration reads the file.
         pub file: Option<String>,
-        /// What models and providers see as its name; the schema's `title` if left out.
+        /// The name that models and providers see. Defaults to the schema's `title`.
         pub name: Option<String>,
-        /// How often the model is asked again whose answer does not fit; 2 if left out.
+        /// How often the model is asked again if its answer does not fit. Defaults to 2.
         pub retries: Option<u32>,
     }
 }
 
-/// Reads a schema as the text that it is, or writes the table that it is as JSON.
+/// Reads a schema from a string as it is, or converts a table to JSON.
 fn schema_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<JsonText>, D::Error> {
     let text = match toml::Value::deserialize(deserializer)? {
         toml::Value::String(text) => Ok(JsonText::from_text(text)),
@@ -152,41 +153,41 @@ fn schema_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json
 }
 
 section! {
-    /// `[agents.NAME.repeats]`: when the same call, with the same arguments, in one turn after the other is too much.
+    /// `[agents.NAME.repeats]`: when repeating the same call with the same arguments in consecutive turns is too much.
     pub struct RepeatsConfig {
-        /// From so many turns in a row the model is warned; 0 for never; 2 if left out.
+        /// The number of turns in a row from which the model is warned; 0 for never. Defaults to 2.
         pub warn: Option<u32>,
-        /// In this turn the call is not run any more; 0 for never; 3 if left out.
+        /// The turn in which the call is no longer run; 0 for never. Defaults to 3.
         pub stop: Option<u32>,
     }
 }
 
-/// What a reply without calls leads to.
+/// What happens after a reply without calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NoCallsConfig {
-    /// The end: its text is the answer.
+    /// The run ends; the text of the reply is the answer.
     Finish,
-    /// Another turn: for agents that are to deliver through a tool.
+    /// Another turn, for agents that must deliver through a tool.
     Remind(RemindConfig),
 }
 
 word_or_table!(NoCallsConfig: "finish" => Finish, remind: RemindConfig => Remind);
 
-/// What an agent is told that was to call a tool and did not.
+/// A reminder to an agent that should have called a tool and did not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RemindConfig {
-    /// What it is told.
+    /// The text of the reminder.
     pub prompt: String,
-    /// How often; after that, the text is the answer.
+    /// The maximum number of reminders. After that, the text of the reply is the answer.
     pub at_most: u32,
 }
 
-/// What takes the place of messages that no longer fit.
+/// What replaces messages that no longer fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -194,17 +195,17 @@ pub struct RemindConfig {
 pub enum CompactionConfig {
     /// Nothing.
     Drop,
-    /// A summary that a model makes of them.
+    /// A summary that a model writes.
     Summarize(SummarizeConfig),
 }
 
 word_or_table!(CompactionConfig: "drop" => Drop, summarize: SummarizeConfig => Summarize);
 
-/// Who sums up what no longer fits.
+/// Which role summarizes what no longer fits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SummarizeConfig {
-    /// The role that makes the summary.
+    /// The role that writes the summary.
     pub role: Role,
 }

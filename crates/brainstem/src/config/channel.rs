@@ -10,39 +10,39 @@ use super::section::{section, section_with_limits, word_or_table};
 section_with_limits! {
     /// `[channels.NAME]`: where a request comes from. May also set limits.
     ///
-    /// A channel of a deployment's own has to name its role; it offers no tools unless it says so.
+    /// A deployment's own channel must name its role. It offers no tools unless it says so.
     pub struct ChannelConfig {
         /// The role that serves.
         pub role: Option<Role>,
-        /// The role that serves requests that seem simple; where it is left out, the channel's role serves all.
+        /// The role that serves requests that seem simple. If omitted, the channel's role serves all requests.
         pub simple_role: Option<Role>,
-        /// From how many points on a request is complex; 4 if left out.
+        /// The number of points from which a request is complex. Defaults to 4.
         pub complex_from: Option<u32>,
-        /// The role that is asked first which role serves; nobody is if it is left out.
+        /// The role that is first asked which role should serve. None by default.
         pub router: Option<Role>,
-        /// Whether a vague request is answered with a question; never if left out.
+        /// Whether a vague request is answered with a question. Defaults to never.
         pub clarify: Option<Clarify>,
-        /// Whether a model checks the draft of the answer; never if left out.
+        /// Whether a model checks the draft of the answer. Defaults to never.
         pub self_check: Option<SelfChecks>,
-        /// Who takes over when it does not go well; nobody if left out.
+        /// Who takes over after failures. No one by default.
         pub escalate: EscalationConfig,
-        /// What of the content may be stored; everything if left out.
+        /// Which content may be stored. Defaults to everything.
         pub data: DataConfig,
-        /// The agent that answers, unless a request asks for another: one of `[agents.NAME]`; `main_thread` if left out.
-        /// Earlier versions called it `profile`.
+        /// The agent that answers, unless a request asks for another: one of `[agents.NAME]`. Defaults to
+        /// `main_thread`. Earlier versions called this key `profile`.
         #[serde(alias = "profile")]
         pub agent: Option<AgentName>,
-        /// Patterns of the names of the tools on offer.
+        /// Name patterns of the tools on offer.
         pub tools: Option<Vec<String>>,
-        /// What happens to tools that no channel names; withheld if left out.
+        /// What happens to tools that no channel names. Defaults to withheld.
         pub unlisted_tools: Option<UnlistedTools>,
-        /// The modes in which the channel may be used; all if left out.
+        /// The modes in which the channel may be used. Defaults to all.
         pub allowed_modes: Option<Vec<Mode>>,
-        /// What the channel's agent is told first, in place of its own instructions; nothing if empty.
+        /// The first instructions of the channel's agent, which replace the agent's own; none if empty.
         pub system_prompt: Option<String>,
-        /// How a run begins; directly if left out.
+        /// How a run starts. Defaults to directly.
         pub opening: Option<OpeningConfig>,
-        /// What is different in one mode.
+        /// Settings that differ in one mode.
         pub when: BTreeMap<Mode, ChannelModeConfig>,
     }
 }
@@ -58,33 +58,33 @@ impl ChannelConfig {
 }
 
 section! {
-    /// `[channels.NAME.when.MODE]`: what is different on a channel in one mode.
+    /// `[channels.NAME.when.MODE]`: settings of a channel that differ in one mode.
     pub struct ChannelModeConfig {
         /// The roles that may serve, instead of those of the mode.
         pub roles: Option<Vec<Role>>,
-        /// Patterns of the names of the tools on offer, instead of those of the channel.
+        /// Name patterns of the tools on offer, instead of those of the channel.
         pub tools: Option<Vec<String>>,
-        /// What happens to tools that no channel names, instead of what the channel says.
+        /// What happens to tools that no channel names, instead of the channel's setting.
         pub unlisted_tools: Option<UnlistedTools>,
     }
 }
 
 section! {
-    /// `[channels.NAME.escalate]`: who takes over when it does not go well.
+    /// `[channels.NAME.escalate]`: who takes over after failures.
     pub struct EscalationConfig {
-        /// The role that takes over, of a larger model; none if left out.
+        /// The role that takes over, with a larger model. None by default.
         pub role: Option<Role>,
-        /// How many failures in a row it takes; 2 if left out.
+        /// The number of failures in a row that triggers it. Defaults to 2.
         pub after_failures: Option<u32>,
-        /// Whether a person is asked once the larger role fails too.
+        /// Whether a person is asked if the larger role fails, too.
         pub person: Option<bool>,
     }
 }
 
 section! {
-    /// `[channels.NAME.data]`: what of the content may be stored.
+    /// `[channels.NAME.data]`: which content may be stored.
     pub struct DataConfig {
-        /// What people and models said.
+        /// The text of users and models.
         pub text: Option<bool>,
         /// The arguments of calls.
         pub tool_calls: Option<bool>,
@@ -100,31 +100,31 @@ section! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Clarify {
-    /// It is not: the model makes of it what it can.
+    /// Never: the model interprets the request as best it can.
     #[default]
     Never,
-    /// It is, where it begins a conversation and names nothing.
+    /// A request is answered with a question if it starts a conversation and names nothing.
     Vague,
 }
 
-/// Whether a model checks the draft of an answer. From the least to the most.
+/// Whether a model checks the draft of an answer. Ordered from least to most.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SelfChecks {
-    /// No model checks. The default.
+    /// No model checks drafts. The default.
     #[default]
     Never,
-    /// One does, where the request seems complex.
+    /// A model checks the draft if the request seems complex.
     Complex,
     /// A model checks every draft.
     Always,
 }
 
-/// What happens on a channel to tools that no channel names: an embedder's own and those of MCP servers. What a channel names in
-/// the policy that ships, or in a source that another lies over, is none of them.
+/// What a channel does with tools that no channel names, such as an embedder's own and those of MCP servers. Tools that
+/// a channel names in the built-in policy, or in a source that another overrides, are not among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -136,7 +136,7 @@ pub enum UnlistedTools {
     Withheld,
 }
 
-/// How a run begins.
+/// How a run starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -144,7 +144,7 @@ pub enum UnlistedTools {
 pub enum OpeningConfig {
     /// With a turn of the channel's role.
     Direct,
-    /// With a model that only chooses what one tool shall gather.
+    /// With a model that only chooses what to gather with one tool.
     Gather(GatherConfig),
 }
 
@@ -168,14 +168,14 @@ impl OpeningConfig {
 
 word_or_table!(OpeningConfig: "direct" => Direct, gather: GatherConfig => Gather);
 
-/// An opening in which a small model chooses what one tool shall gather; then the channel's role answers from it.
+/// An opening in which a small model chooses what to gather with one tool; then the channel's role answers from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct GatherConfig {
     /// The role that chooses.
     pub role: Role,
-    /// The one tool it is offered; the channel, or the agent where the agent says so, has to offer it too.
+    /// The one tool that it is offered. The channel, or the agent if the agent sets this opening, must offer it too.
     pub tool: ToolName,
     /// The arguments, a JSON object, of the call that is made if that model makes none.
     pub default_arguments: JsonText,

@@ -1,5 +1,5 @@
-//! `[plans.NAME]`, `[health]`, `[taint]`, `[trust.NAME]` and `[prices.NAME]`: what governance knows beside modes, channels
-//! and rules.
+//! `[plans.NAME]`, `[health]`, `[taint]`, `[trust.NAME]` and `[prices.NAME]`: the parts of governance other than modes,
+//! channels and rules.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use super::section::{section, section_with_limits};
 
 section_with_limits! {
-    /// `[plans.NAME]`: limits that a key or a user has. They can only tighten those of mode and channel.
+    /// `[plans.NAME]`: limits of a key or a user. They can only tighten those of mode and channel.
     pub struct PlanConfig {
-        /// What all runs of a session may use together.
+        /// What all runs of a session together may use.
         pub session: BudgetConfig,
-        /// What all runs of one day may use together.
+        /// What all runs of one day together may use.
         pub day: BudgetConfig,
     }
 }
 
 section! {
-    /// `[plans.NAME.session]` and `[plans.NAME.day]`: what several runs may use together.
+    /// `[plans.NAME.session]` and `[plans.NAME.day]`: what several runs together may use.
     pub struct BudgetConfig {
         /// Tokens of all model calls.
         pub max_tokens: Option<u64>,
@@ -29,25 +29,26 @@ section! {
         #[serde(with = "neuraxis_core::duration_text::optional")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub max_time: Option<Duration>,
-        /// Tool calls, those of sub-agents included.
+        /// Tool calls, including those of sub-agents.
         pub max_tool_calls: Option<u32>,
     }
 }
 
 section! {
-    /// `[health]`: when a model counts as failing, and for how long.
+    /// `[health]`: when a model is considered failing, and for how long.
     pub struct HealthConfig {
-        /// How many timeouts, server errors or broken connections within `window` degrade a role; 3 if left out.
+        /// The number of timeouts, server errors or broken connections within `window` that degrade a role. Defaults to
+        /// 3.
         pub failures: Option<u32>,
-        /// How far apart they may be, not counting what the calls take themselves; `"2m"` if left out.
+        /// The time within which they must occur, not counting the calls' own duration. Defaults to `"2m"`.
         #[serde(with = "neuraxis_core::duration_text::optional")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub window: Option<Duration>,
-        /// How long a role is degraded the first time; `"30s"` if left out. Each time after that it is twice as long.
+        /// How long a role is degraded the first time. Defaults to `"30s"`, and doubles each time after that.
         #[serde(with = "neuraxis_core::duration_text::optional")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub degraded_for: Option<Duration>,
-        /// The longest that a role is degraded at once; `"10m"` if left out.
+        /// The maximum time for which a role is degraded at once. Defaults to `"10m"`.
         #[serde(with = "neuraxis_core::duration_text::optional")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub degraded_at_most: Option<Duration>,
@@ -55,40 +56,41 @@ section! {
 }
 
 section! {
-    /// `[taint]`: which tools bring untrusted content, beside those that reach outside this machine.
+    /// `[taint]`: which tools return untrusted content, in addition to those that reach outside this machine.
     pub struct TaintConfig {
-        /// Patterns of their names.
+        /// Name patterns of the tools.
         pub tools: Option<Vec<String>>,
     }
 }
 
 section! {
-    /// `[trust.NAME]`: what is believed of tools of other people's servers. Their own claims never loosen anything.
+    /// `[trust.NAME]`: what is believed about tools of third-party servers. A server's own claims never loosen
+    /// anything.
     pub struct TrustConfig {
-        /// Patterns of the names of the tools. Has to be set.
+        /// Name patterns of the tools. Required.
         pub tools: Option<Vec<String>>,
-        /// What they may change; everything for good if left out.
+        /// What they may change. By default, anything, permanently.
         pub class: Option<ToolClass>,
-        /// Whether they reach outside this machine; they do if left out.
+        /// Whether they reach outside this machine. Defaults to `true`.
         pub open_world: Option<bool>,
-        /// Whether they may destroy something; they may if left out, unless `class` is `read_only`.
+        /// Whether they may destroy something. Defaults to `true`, unless `class` is `read_only`.
         pub destructive: Option<bool>,
     }
 }
 
 section! {
-    /// `[prices."PROVIDER/MODEL"]`: what a model costs, in US dollars per million tokens. `"PROVIDER/*"` stands for its
-    /// other models.
+    /// `[prices."PROVIDER/MODEL"]`: what a model costs, in US dollars per million tokens. `"PROVIDER/*"` stands for the
+    /// provider's other models.
     pub struct PriceConfig {
-        /// For tokens of the prompt. Has to be set.
+        /// Prompt tokens. Required.
         pub prompt: Option<f64>,
-        /// The part of it that comes from the provider's cache; as `prompt` if left out.
+        /// Prompt tokens read from the provider's cache. Defaults to `prompt`.
         pub cached: Option<f64>,
-        /// The part of it that the provider writes to its cache; as `prompt` if left out.
+        /// Prompt tokens that the provider writes to its cache. Defaults to `prompt`.
         pub cache_written: Option<f64>,
-        /// For tokens of the reply. Has to be set.
+        /// Reply tokens. Required.
         pub completion: Option<f64>,
-        /// The part of it that is reasoning; as `completion` if left out.
+        /// Reply tokens that are reasoning. Defaults to `completion`.
         pub reasoning: Option<f64>,
     }
 }

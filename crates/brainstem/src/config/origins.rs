@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-/// A place in a file, or in what else a policy is read from.
+/// A place in a file, or in another source of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceLine {
-    /// The path of the file, or the name of what else it is.
+    /// The path of the file, or the name of the other source.
     pub source: Arc<str>,
-    /// The line, from 1; 0 where it is not known.
+    /// The line, from 1; 0 if unknown.
     pub line: u32,
 }
 
-/// Where keys are written, by their dotted paths. No part of what a policy says: all are equal.
+/// Where keys are written, by their dotted paths. Not part of the policy's meaning, so all values compare equal.
 #[derive(Debug, Clone, Default)]
 pub struct Origins(BTreeMap<String, SourceLine>);
 
@@ -25,12 +25,12 @@ impl PartialEq for Origins {
 }
 
 impl Origins {
-    /// Notes where a key is written.
+    /// Records where a key is written.
     pub fn add(&mut self, key: impl Into<String>, place: SourceLine) {
         self.0.insert(key.into(), place);
     }
 
-    /// Returns where a key is written, or else the nearest table around it.
+    /// Returns where a key is written, or else where the nearest table around it is.
     #[must_use]
     pub fn of(&self, key: &str) -> Option<&SourceLine> {
         let paths = std::iter::successors(Some(key), |path| {
@@ -41,7 +41,7 @@ impl Origins {
         paths.find_map(|path| self.0.get(path))
     }
 
-    /// Returns where a key itself is written.
+    /// Returns where exactly this key is written.
     pub(crate) fn exactly(&self, key: &str) -> Option<&SourceLine> {
         self.0.get(key)
     }

@@ -1,4 +1,4 @@
-//! `[rules.NAME]`: an answer about calls that are described by tool, mode, channel and arguments.
+//! `[rules.NAME]`: an answer about calls, selected by tool, mode, channel and arguments.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::Permission;
 use super::section::section;
 
 section! {
-    /// `[rules.NAME]`: an answer about calls. Every condition that is given has to hold; one that is left out always does.
+    /// `[rules.NAME]`: an answer about calls. Every condition that is set must hold; an omitted one always holds.
     pub struct RuleConfig {
-        /// The answer. Has to be set.
+        /// The answer. Required.
         pub answer: Option<Permission>,
-        /// Patterns of the names of the tools. Has to be set; `["*"]` stands for all.
+        /// Name patterns of the tools. Required; `["*"]` stands for all.
         pub tools: Option<Vec<String>>,
         /// What the tool may change.
         pub class: Option<Vec<ToolClass>>,
@@ -25,33 +25,34 @@ section! {
         pub modes: Option<Vec<Mode>>,
         /// The channels of the request.
         pub channels: Option<Vec<Channel>>,
-        /// Whose session it is. Holds for nobody else, and not where nobody said who asks.
+        /// The owners of the session. The rule applies to no other owner, and not if the owner is unknown.
         pub owners: Option<Vec<String>>,
-        /// Patterns of paths beneath the root, such as `"src/**"`.
+        /// Patterns of paths below the root, such as `"src/**"`.
         pub paths: Option<Vec<String>>,
-        /// Whether a path leads out of the root. Only `true` makes sense, and not in a rule that allows.
+        /// Whether a path leads outside the root. Only `true` is meaningful, and not in a rule that allows.
         pub outside_root: Option<bool>,
         /// Patterns of hosts of URLs, such as `"*.example.org"`.
         pub hosts: Option<Vec<String>>,
         /// Patterns of commands, word by word, such as `"git status"` and `"git log **"`.
         pub commands: Option<Vec<String>>,
-        /// Patterns of the folders to run in, from the root. A rule that allows commands holds at the root alone without it.
+        /// Patterns of the folders to run in, from the root. Without it, a rule that allows commands applies only at
+        /// the root.
         pub cwd: Option<Vec<String>>,
-        /// What a command may ask of the sandbox. A rule that allows commands allows nothing of it that is not listed.
+        /// What a command may request of the sandbox. A rule that allows commands allows only what it lists.
         pub access: Option<Vec<Access>>,
-        /// Patterns of the values of other arguments, by the argument's name. `"> 100"`, `">= 100"`, `"< 100"` and `"<= 100"`
-        /// compare numbers.
+        /// Patterns for the values of other arguments, by argument name. `"> 100"`, `">= 100"`, `"< 100"` and `"<=
+        /// 100"` compare numbers.
         pub values: Option<BTreeMap<String, Vec<String>>>,
-        /// A function of the embedding program that has to say that the call is one. In examples and cases, where there is no
-        /// program, it holds for examples, and a case asks.
+        /// A function of the embedding program that must confirm the call. Examples and cases run without the program:
+        /// an example treats the function as confirming, and a case asks.
         pub when: Option<String>,
-        /// The arguments that hold paths, URLs or commands, instead of those that are usual.
+        /// The arguments that hold paths, URLs or commands, instead of the usual ones.
         pub arguments: Option<Vec<String>>,
-        /// The most that a person's answer may be remembered; the mode's own limit if left out.
+        /// The limit on how much of a user's answer may be remembered. Defaults to that of the mode.
         pub remember: Option<Remember>,
-        /// Why, a sentence for people.
+        /// The reason, as a sentence for users.
         pub reason: Option<String>,
-        /// Calls that the rule has to match; checked when the policy is loaded.
+        /// Calls that the rule must match; checked when the policy is loaded.
         pub r#match: Option<Vec<ExampleConfig>>,
         /// Calls that the rule must not match; checked when the policy is loaded.
         pub not_match: Option<Vec<ExampleConfig>>,
@@ -59,18 +60,19 @@ section! {
 }
 
 section! {
-    /// A call that stands as an example in a rule. What is left out of tool, class and the like is as the rule needs it.
+    /// A call that serves as an example in a rule. Omitted properties, such as tool and class, are filled in to fit the
+    /// rule.
     pub struct ExampleConfig {
-        /// The tool; if left out, the first one that the rule names without wildcards.
+        /// The tool. Defaults to the first one that the rule names without wildcards.
         pub tool: Option<String>,
-        /// The arguments as a table; without it the three below.
+        /// The arguments as a table; if omitted, the three keys below apply.
         #[cfg_attr(feature = "schema", schemars(with = "()", extend("type" = ["object", "null"])))]
         pub arguments: Option<toml::Table>,
-        /// The argument `command` alone.
+        /// Only the argument `command`.
         pub command: Option<String>,
-        /// The argument `path` alone.
+        /// Only the argument `path`.
         pub path: Option<String>,
-        /// The argument `url` alone.
+        /// Only the argument `url`.
         pub url: Option<String>,
         /// What the tool may change.
         pub class: Option<ToolClass>,
@@ -82,7 +84,7 @@ section! {
         pub mode: Option<Mode>,
         /// The channel of the request.
         pub channel: Option<Channel>,
-        /// Whose session it is.
+        /// The owner of the session.
         pub owner: Option<String>,
     }
 }

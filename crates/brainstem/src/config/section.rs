@@ -10,7 +10,7 @@ pub(crate) trait Layered: Sized {
     /// Returns `base` with everything replaced that `self` sets.
     fn over(self, base: Self) -> Self;
 
-    /// Tells whether nothing is set.
+    /// Returns whether nothing is set.
     fn is_unset(&self) -> bool;
 }
 
@@ -52,7 +52,7 @@ impl<T> Layered for Vec<T> {
     }
 }
 
-/// The limits that one section sets; what is `None` it leaves to others.
+/// The limits that one section sets; it leaves `None` to other sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PartialLimits {
     pub(crate) max_turns: Option<u32>,
@@ -65,7 +65,7 @@ pub(crate) struct PartialLimits {
     pub(crate) max_agent_depth: Option<u32>,
 }
 
-/// Defines a section: every field is [`Layered`], may be left out, and is left out when it is not set.
+/// Defines a section: every field is [`Layered`] and optional, and is not serialized if unset.
 macro_rules! section {
     (
         $(#[$doc:meta])*
@@ -98,7 +98,7 @@ macro_rules! section {
     };
 }
 
-/// Defines a section that may also set limits. (`#[serde(flatten)]` would lose the place of an unknown key.)
+/// Defines a section that may also set limits. (`#[serde(flatten)]` would lose the location of an unknown key.)
 macro_rules! section_with_limits {
     (
         $(#[$doc:meta])*
@@ -109,27 +109,27 @@ macro_rules! section_with_limits {
         $crate::config::section::section! {
             $(#[$doc])*
             pub struct $name {
-                /// Turns before the last answer is asked for.
+                /// Turns before the last answer is requested.
                 pub max_turns: Option<u32>,
-                /// Tool calls of a run, those of sub-agents included.
+                /// Tool calls of a run, including those of sub-agents.
                 pub max_tool_calls: Option<u32>,
                 /// Tokens of all model calls of a run.
                 pub max_tokens: Option<u64>,
-                /// Money a run may cost, in millionths of a US dollar.
+                /// The cost of a run, in millionths of a US dollar.
                 pub max_cost_micro_usd: Option<neuraxis_core::MicroUsd>,
                 /// Active time of a whole run, such as `"180s"`.
                 #[serde(with = "neuraxis_core::duration_text::optional")]
                 #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
                 pub deadline: Option<std::time::Duration>,
-                /// Time of one call of a tool that sets none itself, such as `"30s"`.
+                /// The time limit of one tool call, such as `"30s"`. A tool may set a shorter one.
                 #[serde(with = "neuraxis_core::duration_text::optional")]
                 #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
                 pub tool_timeout: Option<std::time::Duration>,
-                /// Agents that the one which answers, and those below it, may start in a whole run; 64 if nothing sets it, none
-                /// if 0.
+                /// How many agents the answering agent and those below it may start in a whole run. 0 allows none; 64
+                /// if no section sets it.
                 pub max_agents: Option<u32>,
-                /// How deep the agents may be that are started: 1 for agents that start none themselves, 0 for none at all; 2 if
-                /// nothing sets it.
+                /// How deep started agents may nest: 1 if they may start none themselves, 0 to start none at all; 2 if
+                /// no section sets it.
                 pub max_agent_depth: Option<u32>,
                 $($(#[$field_doc])* pub $field: $type,)*
             }
@@ -152,8 +152,8 @@ macro_rules! section_with_limits {
     };
 }
 
-/// Reads a setting that is one word, or else a table with one key. (What serde derives takes the first key of a table and does
-/// not see that there are more.)
+/// Reads a setting that is either one word or a table with one key. (The code that serde derives takes the first key of
+/// a table and does not notice further keys.)
 macro_rules! word_or_table {
     ($name:ident: $word:literal => $plain:ident, $key:ident: $table:ty => $variant:ident) => {
         impl<'de> serde::Deserialize<'de> for $name {

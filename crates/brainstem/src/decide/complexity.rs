@@ -1,4 +1,4 @@
-//! Tells how hard a request seems from its text alone: a sum of points, the same for the same text.
+//! Estimates how complex a request is from its text alone, as a sum of points. The same text always scores the same.
 //!
 //! | feature | what counts | points each | at most |
 //! | --- | --- | --- | --- |
@@ -10,17 +10,17 @@
 //! | `building` | words that ask for a larger work, such as *design*, *implement*, *refactor* | 2 | 4 |
 //! | `figures` | numbers beyond the second | 1 | 2 |
 //!
-//! The words are English and German; in another language length, questions, steps, code and figures still count. A
-//! channel says from how many points on a request is complex (`complex_from`).
+//! The words are English and German. In other languages, length, questions, steps, code and figures still count. A
+//! channel sets the number of points from which a request is complex (`complex_from`).
 
 use std::cell::LazyCell;
 
 use neuraxis_core::{Complexity, ComplexityFeature};
 
-/// How hard a request seems, found out where something depends on it.
+/// The complexity of a request, computed when something first depends on it.
 pub(super) type Score<Find> = LazyCell<Complexity, Find>;
 
-/// What stands behind this many bytes no longer counts: by then a request is complex anyway.
+/// The number of bytes that are read; a longer request is complex anyway.
 const MAX_BYTES: usize = 4_096;
 
 const REASONING: [&str; 34] = [
@@ -79,7 +79,7 @@ const BUILDING: [&str; 16] = [
     "schreibe",
 ];
 
-/// Adds up what stands in a text.
+/// Adds up the points of a message.
 pub(super) fn complexity(message: &str, threshold: u32) -> Complexity {
     let end = message.floor_char_boundary(MAX_BYTES);
     let text = message.get(..end).unwrap_or(message);
@@ -124,7 +124,7 @@ pub(super) fn complexity(message: &str, threshold: u32) -> Complexity {
     }
 }
 
-/// What the words of a text are, found in one pass.
+/// The points of the words of a text, found in one pass.
 #[derive(Default)]
 struct Words {
     reasoning: usize,
@@ -141,7 +141,7 @@ impl Words {
                 continue;
             }
             words.figures += usize::from(word.bytes().all(|byte| byte.is_ascii_digit()));
-            // No word of the lists is longer.
+            // No word in the lists is longer.
             if word.len() > 16 {
                 continue;
             }

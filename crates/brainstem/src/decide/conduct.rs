@@ -1,4 +1,5 @@
-//! Decides how a run is conducted, beside its models and tools: asking back, routing, checking, escalating, approving.
+//! Decides how a run is conducted, beyond its models and tools: clarifying questions, routing, checks, escalation and
+//! approvals.
 
 use neuraxis_core::{
     ApprovalPolicy, BudgetScope, Channel, Clarification, Complexity, Decision, Escalation,
@@ -12,10 +13,10 @@ use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
 use crate::trust::note_taint;
 
-/// The most tokens of a model's answer about the role: a name, and some slack.
+/// The maximum number of tokens of a model's answer about the role: a name, and some slack.
 const ROUTING_TOKENS: u32 = 16;
 
-/// Words that name nothing. A conversation that begins with these alone leaves open what is meant.
+/// Words that name nothing. If a conversation starts with only these, what the user means stays open.
 const EMPTY_WORDS: [&str; 40] = [
     "it", "this", "that", "these", "those", "them", "do", "fix", "change", "make", "again", "same",
     "continue", "go", "on", "please", "help", "me", "now", "yes", "no", "ok", "okay", "more",
@@ -53,17 +54,18 @@ pub(super) fn decide(
 }
 
 impl Policy {
-    /// Tells whether the answer to a request may be a question if it begins a conversation: whether it matters to this
-    /// policy how many messages the conversation has. Most requests name something, and then it does not.
+    /// Returns whether the answer to this request may be a clarifying question if the request starts a conversation.
+    /// Only then does this policy need to know how many messages the conversation has. Most requests name something, so
+    /// it does not.
     #[must_use]
     pub fn may_ask_back(&self, channel: &Channel, message: &str) -> bool {
         let rules = self.channels.get(channel);
         rules.is_some_and(|rules| rules.clarify == Clarify::Vague) && is_vague(message)
     }
 
-    /// Tells whether requests on a channel and plan get the same decision in the same mode whatever they say, however
-    /// long their conversation is and whatever was used before: then one decision serves them all, as long as tools, roles
-    /// and untrusted content are the same. A channel that there is not refuses them all alike.
+    /// Returns whether all requests on a channel and plan get the same decision in the same mode, whatever they say,
+    /// however long the conversation is, and whatever was used before. One decision can then serve them all, as long as
+    /// tools, roles and untrusted content are the same. A channel that does not exist refuses them all alike.
     #[must_use]
     pub fn decides_alike(&self, channel: &Channel, plan: Option<&PlanName>) -> bool {
         let reads = |rules: &ChannelRules| {
@@ -114,7 +116,7 @@ fn self_check(
     })
 }
 
-/// Describes the question about which role serves, where a channel lets a model choose it.
+/// Builds the question about which role should serve, if a channel lets a model choose.
 pub(super) fn routing(channel: &ChannelRules, decision: &Decision) -> Option<Routing> {
     let asks = channel
         .router

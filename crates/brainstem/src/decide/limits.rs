@@ -1,4 +1,4 @@
-//! Chooses the limits of a request: for each, the tightest that anything sets.
+//! Chooses the limits of a request: the tightest value that any source sets for each.
 
 use std::fmt::Write as _;
 
@@ -6,25 +6,25 @@ use neuraxis_core::{AgentLimits, Limits, MicroUsd, duration_text};
 
 use crate::config::PartialLimits;
 
-/// The kind of source that an agent is.
+/// The kind of a [`Source`] that is an agent.
 pub(super) const AGENT: &str = "agent";
 
-/// Something that sets limits.
+/// A source of limits.
 pub(super) struct Source<'a> {
     pub(super) kind: &'static str,
     pub(super) name: &'a str,
     pub(super) limits: PartialLimits,
 }
 
-/// Returns the tightest limits and adds a reason for each. Where nothing sets turns or the time of a call, the loop's
-/// own default holds: a policy may not forget to bound a run.
+/// Returns the tightest limits and adds a reason for each. If no source limits the turns or the time of a call, the
+/// loop's default applies, so that a policy cannot forget to bound a run.
 pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Limits {
     let mut choice = Choice { sources, reasons };
     let default = Limits::default();
     let turns = |turns: u32| format!("At most {turns} turns");
     let timeout = |timeout| format!("A tool call may take {}", duration_text::text(&timeout));
     let set_timeout = |limits: &PartialLimits| limits.tool_timeout;
-    // What a person set binds every tool, the loop's default only those that set no time of their own.
+    // A configured time limit applies to every tool; the loop's default applies only to tools that set none.
     let max_tool_timeout = sources
         .iter()
         .filter_map(|source| set_timeout(&source.limits))
@@ -56,8 +56,8 @@ pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Lim
     }
 }
 
-/// Returns how many sub-agents there may be, and how deep: the fewest that anything sets. What the agent sets that answers
-/// counts only where that is fewer than without it.
+/// Returns the limits on the number and depth of sub-agents: the lowest value that any source sets. The limit of the
+/// agent that answers applies only if it is lower than the others.
 pub(super) fn agents(sources: &[Source<'_>], reasons: &mut Vec<String>) -> AgentLimits {
     let default = AgentLimits::default();
     let mut choice = Choice { sources, reasons };
@@ -93,7 +93,7 @@ impl Choice<'_> {
         let (value, source) = values.min_by_key(|(value, _)| *value)?;
         let (kind, name) = (source.kind, source.name);
         let mut reason = sentence(value);
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(reason, ", set by {kind} {name}.");
         self.reasons.push(reason);
         Some(value)

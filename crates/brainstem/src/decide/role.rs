@@ -10,12 +10,12 @@ use crate::policy::Policy;
 use crate::request::{Refusal, Request};
 use crate::rules::{AgentRules, ChannelRules, ModeRules, RoleRule};
 
-/// The role that serves, all that may serve with that one first, and why.
+/// The role that serves, all roles that may serve (that one first), and the reasons.
 pub(super) struct RoleChoice {
     pub(super) role: Role,
     pub(super) allowed: Vec<Role>,
     pub(super) reasons: Vec<String>,
-    /// Whether it is the one that the request or the agent names: nobody is asked for another then.
+    /// Whether the request or the agent names this role, in which case no router is asked for another.
     pub(super) is_named: bool,
 }
 
@@ -84,7 +84,7 @@ impl Policy {
         })
     }
 
-    /// Returns the roles that may serve and have a model, in the order in which they stand in for one another.
+    /// Returns the roles that may serve and have a model, in the order in which they replace one another.
     fn serving_roles(&self, rule: &RoleRule, configured: Option<&[Role]>) -> Vec<Role> {
         let there_are = configured.unwrap_or(&self.roles);
         let others = there_are
@@ -98,7 +98,7 @@ impl Policy {
     }
 }
 
-/// Says of the roles that an agent names for single turns which do not serve them, and why.
+/// Returns a reason for each role that the agent names for single turns but that does not serve them.
 fn missed_turns(
     agent: &AgentRules,
     allowed: &[Role],
@@ -124,7 +124,7 @@ fn missed_turns(
     sentences.collect()
 }
 
-/// Says why a role does not serve, as the end of a sentence.
+/// Returns why a role does not serve, worded as the end of a sentence.
 fn why_not(role: &Role, rule: &RoleRule, request: &Request<'_>) -> String {
     if rule.allows(role) {
         "has no model".to_owned()
@@ -133,7 +133,7 @@ fn why_not(role: &Role, rule: &RoleRule, request: &Request<'_>) -> String {
     }
 }
 
-/// Which role would serve if it may and can, and why that one.
+/// The role that serves if it may and can, and the reason for choosing it.
 struct PreferredRole<'a> {
     role: &'a Role,
     set_by: String,
@@ -183,7 +183,7 @@ impl<'a> PreferredRole<'a> {
     }
 }
 
-/// Shows what gave points.
+/// Displays what scored points.
 struct Points<'a>(&'a Complexity);
 
 impl fmt::Display for Points<'_> {

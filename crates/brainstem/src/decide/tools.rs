@@ -11,25 +11,26 @@ use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules, Rule};
 use crate::trust::could_be_abused;
 
-/// The most names that a reason lists: reasons are recorded with every run, and tools can be thousands.
+/// The maximum number of names that a reason lists: reasons are recorded with every run, and there can be thousands of
+/// tools.
 const MAX_LISTED: usize = 12;
 
-/// The tools on offer, in the order in which they were given, and why.
+/// The tools on offer, in the order in which they were given, and the reasons.
 #[derive(Default)]
 pub(super) struct ToolChoice {
     pub(super) tools: Vec<ToolName>,
-    /// What sub-agents may use besides.
+    /// The additional tools that sub-agents may use.
     pub(super) sub_agent_tools: Vec<ToolName>,
     pub(super) reasons: Vec<String>,
 }
 
-/// The given tools, by what becomes of them.
+/// The given tools, sorted by outcome.
 #[derive(Default)]
 struct Sorted<'a> {
     run: Vec<&'a ToolName>,
     ask: Vec<&'a ToolName>,
     denied: Vec<&'a ToolName>,
-    /// Those that a rule denies whatever their arguments are, by the rule.
+    /// Tools that a rule denies regardless of their arguments, grouped by rule.
     denied_by: Vec<(&'a RuleRef, Vec<&'a ToolName>)>,
     not_offered: Vec<&'a ToolName>,
     unlisted: Vec<&'a ToolName>,
@@ -49,7 +50,7 @@ impl Policy {
         let below = self.sub_agents(agent);
         let (mut sorted, mut choice) = (Sorted::default(), ToolChoice::default());
         let (readers, tools): (Vec<_>, Vec<_>) = request.tools.iter().partition(|it| is_reader(it));
-        // Whether any tool is offered whose results may be long.
+        // Whether any offered tool may return long results.
         let (mut is_needed, mut is_needed_below) = (false, false);
         for tool in tools {
             let name = &tool.name;
@@ -115,19 +116,19 @@ impl Policy {
     }
 }
 
-/// Tells whether a tool is the one that reads long results. It comes with every tool that the engine runs, whether a channel or
-/// an agent names it or not: what it reads, calls of those tools returned.
+/// Returns whether a tool is the one that reads long results. It accompanies every tool that the engine runs, even if
+/// no channel or agent names it: it reads only what calls of those tools returned.
 pub(crate) fn is_reader(tool: &ToolSpec) -> bool {
     tool.name.as_str() == READ_OUTPUT
 }
 
 impl Policy {
-    /// Tells whether a tool that a channel does not list is withheld there, as the channel says of such tools.
+    /// Returns whether a channel with this setting withholds a tool that it does not list.
     pub(crate) fn withholds(&self, unlisted: UnlistedTools, tool: &ToolName) -> bool {
         unlisted == UnlistedTools::Withheld || self.listed.matches(tool)
     }
 
-    /// Returns the first rule that denies a tool whatever its arguments are.
+    /// Returns the first rule that denies a tool regardless of its arguments.
     pub(crate) fn rule_denying(
         &self,
         tool: &ToolSpec,
@@ -139,7 +140,7 @@ impl Policy {
         blanket.find(|rule| rule.answer == Permission::Deny)
     }
 
-    /// Returns the rule because of which a tool is denied that its mode does not deny.
+    /// Returns the rule that denies a tool which its mode does not deny.
     fn denying_rule(
         &self,
         mode: &ModeRules,
@@ -153,7 +154,7 @@ impl Policy {
         Some(&rule.at)
     }
 
-    /// Returns what calls of a tool get whatever their arguments are.
+    /// Returns what calls of a tool get regardless of their arguments.
     fn standing(&self, mode: &ModeRules, tool: &ToolSpec, request: &Request<'_>) -> Permission {
         let by_mode = mode.tools.answer(tool);
         if by_mode == Permission::Deny {
@@ -240,7 +241,7 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// How many names are left out of a list.
+/// The number of names left out of a list.
 struct More(usize);
 
 impl fmt::Display for More {

@@ -1,4 +1,4 @@
-//! One thing that was found about a call, and how it is told to people.
+//! One finding about a call, and how users read it.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use crate::request::Call;
 use crate::rules::{Part, Rule, ToolAnswers};
 use crate::trust::annotations_of;
 
-/// The most characters of a command that a sentence repeats.
+/// The maximum number of characters of a command that a sentence repeats.
 const MAX_COMMAND_CHARS: usize = 120;
 
-/// One thing that was found about a call.
+/// One finding about a call.
 #[derive(Debug, Clone)]
 pub(super) struct Finding<'a> {
     pub(super) answer: Permission,
     pub(super) cause: Cause<'a>,
-    /// How much of a person's answer to this may be remembered.
+    /// How much of a user's answer to this may be remembered.
     pub(super) remember: Remember,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Cause<'a> {
 }
 
 impl<'a> Cause<'a> {
-    /// Says that this is about one part of a command.
+    /// Marks this finding as one about a single part of a command.
     pub(super) fn of_part(self, index: usize, part: &Part) -> Self {
         Self::Part(Box::new(self), index, part.shown())
     }
@@ -51,7 +51,7 @@ impl<'a> Cause<'a> {
         }
     }
 
-    /// Returns what asks, where this asks a person.
+    /// Returns the cause of the ask, if this finding asks the user.
     pub(super) fn that_asks(&self) -> Option<AskCause> {
         match self {
             Self::Mode(_) => Some(AskCause::Mode),
@@ -108,9 +108,9 @@ impl Finding<'_> {
             }
             Cause::Mode(answers) => {
                 let because = Because(answers, call, self.answer);
-                // Told of most calls that run, so that it is worth not growing.
+                // This sentence is built for most calls that run, so reserve enough space to avoid growing it.
                 let mut sentence = String::with_capacity(96);
-                // Writing to a text cannot fail.
+                // Writing to a string cannot fail.
                 let _ = write!(sentence, "Mode {mode} {does}, because it {because}.");
                 sentence
             }
@@ -154,7 +154,7 @@ impl Finding<'_> {
     }
 }
 
-/// What an answer does about a tool, for the middle of a sentence.
+/// What an answer does with a tool, worded for the middle of a sentence.
 struct Does<'a>(Permission, &'a ToolName);
 
 impl fmt::Display for Does<'_> {
@@ -168,8 +168,8 @@ impl fmt::Display for Does<'_> {
     }
 }
 
-/// What it is about a call that leads to an answer, for the end of a sentence. What is true of its tool and not of the call is
-/// said only where nothing else led there.
+/// The properties of a call that lead to an answer, worded for the end of a sentence. A property of the tool that does
+/// not apply to this call is mentioned only if nothing else led to the answer.
 struct Because<'a>(&'a ToolAnswers, &'a Call<'a>, Permission);
 
 impl fmt::Display for Because<'_> {
@@ -190,14 +190,13 @@ impl fmt::Display for Because<'_> {
     }
 }
 
-/// Why the mode of a decision lets calls of its tools run: a sentence for each tool, made once and shared by all its calls,
-/// but for tools of which it depends on the call.
-/// There are at most as many as tools.
+/// Caches why the mode of a decision lets calls of its tools run: one sentence for each tool, built once and shared by
+/// all its calls. Tools whose reason depends on the call are not cached. There are at most as many entries as tools.
 #[derive(Debug, Clone, Default)]
 pub struct ReasonCache(Vec<(ToolName, Arc<str>)>);
 
 impl ReasonCache {
-    /// Returns the sentence about a tool, and makes it the first time.
+    /// Returns the sentence about a tool, building it the first time.
     pub(super) fn get(&mut self, tool: &ToolName, sentence: impl FnOnce() -> String) -> Arc<str> {
         if let Some((_, cached)) = self.0.iter().find(|(name, _)| name == tool) {
             return Arc::clone(cached);

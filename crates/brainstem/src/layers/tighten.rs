@@ -1,5 +1,5 @@
-//! Checks key by key that a layer loosens nothing. Every section is taken apart here in full, so that a new key cannot be
-//! forgotten.
+//! Checks key by key that a layer loosens nothing. Every section is destructured in full here, so that a new key cannot
+//! be forgotten.
 
 mod agent;
 mod channel;
@@ -94,8 +94,8 @@ pub(super) fn check(policy: &Policy, kind: LayerKind, layer: &PolicyConfig) -> V
     faults.all().into_iter().map(loosens).collect()
 }
 
-/// Checks what a section sets for runs. Where nothing sets them, the loop's own defaults hold, and setting more than those
-/// would loosen them.
+/// Checks the limits that a section sets for runs. If nothing above sets them, the loop's defaults apply, and a higher
+/// value would loosen those.
 fn check_limits(faults: &Faults, at: &str, given: PartialLimits, base: PartialLimits) {
     let default = Limits::default();
     let base = PartialLimits {
@@ -178,7 +178,7 @@ fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) 
         *approval_expires,
         base.approval_expires,
     );
-    // Left out, it is one.
+    // The default is one.
     let retries = base.tool_retries.or(Some(1));
     faults.at_most(at, "tool_retries", *tool_retries, retries);
 }
@@ -231,7 +231,7 @@ fn check_plan(faults: &Faults, at: &str, given: &PlanConfig, base: &PlanConfig) 
         day,
     } = given;
     check_agent_limits(faults, at, given.limits(), base.limits());
-    // A plan is only ever the tighter of two: what it sets where nothing was set is tighter too.
+    // The tighter of a plan and another limit always applies, so setting a limit where none was set also tightens.
     check_each_limit(faults, at, given.limits(), base.limits());
     check_budget(faults, &format!("{at}.session"), session, &base.session);
     check_budget(faults, &format!("{at}.day"), day, &base.day);

@@ -1,4 +1,4 @@
-//! Checks that what a layer says about an agent loosens nothing.
+//! Checks that a layer's settings for an agent loosen nothing.
 
 use neuraxis_core::{AgentName, Profile};
 
@@ -68,7 +68,7 @@ pub(super) fn check(
     faults.at_most(at, "parallel_agents", *parallel_agents, agents_above);
     faults.at_most(at, "tool_retries", *tool_retries, base.tool_retries);
     faults.at_most(at, "context_tokens", *context_tokens, base.context_tokens);
-    // Left out, an agent uses all tools on offer.
+    // If omitted, an agent uses all tools on offer.
     if base.tools.is_some() {
         faults.fewer_tools(at, tools.as_ref(), base.tools.as_ref());
     }
@@ -88,7 +88,7 @@ pub(super) fn check(
     }
 }
 
-/// What an agent is told, who serves it and how it behaves is neither tighter nor looser: it may only be what it is.
+/// An agent's instructions, role and behavior are neither tighter nor looser, so a layer may only repeat them.
 fn check_conduct(faults: &Faults, at: &str, given: &AgentConfig, base: &AgentConfig) {
     macro_rules! same {
         ($($field:ident),*) => {

@@ -1,4 +1,4 @@
-//! Checks that what a layer says about a channel loosens nothing.
+//! Checks that a layer's settings for a channel loosen nothing.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ fn check_unlisted(
     }
 }
 
-/// Storing less is tighter, but not for a file that nobody trusted: whoever wrote it may have something to hide.
+/// Storing less is tighter, but an untrusted file may not do it: its author may have something to hide.
 pub(super) fn check_data(
     faults: &Faults,
     kind: LayerKind,

@@ -1,10 +1,10 @@
-//! What a layer would loosen, found key by key.
+//! Collects what a layer would loosen, key by key.
 
 use neuraxis_core::Role;
 
 use crate::rules::ToolPatterns;
 
-/// What would be loosened: the keys, and how.
+/// The keys that would loosen something, and how.
 #[derive(Default)]
 pub(super) struct Faults(std::cell::RefCell<Vec<(String, String)>>);
 
@@ -13,12 +13,12 @@ impl Faults {
         self.0.borrow_mut().push((at.to_owned(), how.into()));
     }
 
-    /// Returns all of them, in the order in which they were found.
+    /// Returns all faults, in the order in which they were found.
     pub(super) fn all(self) -> Vec<(String, String)> {
         self.0.into_inner()
     }
 
-    /// A number that may only become smaller, or be set where it was not.
+    /// Requires a number to become smaller, or to be set if it was not.
     pub(super) fn at_most<T: PartialOrd + Copy>(
         &self,
         at: &str,
@@ -33,7 +33,7 @@ impl Faults {
         }
     }
 
-    /// A setting that may only be what it is.
+    /// Requires a setting to stay the same.
     pub(super) fn same<T: PartialEq>(
         &self,
         at: &str,
@@ -46,7 +46,7 @@ impl Faults {
         }
     }
 
-    /// Patterns of which each is one of those above, or a name that one of them matches.
+    /// Requires each pattern to be one of those above, or a name that one of them matches.
     pub(super) fn fewer_tools(
         &self,
         at: &str,
