@@ -1,4 +1,4 @@
-//! What a decision and a verdict cost with a thousand rules loaded.
+//! Benchmarks of a decision and a verdict with a thousand rules loaded.
 
 #![expect(
     clippy::expect_used,
@@ -13,7 +13,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
 use neuraxis_core::{Channel, Decision, JsonText, Mode, ToolClass, ToolSpec};
 
-/// A thousand rules: each kind of condition, half of them about the one tool that is judged.
+/// A thousand rules with each kind of condition; half of them are about the one tool that is judged.
 fn config() -> String {
     let mut text = String::new();
     for n in 0..1_000 {

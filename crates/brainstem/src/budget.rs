@@ -1,4 +1,4 @@
-//! Budgets of several runs: what is left of them, and what that leaves a run.
+//! Budgets of several runs: what is left of them, and what that leaves for one run.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::error::PolicyError;
 use crate::policy::Policy;
 use crate::rules::{is_zero, no_zero};
 
-/// What one or more runs used, of all that budgets limit.
+/// The usage of one or more runs, in all measures that budgets limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
     /// Tokens of all model calls.
     pub tokens: u64,
     /// Money, in millionths of a US dollar.
     pub cost: MicroUsd,
-    /// Active time: waiting for people does not count.
+    /// Active time; waiting for a person does not count.
     pub time: Duration,
-    /// Tool calls, those of sub-agents included.
+    /// Tool calls, including those of sub-agents.
     pub tool_calls: u32,
 }
 
 impl Spent {
-    /// What no run used: zero of everything.
+    /// No usage: zero in every measure.
     pub const NONE: Self = Self {
         tokens: 0,
         cost: MicroUsd(0),
@@ -32,7 +32,7 @@ impl Spent {
     };
 }
 
-/// What may be used; `None` is no limit.
+/// The amounts that may be used; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Budget {
     tokens: Option<u64>,
@@ -61,7 +61,7 @@ impl Budget {
         })
     }
 
-    /// Returns what is left; never less than nothing.
+    /// Returns what is left, at least zero.
     pub(crate) fn left(self, spent: Spent) -> Self {
         Self {
             tokens: self.tokens.map(|most| most.saturating_sub(spent.tokens)),
@@ -75,8 +75,8 @@ impl Budget {
         }
     }
 
-    /// Returns the first measure of which nothing is left. Without tool calls a run still answers; they only end it here
-    /// where it already had some.
+    /// Returns the first measure that is used up. A run can answer without tool calls, but no budget starts at zero, so
+    /// a scope without tool calls left has already used some, and ends here.
     pub(crate) fn exhausted(self) -> Option<BudgetMeasure> {
         if self.tokens == Some(0) {
             Some(BudgetMeasure::Tokens)
@@ -106,8 +106,8 @@ impl Budget {
 }
 
 impl Policy {
-    /// Tells whether a plan limits what all runs of a session, or of a day, may use: whether it matters to this policy
-    /// what they used so far.
+    /// Returns whether a plan limits what all runs of a session, or of a day, may use. Only then does this policy need
+    /// to know what they have used so far.
     #[must_use]
     pub fn counts(&self, plan: &PlanName, scope: BudgetScope) -> bool {
         let Some(plan) = self.plans.get(plan) else {
@@ -120,8 +120,8 @@ impl Policy {
         }
     }
 
-    /// Returns what a run may use in all that goes on under a plan, after all runs of its owner used so much of the day, and
-    /// itself so much since it began. It never is more than its `limits` say.
+    /// Returns what a run may use in total under a plan, after all runs of its owner have used `day` and the run itself
+    /// has used `own` since it started. The result never exceeds `limits`.
     #[must_use]
     pub fn within_day(&self, plan: &PlanName, limits: Limits, day: Spent, own: Spent) -> Limits {
         let Some(plan) = self.plans.get(plan) else {
@@ -141,7 +141,7 @@ impl Policy {
     }
 }
 
-/// Says to the user that a budget is used up.
+/// Builds the message to the user that a budget is used up.
 pub(crate) fn spent(scope: BudgetScope, measure: BudgetMeasure) -> SpentBudget {
     let what = match measure {
         BudgetMeasure::Tokens => "tokens",

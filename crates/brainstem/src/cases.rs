@@ -1,4 +1,4 @@
-//! Cases: what a policy has to decide, written beside it and run offline, as in a deployment's own CI.
+//! Cases: expected decisions of a policy, written next to it and run offline, for example in a deployment's CI.
 
 use neuraxis_core::{
     AgentName, Channel, ContentIndex, Decision, JsonText, Mode, PlanName, Role, SERVER_SEPARATOR,
@@ -12,26 +12,26 @@ use crate::names;
 use crate::policy::Policy;
 use crate::request::{Call, Request};
 
-/// Tells whether arguments fit the schema of a tool, and else why not.
+/// Checks whether arguments fit the schema of a tool; the error says why not.
 type Fits<'a> = &'a dyn Fn(&ToolName, &JsonText) -> Result<(), String>;
 
-/// A file with cases in `[[case]]`, and possibly the sections of the policy that they are about.
+/// A file with cases in `[[case]]`, and possibly the sections of the policy that they test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseFile {
-    /// The sections of a policy in it.
+    /// The policy sections in the file.
     pub policy: PolicyConfig,
     cases: Vec<Case>,
 }
 
-/// What a policy has to decide.
+/// An expected decision of a policy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Case {
-    /// What the case is called; its number if left out.
+    /// The name of the case. Defaults to its number.
     name: Option<String>,
     mode: Option<Mode>,
     channel: Option<Channel>,
-    /// The agent that is asked for.
+    /// The requested agent.
     agent: Option<AgentName>,
     plan: Option<PlanName>,
     message: Option<String>,
@@ -42,15 +42,15 @@ struct Case {
     arguments: Option<toml::Table>,
     /// Whether the conversation holds untrusted content.
     untrusted: bool,
-    /// Whose session it is.
+    /// The owner of the session.
     owner: Option<String>,
-    /// What the call gets.
+    /// The expected answer to the call.
     expect: Option<Permission>,
-    /// The rule that says so.
+    /// The rule that is expected to decide.
     rule: Option<String>,
-    /// The role that serves.
+    /// The role that is expected to serve.
     role: Option<Role>,
-    /// Part of the reason why the request is refused.
+    /// A part of the expected reason for refusing the request.
     refused: Option<String>,
 }
 
@@ -60,26 +60,26 @@ struct Cases {
     case: Vec<Case>,
 }
 
-/// What came of running cases.
+/// The results of running cases.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CaseReport {
-    /// How many examples and cases are as expected.
+    /// The number of examples and cases that passed.
     pub passed: usize,
-    /// Those that are not, in the order of the file.
+    /// The failures, in the order of the file.
     pub failures: Vec<CaseFailure>,
 }
 
-/// A case that is not as expected.
+/// A case with an unexpected result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CaseFailure {
-    /// Its name, with the line where it stands.
+    /// Its name, with the line where it is written.
     pub case: String,
-    /// What was expected and what came, for people.
+    /// The expected and actual results, as a message for users.
     pub message: String,
 }
 
 impl CaseFile {
-    /// The sections of a configuration that are no part of a policy, so that a whole `neuraxis.toml` can be tested.
+    /// The sections of a configuration that are not part of a policy, so that a whole `neuraxis.toml` can be tested.
     const OTHERS: [&str; 12] = [
         "case",
         "models",
@@ -95,11 +95,11 @@ impl CaseFile {
         "prompts",
     ];
 
-    /// Reads a file; `source` is what its places are called.
+    /// Reads a file. Messages call it `source`.
     ///
     /// # Errors
     ///
-    /// [`PolicyError::Syntax`] names line and column.
+    /// [`PolicyError::Syntax`] with line and column.
     pub fn from_toml(source: &str, text: &str) -> Result<Self, PolicyError> {
         let syntax = |error: &toml::de::Error| PolicyError::syntax(text, error);
         let mut table: toml::Table = toml::from_str(text).map_err(|error| syntax(&error))?;
@@ -117,7 +117,7 @@ impl CaseFile {
         }
         let has_others =
             toml::from_str::<toml::Table>(text).is_ok_and(|whole| whole.len() > table.len());
-        // Read from the text where that is possible, so that a fault is found where it stands.
+        // Read from the text if possible, so that an error has its location.
         let mut policy: PolicyConfig = if has_others {
             table
                 .try_into()
@@ -136,22 +136,24 @@ impl CaseFile {
         })
     }
 
-    /// Tells whether the file holds neither a case nor a section of a policy, so that running it checks nothing but the base.
+    /// Returns whether the file has neither a case nor a section of a policy, so that running it would check only the
+    /// base.
     #[must_use]
     pub fn says_nothing(&self) -> bool {
         self.cases.is_empty() && self.policy == PolicyConfig::default()
     }
 
-    /// Runs the examples in rules and the cases against the policy of the file, laid over `base`: for what
-    /// [`Policy::layered`] makes of the same file, [`PolicyConfig::built_in`]. An empty one has no modes and channels.
+    /// Runs the examples in rules, and the cases, against the policy of the file, laid over `base`. Use
+    /// [`PolicyConfig::built_in`] to test what [`Policy::layered`] builds from the same file; an empty base has no
+    /// modes and channels.
     ///
-    /// `tools` are those there are, where that is known: a case is then about the tool as it is, but for what the case says
-    /// of it, and a case about a tool that does not exist fails. Names of the form `SERVER__TOOL` are those of other people's
+    /// `tools` are the available tools, if known. A case then uses the real tool, except for what the case itself sets,
+    /// and a case about a tool that does not exist fails. Names of the form `SERVER__TOOL` belong to third-party
     /// servers, which need not be connected, and are never unknown.
     ///
     /// # Errors
     ///
-    /// A [`PolicyError`] if the file's sections are no policy for another reason than an example.
+    /// A [`PolicyError`] if the file's sections are not a valid policy for a reason other than an example.
     pub fn run(
         &self,
         base: &PolicyConfig,
@@ -160,12 +162,12 @@ impl CaseFile {
         self.run_fitting(base, tools, &|_, _| Ok(()))
     }
 
-    /// As [`run`](Self::run); a case whose arguments do not fit the schema of its tool fails, since such a call is refused
-    /// before anybody judges it. `fits` tells whether they do, and else why not.
+    /// Like [`run`](Self::run), but a case whose arguments do not fit the schema of its tool fails, since such a call
+    /// is refused before it is judged. `fits` checks the arguments; its error says why they do not fit.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub fn run_fitting(
         &self,
         base: &PolicyConfig,
@@ -182,7 +184,7 @@ impl CaseFile {
                         case: place(&config, &error),
                         message: error.to_string(),
                     });
-                    // The others are run without it.
+                    // The other examples are run without it.
                     forget(&mut config, &error);
                 }
                 Err(error) => return Err(error),
@@ -209,7 +211,7 @@ impl CaseFile {
     }
 }
 
-/// Says that there is no such tool, and which was likely meant.
+/// Builds the message that no such tool exists, with the tool that was most likely meant.
 fn unknown(name: &ToolName, tools: &[ToolSpec]) -> String {
     let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     let nearest = names::nearest(name.as_str(), known.iter().copied());
@@ -227,7 +229,7 @@ fn place(config: &PolicyConfig, error: &PolicyError) -> String {
     )
 }
 
-/// Takes out the example that an error is about. Its key is `rules.NAME.LIST[INDEX]`, and names have no full stop.
+/// Removes the example that an error is about. Its key is `rules.NAME.LIST[INDEX]`, and names contain no period.
 fn forget(config: &mut PolicyConfig, error: &PolicyError) {
     let mut names = error.key().split(['.', '[', ']']);
     let (rule, list, index) = (names.nth(1), names.next(), names.next());
@@ -348,7 +350,7 @@ impl Case {
         Ok(spec)
     }
 
-    /// A tool of which nothing is known but its name.
+    /// Returns a tool of which only the name is known.
     fn any_tool(name: &ToolName) -> ToolSpec {
         ToolSpec::new(name.clone(), "").parameters(JsonText::from_text("{}"))
     }

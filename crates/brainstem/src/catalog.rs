@@ -1,4 +1,4 @@
-//! Checks a policy against the tools there are.
+//! Checks a policy against the available tools.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,13 @@ use crate::names;
 use crate::policy::Policy;
 use crate::rules::{Arguments, COMMANDS, Names, ToolPatterns};
 
-/// The most tools that a message lists.
+/// The maximum number of tools that a message lists.
 const MAX_KNOWN: usize = 20;
 
 impl Policy {
-    /// Finds the patterns and names of this policy that name none of the given tools, most often because of a slip of the
-    /// pen. What the built-in policy itself says is left out: it names tools that not every installation has.
+    /// Returns an error for each tool pattern or name of this policy that matches none of the given tools, most often
+    /// because of a typo. The built-in policy's own patterns are skipped: it names tools that not every installation
+    /// has.
     #[must_use]
     pub fn unknown_tools(&self, tools: &[ToolName]) -> Vec<PolicyError> {
         let built_in = Self::built_in();
@@ -26,8 +27,8 @@ impl Policy {
             .collect()
     }
 
-    /// Finds the agents that could never be called, because the tool by which others call them has the name of one of the given
-    /// tools, which are to be none that start agents. What ships gives way without a word.
+    /// Returns an error for each agent that could never be called, because its tool has the name of one of the given
+    /// tools, none of which may start agents. Built-in agents give way silently.
     #[must_use]
     pub fn hidden_agents(&self, tools: &[ToolName]) -> Vec<PolicyError> {
         let built_in = Self::built_in();
@@ -51,8 +52,8 @@ impl Policy {
         errors.collect()
     }
 
-    /// Finds the rules about commands that can never match, because none of the given tools that they name takes a command. A
-    /// tool that does not say what it takes may take one. Such a rule that denies would deny nothing.
+    /// Returns an error for each rule about commands that can never match, because none of the given tools that it
+    /// names takes a command. A tool that does not list its arguments may take one. Such a rule would deny nothing.
     #[must_use]
     pub fn rules_without_command(&self, tools: &[ToolSpec]) -> Vec<PolicyError> {
         let mut found = Vec::new();
@@ -79,8 +80,9 @@ impl Policy {
         found
     }
 
-    /// Finds the rules about values that can never match, because none of their tools takes such an argument: most often a slip
-    /// of the pen. Only rules that name their tools in full are looked at, and tools that take nothing beside what they name.
+    /// Returns an error for each rule about values that can never match, because none of its tools takes such an
+    /// argument, most often because of a typo. Only rules that name all their tools in full are checked, and only tools
+    /// that take no other arguments than those they list.
     #[must_use]
     pub fn rules_without_argument(&self, tools: &[ToolSpec]) -> Vec<PolicyError> {
         let mut found = Vec::new();
@@ -88,7 +90,7 @@ impl Policy {
             let (Some(values), Some(patterns)) = (&rule.values, &rule.tools) else {
                 continue;
             };
-            // What else a pattern matches may be there another day.
+            // A tool that a pattern matches may be added later.
             let in_full = |pattern: &String| tools.iter().find(|it| it.name.as_str() == pattern);
             let named: Option<Vec<&ToolSpec>> = patterns.iter().map(in_full).collect();
             let Some(named) = named else { continue };
@@ -108,8 +110,8 @@ impl Policy {
         found
     }
 
-    /// Finds the patterns of paths that can never match: paths count from the root of the project, and none that leads out of
-    /// it matches a pattern. A rule that denies would deny nothing.
+    /// Returns an error for each path pattern that can never match: paths are relative to the root of the project, and
+    /// no pattern matches a path outside it. A rule that denies would deny nothing.
     #[must_use]
     pub fn patterns_out_of_root(&self) -> Vec<PolicyError> {
         let mut found = Vec::new();
@@ -127,7 +129,7 @@ impl Policy {
         found
     }
 
-    /// Returns all patterns of tool names, with the keys they stand under.
+    /// Returns all patterns of tool names, with their keys.
     fn tool_patterns(&self) -> Vec<(String, &str)> {
         let mut lists = Vec::new();
         for (name, channel) in &self.config.channels {
@@ -165,7 +167,7 @@ impl Policy {
 }
 
 impl AgentConfig {
-    /// Finds the patterns and names in this agent's settings that name none of the given tools.
+    /// Returns an error for each pattern or name in this agent's settings that matches none of the given tools.
     #[must_use]
     pub fn unknown_tools(&self, name: &AgentName, tools: &[ToolName]) -> Vec<PolicyError> {
         let patterns = self.tool_patterns(name).into_iter();
@@ -174,7 +176,7 @@ impl AgentConfig {
             .collect()
     }
 
-    /// Returns all patterns of tool names and all names of tools, with the keys they stand under.
+    /// Returns all patterns of tool names and all names of tools, with their keys.
     fn tool_patterns(&self, name: &AgentName) -> Vec<(String, &str)> {
         let at = format!("agents.{name}");
         let mut named = Vec::new();
@@ -199,7 +201,7 @@ impl AgentConfig {
     }
 }
 
-/// Says that a pattern names none of the given tools, if that is so.
+/// Returns an error if a pattern matches none of the given tools.
 fn unknown_tool(at: String, pattern: &str, tools: &[ToolName]) -> Option<PolicyError> {
     let checked = ToolPatterns::check(&at, &[pattern.to_owned()]).ok()?;
     if tools.iter().any(|tool| checked.matches(tool)) {
@@ -220,12 +222,12 @@ fn unknown_tool(at: String, pattern: &str, tools: &[ToolName]) -> Option<PolicyE
     })
 }
 
-/// Tells whether a pattern matches no path as paths are written once they are normalized.
+/// Returns whether a pattern matches no normalized path.
 fn leads_nowhere(pattern: &str) -> bool {
     pattern.starts_with('/') || pattern.starts_with("./") || pattern.split('/').any(|it| it == "..")
 }
 
-/// Tells whether a tool takes nothing beside what its schema names, at any depth.
+/// Returns whether a tool takes only the arguments that its schema names, at any depth.
 fn is_closed(tool: &ToolSpec) -> bool {
     let schema = Arguments::read(&tool.parameters);
     let others = schema.texts(Names::These(&["additionalProperties".to_owned()]));
@@ -236,7 +238,7 @@ fn is_closed(tool: &ToolSpec) -> bool {
         && others.found.iter().all(|allowed| *allowed == "false")
 }
 
-/// Tells whether a tool may take one of the given arguments, as far as its schema says.
+/// Returns whether a tool may take one of the given arguments, according to its schema.
 fn may_take(tool: &ToolSpec, arguments: Names<'_>) -> bool {
     let schema = Arguments::read(&tool.parameters);
     !schema.has_any(Names::These(&["properties".to_owned()])) || schema.has_any(arguments)

@@ -1,4 +1,4 @@
-//! What the author of a policy should know of rules that can be used, but may not mean what they seem to.
+//! Warnings for the author of a policy about rules that are valid, but may not mean what they seem to.
 
 use neuraxis_core::ToolSpec;
 
@@ -8,10 +8,10 @@ use crate::policy::Policy;
 use crate::rules::{Arguments, COMMANDS, CommandPattern, GLOBS, Names, ToolAnswers, ToolPatterns};
 
 impl Policy {
-    /// Says of the rules about commands what their author should know: which patterns allow programs that write or read
-    /// elsewhere or run others, and which have a word that is one in quotes alone. The key it is about comes first. What is to
-    /// be said of several patterns is said once: of all of them that one rule has, and of those of later rules with the key
-    /// under which it was said.
+    /// Returns warnings about rules for commands: patterns that allow programs which write or read elsewhere or run
+    /// others, and patterns with a word that is only a word if quoted. Each is a pair of the key it is about and the text.
+    /// A warning about several patterns is given once: it covers all patterns of one rule, and later rules refer to the
+    /// key where it was given.
     #[must_use]
     pub fn cautions(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
@@ -35,8 +35,9 @@ impl Policy {
         found
     }
 
-    /// Says of the rules for the given tools what their author should know: for which of them a rule about paths or hosts sees
-    /// less than it seems to, and which rules allow what their modes deny. The key it is about comes first.
+    /// Returns warnings about rules for the given tools: rules about paths or hosts that see less of a tool than they
+    /// seem to, and rules that allow what their modes deny. Each is a pair of the key it is about and the
+    /// text.
     #[must_use]
     pub fn cautions_about_tools(&self, tools: &[ToolSpec]) -> Vec<(String, String)> {
         let mut found = Vec::new();
@@ -68,7 +69,7 @@ impl Policy {
         found
     }
 
-    /// Tells whether a rule is for modes alone that deny all of some tools.
+    /// Returns whether a rule applies only in modes that deny all of the given tools.
     fn is_dead(&self, rule: &RuleConfig, named: &[&ToolSpec]) -> bool {
         let modes = rule.modes.iter().flatten();
         let modes: Vec<_> = modes.filter_map(|mode| self.modes.get(mode)).collect();
@@ -80,7 +81,7 @@ impl Policy {
     }
 }
 
-/// Says of which tools a rule that asks or denies sees only a part of what they read or reach.
+/// Returns a warning for each tool of which a rule that asks or denies sees only part of what it reads or reaches.
 fn seen_in_part(rule: &RuleConfig, named: &[&ToolSpec]) -> Vec<(&'static str, String)> {
     let that_take = |names: &[&str]| {
         let takes = |tool: &&&ToolSpec| takes(tool, names);
@@ -119,13 +120,13 @@ fn seen_in_part(rule: &RuleConfig, named: &[&ToolSpec]) -> Vec<(&'static str, St
     found
 }
 
-/// Tells whether the schema of a tool names one of the given arguments.
+/// Returns whether the schema of a tool names one of the given arguments.
 fn takes(tool: &ToolSpec, names: &[&str]) -> bool {
     Arguments::read(&tool.parameters).has_any(Names::Usual(names))
 }
 
-/// Returns what the author of a rule about commands by these patterns should know, each with the patterns that it is about, in
-/// quotes.
+/// Returns warnings for the author of a rule about commands with these patterns, each with the quoted patterns that it
+/// is about.
 fn cautions_about<'a>(
     patterns: impl Iterator<Item = &'a String>,
     allows: bool,

@@ -1,4 +1,4 @@
-//! Which tools work on files, told by what their calls name.
+//! Finds out which tools work on files, from what their calls name.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use serde::de::IgnoredAny;
 use crate::request::Call;
 use crate::rules::{COMMANDS, Facts, Names, PATCHES, PATHS, PathTarget};
 
-/// Tells whether a tool works on files of the machine that runs it: whether its calls name paths, patches or commands, by
-/// the names of arguments that rules look into. One that the caller runs does not.
+/// Returns whether a tool works on files of the machine that runs it, that is, whether its calls name paths, patches or
+/// commands in arguments that rules inspect. A tool that the caller runs does not.
 #[must_use]
 pub fn works_on_files(tool: &ToolSpec) -> bool {
     #[derive(Deserialize)]
@@ -21,7 +21,7 @@ pub fn works_on_files(tool: &ToolSpec) -> bool {
     if tool.kind == ToolKind::Client {
         return false;
     }
-    // A schema that says something else about its properties was refused when the tool was added.
+    // A schema with other `properties` was refused when the tool was added.
     let schema = tool.parameters.decode::<Schema>();
     let named = [
         Names::Usual(&PATHS),
@@ -32,8 +32,8 @@ pub fn works_on_files(tool: &ToolSpec) -> bool {
     schema.is_ok_and(|schema| schema.properties.keys().any(is_named))
 }
 
-/// Returns the files and folders beneath its root that a call names by its paths and patches, as they are named from there;
-/// nothing for one that names a command, which says more of it.
+/// Returns the files and folders below the root that a call names in its paths and patches, relative to the root. Empty
+/// if the call names a command, because the command describes the call better.
 #[must_use]
 pub fn files_named(call: &Call<'_>) -> Vec<String> {
     let facts = Facts::new(call.arguments, call.root);

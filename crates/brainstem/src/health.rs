@@ -1,4 +1,4 @@
-//! Which models fail, and who serves instead until they recover.
+//! Which models fail, and which role serves instead until they recover.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use crate::error::PolicyError;
 use crate::policy::Policy;
 use crate::rules::no_zero;
 
-/// How a model call ended, as far as the health of its model goes.
+/// How a model call ended, as far as it concerns the health of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
-    /// With a reply, or with an error that says nothing about the model's health.
+    /// With a reply, or with an error that does not concern the model's health.
     Served,
-    /// Without a reply in the time that it had.
+    /// Without a reply within its time limit.
     TimedOut,
-    /// The server failed, or cannot be reached.
+    /// The server failed or could not be reached.
     Failed,
 }
 
 impl CallOutcome {
-    /// Reads what an error says about the health of its model.
+    /// Returns what an error says about the health of its model.
     #[must_use]
     pub const fn of(error: &LlmErrorKind) -> Self {
         match error {
@@ -38,7 +38,7 @@ impl CallOutcome {
     }
 }
 
-/// What is known of the health of all models. Plain data; [`Policy::observe`] and [`Policy::serving`] change it.
+/// The known health of all models. Plain data; [`Policy::observe`] and [`Policy::serving`] change it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Health {
@@ -50,7 +50,7 @@ struct RoleHealth {
     failures: u32,
     first_failure: Timestamp,
     last: CallOutcome,
-    /// How often in a row it was degraded.
+    /// How many times in a row it was degraded.
     times: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     degraded: Option<Degradation>,
@@ -60,7 +60,7 @@ struct RoleHealth {
 struct Degradation {
     since: Timestamp,
     until: Timestamp,
-    /// When a call was let through to see whether it works again.
+    /// When a call was let through to check whether it works again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     probed: Option<Timestamp>,
 }
@@ -72,25 +72,25 @@ pub struct DegradedRole {
     pub role: Role,
     /// When its model was last seen failing often enough.
     pub since: Timestamp,
-    /// From when on one call may try whether it works again.
+    /// The time from which one call may check whether it works again.
     pub until: Timestamp,
-    /// What was wrong, a sentence for people.
+    /// What was wrong, as a sentence for users.
     pub reason: String,
 }
 
-/// Who serves a call.
+/// The role that serves a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serving {
     /// The role whose model is asked.
     pub role: Role,
-    /// Whether this call tries if a degraded role works again; its outcome is to be observed like any other, and where it has
-    /// none, the probe is to be [abandoned](Health::abandon_probe).
+    /// Whether this call probes a degraded role. Its outcome must be observed like that of any other call; if it has
+    /// none, the probe must be [abandoned](Health::abandon_probe).
     pub is_probe: bool,
-    /// Why it is not the one that was decided on.
+    /// Why this is not the role that was decided on.
     pub reason: Option<String>,
 }
 
-/// When a model counts as failing, with everything set.
+/// When a model is considered failing, with all defaults filled in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HealthRules {
     failures: u32,
@@ -124,7 +124,7 @@ impl HealthRules {
         Ok(rules)
     }
 
-    /// Each time in a row it is twice as long.
+    /// Doubles with each time in a row.
     fn period(&self, times: u32) -> Duration {
         let doubled = 2_u32.saturating_pow(times.saturating_sub(1));
         self.degraded_for
@@ -134,8 +134,8 @@ impl HealthRules {
 }
 
 impl Health {
-    /// Lets another call probe a degraded role, after one that did was over without an outcome to observe, such as one that
-    /// was cancelled. Does nothing once its outcome was observed.
+    /// Lets another call probe a degraded role, after a probe ended without an outcome to observe, for example because
+    /// it was canceled. Does nothing once an outcome was observed.
     pub fn abandon_probe(&mut self, role: &Role) {
         let health = self.roles.get_mut(role);
         if let Some(degraded) = health.and_then(|health| health.degraded.as_mut()) {
@@ -143,7 +143,7 @@ impl Health {
         }
     }
 
-    /// Returns the roles that others serve for the time being, with why.
+    /// Returns the roles that others serve for the time being, with the reasons.
     pub fn degraded(&self) -> impl Iterator<Item = DegradedRole> + '_ {
         self.roles.iter().filter_map(|(role, health)| {
             let degraded = health.degraded?;
@@ -162,10 +162,11 @@ impl Health {
 }
 
 impl Policy {
-    /// Takes note of how a call that `role` served ended, and how long it took.
+    /// Records how a call that `role` served ended, and how long it took.
     ///
-    /// So many failures in a row within some time degrade a role; the time that the calls take themselves, which may be far
-    /// more, does not count. A failed probe degrades it again, for twice as long; a reply makes it healthy at once.
+    /// The configured number of failures in a row within the window degrades a role. The duration of the calls, which
+    /// may be far longer, does not count. A failed probe degrades the role again, for twice as long; a reply makes it
+    /// healthy immediately.
     pub fn observe(
         &self,
         health: &mut Health,
@@ -180,7 +181,7 @@ impl Policy {
         }
         let rules = &self.health;
         let known = health.roles.entry(role.clone());
-        // Calls that were under way at the same time take it once.
+        // The duration of concurrent calls counts once.
         let known = known
             .and_modify(|state| state.first_failure = after(state.first_failure, took).min(now));
         let state = known.or_insert(RoleHealth {
@@ -196,7 +197,7 @@ impl Policy {
         }
         state.failures = state.failures.saturating_add(1);
         let degrades = match state.degraded {
-            // Calls that began before it was degraded say nothing new.
+            // Calls that started before the role was degraded add nothing new.
             Some(degraded) => degraded.probed.is_some() || degraded.until <= now,
             None => state.failures >= rules.failures,
         };
@@ -210,10 +211,10 @@ impl Policy {
         }
     }
 
-    /// Chooses who serves a call that `decision` gave to `wanted`: that role, or while it is degraded the next one that may
-    /// serve and is not. When the time of a degraded role is over, one call at a time probes it.
+    /// Chooses which role serves a call that `decision` gave to `wanted`: that role, or while it is degraded, the next
+    /// healthy role that may serve. When the time of a degraded role has passed, one call at a time probes it.
     ///
-    /// Where all are degraded, the one that was wanted serves: an attempt is better than none.
+    /// If all roles are degraded, `wanted` serves: an attempt is better than none.
     pub fn serving(
         &self,
         health: &mut Health,
@@ -232,7 +233,7 @@ impl Policy {
         let (failures, Some(degraded)) = (state.failures, &mut state.degraded) else {
             return serving(wanted, false, None);
         };
-        // A probe that nobody reported about, because its process died, does not block the next one forever.
+        // A probe without an outcome, because its process died, does not block the next one forever.
         let probing = degraded
             .probed
             .is_some_and(|at| now < after(at, self.health.degraded_at_most));

@@ -1,16 +1,16 @@
-//! Names in messages: hostile ones are made harmless, misspelled ones get a suggestion.
+//! Names in messages: escapes hostile names, and suggests corrections for misspelled ones.
 
 use std::fmt::{self, Display};
 
 use neuraxis_core::escaped;
 
-/// The most characters of a given name that a message repeats.
+/// The maximum number of characters of a given name that a message repeats.
 const MAX_SHOWN_CHARS: usize = 64;
 
-/// How alike two names must be, from 0 to 1, for the one to be suggested for the other.
+/// How similar two names must be, from 0 to 1, for one to be suggested for the other.
 const ALIKE: f64 = 0.8;
 
-/// Tells whether a name may be given to a mode, channel or plan: it stands in addresses, variables and messages.
+/// Returns whether a name is valid for a mode, channel or plan: it is used in addresses, variables and messages.
 pub(crate) fn is_valid(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name
@@ -18,12 +18,12 @@ pub(crate) fn is_valid(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// Makes a given name fit to be shown: cut to a bounded length, with everything escaped that a terminal might obey.
+/// Makes a given name safe to display: truncates it, and escapes everything that a terminal might interpret.
 pub(crate) fn shown(given: &str) -> String {
     shown_up_to(MAX_SHOWN_CHARS, given)
 }
 
-/// As [`shown`], for texts that are longer than names.
+/// Like [`shown`], for text that is longer than a name.
 pub(crate) fn shown_up_to(max_chars: usize, given: &str) -> String {
     let mut text = escaped(given.chars().take(max_chars), &['"', '\'', '\\']);
     if given.chars().nth(max_chars).is_some() {
@@ -32,8 +32,8 @@ pub(crate) fn shown_up_to(max_chars: usize, given: &str) -> String {
     text
 }
 
-/// Returns the known name that was most likely meant by a misspelled one, if any is close: what the error of whoever looks up a
-/// name suggests.
+/// Returns the known name that was most likely meant by a misspelled one, if any is similar. Errors about unknown names
+/// suggest it.
 ///
 /// ```
 /// use neuraxis_brainstem::nearest;
@@ -48,7 +48,7 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .into_iter()
         .map(|name| (strsim::jaro_winkler(&given, name), name));
     let close = scored.filter(|(score, _)| *score >= ALIKE);
-    // Two letters swapped are as likely as one too many; then the length decides.
+    // Two swapped letters are as likely as one extra letter; then the length decides.
     let longer = |name: &str| name.len().abs_diff(given.len());
     let best = close.max_by(|(score, name), (other_score, other)| {
         let by_length = longer(other).cmp(&longer(name));
@@ -57,7 +57,7 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     best.map(|(_, name)| name)
 }
 
-/// The end of a message about an unknown name: what may have been meant, and what there is.
+/// Returns the end of a message about an unknown name: the likely name, and all known names.
 pub(crate) fn choices<N: Display>(nearest: Option<&N>, known: &[N]) -> String {
     let meant = nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"));
     if known.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn choices<N: Display>(nearest: Option<&N>, known: &[N]) -> String {
     format!("{meant}; known: {}", Listed(known))
 }
 
-/// Shows names with commas between them.
+/// Displays names separated by commas.
 pub(crate) struct Listed<'a, N>(pub(crate) &'a [N]);
 
 impl<N: Display> Display for Listed<'_, N> {

@@ -4,13 +4,13 @@ use neuraxis_core::{AgentSpec, Decision, Opening, Role, ToolName};
 
 use crate::agents::{drop_impossible_choices, fitting_opening};
 
-/// Narrows an agent that another one starts to what the decision allows and to what its parent has: its tools, roles, limits,
-/// length of replies and what may be stored. To be called for every agent that a tool of the run starts, before the run
-/// begins; the root agent is made of the decision and needs none of it.
+/// Narrows an agent that another agent starts to what the decision allows and what its parent has: its tools, roles,
+/// limits, length of replies, and what may be stored. Call it for every agent that a tool of the run starts, before
+/// that agent starts; the root agent is built from the decision and does not need it.
 ///
-/// Tools that the request does not offer are taken away; of those that it does, an agent may use some that its parent is
-/// not offered, since each call is judged by itself. A role that may not serve becomes the decision's own, and limits become
-/// the tighter ones. The agent is returned with a sentence for each thing that was taken away.
+/// Tools that the request does not offer are removed. An agent may use offered tools that its parent does not have,
+/// since each call is judged separately. A role that may not serve is replaced by the decision's role, and the tighter
+/// limits apply. Returns the agent with a sentence for each thing that was removed.
 #[must_use]
 pub fn narrow_sub_agent(
     decision: &Decision,
@@ -36,7 +36,7 @@ pub fn narrow_sub_agent(
     (agent, notes)
 }
 
-/// Takes the tools away that the request does not offer to any agent.
+/// Removes the tools that the request offers to no agent.
 fn with_offered(decision: &Decision, mut agent: AgentSpec) -> (AgentSpec, Vec<String>) {
     let tools = agent.tools.iter().cloned();
     let (kept, gone): (Vec<_>, Vec<_>) = tools.partition(|tool| decision.offers(&tool.name));
@@ -53,7 +53,7 @@ fn with_offered(decision: &Decision, mut agent: AgentSpec) -> (AgentSpec, Vec<St
     (agent, vec![note])
 }
 
-/// Takes the roles away that may not serve. Says so of the one that serves the agent.
+/// Removes the roles that may not serve. Returns a sentence if the agent's own role is replaced.
 fn fit_roles(decision: &Decision, agent: &mut AgentSpec) -> Option<String> {
     let may_serve = |role: &Role| decision.allowed_roles.contains(role);
     let note = (!may_serve(&agent.role)).then(|| {

@@ -1,4 +1,4 @@
-//! What a policy has in store for a tool, before any request: whether there is a request by which it could run at all.
+//! What a policy allows for a tool before any request: whether any request could run it at all.
 
 use neuraxis_core::{Channel, Mode, ToolSpec};
 
@@ -6,42 +6,42 @@ use crate::config::Permission;
 use crate::policy::Policy;
 use crate::rules::{ModeRules, Rule};
 
-/// The best that calls of a tool can come to, from the worst on.
+/// The best possible outcome of calls of a tool, ordered from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outlook {
     /// No channel offers it.
     NotOffered,
-    /// It is denied wherever it would be offered.
+    /// It is denied wherever it is offered.
     Denied,
-    /// A person is asked about each call.
+    /// The user is asked about each call.
     Asked,
-    /// There are calls that run, and nobody is asked.
+    /// Some calls run without asking.
     Runs,
 }
 
-/// Which of its rules a policy is asked about.
+/// Which rules of a policy to consider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
     All,
-    /// Those without conditions alone.
+    /// Only those without conditions.
     Unconditional,
 }
 
 impl Policy {
-    /// Returns the best that a call of a tool can come to in any mode and channel, whatever its arguments are.
+    /// Returns the best possible outcome of a call of a tool in any mode and channel, with any arguments.
     #[must_use]
     pub fn outlook(&self, tool: &ToolSpec) -> Outlook {
         let modes = self.modes.keys().map(|mode| self.outlook_in(mode, tool));
         modes.max().unwrap_or(Outlook::NotOffered)
     }
 
-    /// As [`outlook`](Self::outlook), in one mode.
+    /// Like [`outlook`](Self::outlook), but in one mode.
     #[must_use]
     pub fn outlook_in(&self, mode: &Mode, tool: &ToolSpec) -> Outlook {
         self.outlook_by(Counted::All, mode, tool)
     }
 
-    /// As [`outlook_in`](Self::outlook_in), of the calls for which no rule that has conditions holds.
+    /// Like [`outlook_in`](Self::outlook_in), but only for calls that match no rule with conditions.
     #[must_use]
     pub fn usual_outlook_in(&self, mode: &Mode, tool: &ToolSpec) -> Outlook {
         self.outlook_by(Counted::Unconditional, mode, tool)
@@ -67,8 +67,8 @@ impl Policy {
         outlooks.max().unwrap_or(Outlook::NotOffered)
     }
 
-    /// Returns the mildest answer that a call can get. A rule without conditions holds for all calls; one with some holds for
-    /// calls that can be thought of, and so do those for which none of them holds.
+    /// Returns the mildest answer that a call can get. A rule without conditions matches all calls. For a rule with
+    /// conditions, there are calls that match it and calls that do not.
     fn mildest(
         &self,
         counted: Counted,

@@ -1,7 +1,7 @@
-//! Public prices of models, each with its source and the day on which it was looked up: what a call cost where the deployment
-//! says nothing of it, as an estimate.
+//! Public prices of models, each with its source and the day on which it was looked up. They give an estimate of what a
+//! call cost if the deployment sets no price.
 //!
-//! A list ships with this crate, and grows old; a deployment puts a file of the same form in its place.
+//! A list ships with this crate, and becomes outdated; a deployment can replace it with a file of the same format.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -39,16 +39,17 @@ pub struct PriceList {
     pub(crate) prices: Prices,
 }
 
-/// A list as it is written.
+/// A list in its written form.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// The day on which the list was last looked through as a whole.
+    /// The day on which the whole list was last checked.
     checked: String,
     prices: BTreeMap<String, WrittenPrice>,
 }
 
-/// A price as it is written, in US dollars per million tokens. (`#[serde(flatten)]` would lose the place of an unknown key.)
+/// A price in its written form, in US dollars per million tokens. (`#[serde(flatten)]` would lose the location of an
+/// unknown key.)
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenPrice {
@@ -57,16 +58,16 @@ struct WrittenPrice {
     cache_written: Option<f64>,
     completion: Option<f64>,
     reasoning: Option<f64>,
-    /// Where it was found. Has to be set: a price without a source cannot be looked up again.
+    /// Where the price was found. Required: a price without a source cannot be verified.
     #[serde(rename = "source")]
     _source: String,
-    /// The day on which it was looked up, if not that of the list.
+    /// The day on which it was looked up, if it differs from that of the list.
     #[serde(rename = "checked")]
     _checked: Option<String>,
 }
 
 impl PriceList {
-    /// Returns the list that ships with this crate. It is read once in a process.
+    /// Returns the list that ships with this crate. It is read once per process.
     #[must_use]
     pub fn built_in() -> Arc<Self> {
         static READ: LazyLock<Arc<PriceList>> = LazyLock::new(|| {
@@ -79,7 +80,7 @@ impl PriceList {
         Arc::clone(&READ)
     }
 
-    /// Returns the text of the list that ships with this crate, comments included: a form for a newer one.
+    /// Returns the text of the list that ships with this crate, including comments, as a model for a newer list.
     #[must_use]
     pub const fn built_in_text() -> &'static str {
         BUILT_IN
@@ -89,7 +90,7 @@ impl PriceList {
     ///
     /// # Errors
     ///
-    /// A [`PolicyError`] that names the place of what is no such list, or the price that cannot stand.
+    /// A [`PolicyError`] that names the location of invalid text, or the invalid price.
     pub fn from_toml(text: &str) -> Result<Self, PolicyError> {
         let written: Written =
             toml::from_str(text).map_err(|error| PolicyError::syntax(text, &error))?;
@@ -109,7 +110,7 @@ impl PriceList {
         })
     }
 
-    /// Returns the day on which the list was last looked through, as it is written.
+    /// Returns the day on which the list was last checked, as it is written.
     #[must_use]
     pub fn checked(&self) -> &str {
         &self.checked
@@ -117,7 +118,7 @@ impl PriceList {
 }
 
 impl Policy {
-    /// Puts a list of public prices in the place of the one that ships with this crate.
+    /// Replaces the list of public prices that ships with this crate.
     #[must_use]
     pub fn with_price_list(mut self, list: PriceList) -> Self {
         self.price_list = Arc::new(list);

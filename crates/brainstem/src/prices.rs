@@ -1,4 +1,4 @@
-//! What model calls cost: by the prices that a deployment sets in `[prices]`, and for other models by a list of public prices.
+//! What model calls cost: by the prices that a deployment sets in `[prices]`, or else by a list of public prices.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::config::PriceConfig;
 use crate::error::PolicyError;
 use crate::policy::Policy;
 
-/// The highest price that is no slip of the pen, in US dollars per million tokens.
+/// The highest price that is accepted, in US dollars per million tokens; a higher one is most likely a typo.
 const MOST: f64 = 1_000_000.0;
 
-/// What stands for the other models of a provider.
+/// Stands for the other models of a provider.
 const OTHERS: &str = "*";
 
 /// What a model costs, in millionths of a US dollar per million tokens.
@@ -44,14 +44,14 @@ impl Prices {
         Ok(prices)
     }
 
-    /// Returns the price of the first of the models that has one, or else that of the others of a provider.
+    /// Returns the price of the first of the models that has one, or else that of the provider's other models.
     fn of(&self, models: [&ModelRef; 2]) -> Option<&Price> {
         let others = |model: &ModelRef| self.0.get(model.provider.as_ref())?.get(OTHERS);
         self.of_named(models)
             .or_else(|| models.into_iter().find_map(others))
     }
 
-    /// Returns the price of the first of the models that has one of its own.
+    /// Returns the price of the first of the models that has its own.
     fn of_named(&self, models: [&ModelRef; 2]) -> Option<&Price> {
         models.into_iter().find_map(|model| self.of_any_date(model))
     }
@@ -70,7 +70,7 @@ impl Price {
             None => Ok(otherwise),
             Some(given) => micros(&format!("{at}.{key}"), given),
         };
-        // What nobody says is no zero: every answer would be free.
+        // An omitted price is not zero: every answer would be free.
         let needed = |key: &str, given: Option<f64>, why| match given {
             Some(given) => micros(&format!("{at}.{key}"), given),
             None => Err(PolicyError::Contradiction {
@@ -97,7 +97,7 @@ impl Price {
         })
     }
 
-    /// Returns what tokens cost, rounded up to a millionth of a US dollar. Whole numbers throughout: nothing drifts.
+    /// Returns the cost of tokens, rounded up to a millionth of a US dollar. Uses only integers, so it never drifts.
     fn of(&self, usage: &Usage) -> MicroUsd {
         let cached = usage.cached.tokens.min(usage.prompt.tokens);
         let written = usage.cache_written.map_or(0, |written| written.tokens);
@@ -150,16 +150,16 @@ fn without_date(model: &str) -> Option<&str> {
 }
 
 impl Policy {
-    /// Returns what the tokens of a model call cost, rounded up; `None` where nobody knows a price of the model, so that
-    /// nobody takes unknown for free.
+    /// Returns the cost of the tokens of a model call, rounded up. `None` if the price of the model is unknown, so that
+    /// an unknown price is not mistaken for a free model.
     ///
-    /// Servers answer under other names than they were asked for, such as dated ones or those behind an alias: the price of
-    /// the model that `replied` counts, without the date of its version, too, then that of the one that was `asked`, and only
-    /// then that of the provider's others.
+    /// Servers may answer under another name than the requested one, such as a dated version or the name behind an
+    /// alias. So the price of the model that `replied` applies first, also without the date of its version, then that
+    /// of the model that was `asked`, and only then that of the provider's other models.
     ///
-    /// A price that the deployment sets makes it as sure as the count of the tokens; one of the
-    /// [list of public prices](crate::PriceList) an estimate. Cached tokens, and those that were written to a cache, are a
-    /// part of the prompt, and reasoning a part of the completion, each with a price of its own.
+    /// With a price that the deployment sets, the cost is as reliable as the token counts. With a price of the [list of
+    /// public prices](crate::PriceList), it is an estimate. Cached tokens and tokens written to a cache are part of the
+    /// prompt, and reasoning is part of the completion; each has its own price.
     #[must_use]
     pub fn cost(&self, usage: &Usage, replied: &ModelRef, asked: &ModelRef) -> Option<Cost> {
         let counted = usage.prompt.label.max(usage.completion.label);

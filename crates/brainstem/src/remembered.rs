@@ -1,4 +1,4 @@
-//! "Allow for this session": answers of people that are remembered, listed and taken back.
+//! "Allow for this session": users' answers that are remembered, listed and revoked.
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
@@ -17,16 +17,16 @@ use crate::rules::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrantError {
-    /// The call does not ask, so that there is nothing to remember.
+    /// The call does not ask, so there is nothing to remember.
     #[error("the call does not ask a person")]
     NotAsked,
-    /// The policy does not let this much be remembered.
+    /// The policy does not allow this much to be remembered.
     #[error("the policy does not let this answer be remembered so far")]
     NotAllowed,
     /// The scope does not cover the call that was asked about.
     #[error("the answer is not about the call that was asked about")]
     OtherCall,
-    /// Too many answers are remembered.
+    /// The session already remembers too many answers.
     #[error(
         "{} answers are remembered already; take some back",
         Remembered::MAX_GRANTS
@@ -35,13 +35,13 @@ pub enum GrantError {
 }
 
 impl Policy {
-    /// Remembers that a person allowed `call` and everything like it, as far as the policy lets that be remembered.
-    /// Returns the number of the answer.
+    /// Remembers that a user allowed `call` and everything that `scope` covers, as far as the policy permits. Returns
+    /// the number of the answer.
     ///
     /// # Errors
     ///
-    /// A [`GrantError`] if the call does not ask, the policy does not let so much be remembered, `scope` does not cover the
-    /// call itself, or there are too many.
+    /// A [`GrantError`] if the call does not ask, the policy does not permit remembering this much, `scope` does not
+    /// cover the call itself, or the session already remembers too many answers.
     pub fn remember(
         &self,
         remembered: &mut Remembered,
@@ -72,7 +72,7 @@ impl Policy {
         if !is_added {
             return Err(GrantError::TooMany);
         }
-        // What is remembered has to answer this very question, or nobody was asked about it.
+        // The remembered answer must settle this very question; otherwise the user was not asked about it.
         if self.judge(decision, &call.with_remembered(&after)) != Verdict::Allow {
             return Err(GrantError::OtherCall);
         }
@@ -80,8 +80,8 @@ impl Policy {
         Ok(id)
     }
 
-    /// Tells whether a remembered answer counts for calls of a tool at a root: whether it was given under this policy, for the
-    /// tool as it is defined, and at this root.
+    /// Returns whether a remembered answer applies to calls of a tool at a root. It applies if it was given under this
+    /// policy, for the tool's current definition, and at this root.
     #[must_use]
     pub fn grant_counts(&self, grant: &Grant, tool: &ToolSpec, root: Option<&str>) -> bool {
         grant.tool == tool.name
@@ -89,8 +89,9 @@ impl Policy {
             && grant.definition == definition_of(tool, root)
     }
 
-    /// Returns what a person may be offered to remember about a call, the narrowest first; nothing where nothing may be, where
-    /// the session can remember no more, or where the call's own result would make its like ask again.
+    /// Returns the scopes that a user may be offered to remember about a call, the narrowest first. Empty if nothing
+    /// may be remembered, if the session can remember no more, or if the call's own result would make similar calls ask
+    /// again.
     #[must_use]
     pub fn grant_choices(&self, decision: &Decision, call: &Call<'_>) -> Vec<GrantScope> {
         let Verdict::Ask { remember, .. } = self.judge(decision, call) else {
@@ -129,8 +130,8 @@ impl Policy {
     }
 }
 
-/// Returns a pattern for what a call leads to: the files beneath one folder, or at the root the single file; none where a
-/// command or an address says more of the call than its paths do.
+/// Returns a pattern for the paths of a call: the files below one folder, or a single file if it is at the root. `None`
+/// if a command or an address describes the call better than its paths do.
 pub(crate) fn path_pattern(facts: &Facts<'_>) -> Option<String> {
     let (paths, hosts) = (facts.paths(None), facts.hosts(None));
     let is_about_files = facts.parts().is_none() && hosts.items.is_empty() && !hosts.is_unclear;
@@ -143,12 +144,12 @@ pub(crate) fn path_pattern(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
-/// Tells whether a path means itself in a pattern, and nothing else.
+/// Returns whether a path, used as a pattern, matches only itself.
 fn is_plain(path: &str) -> bool {
     !path.contains(['*', '?', '[', ']', '{', '}', '!', '\\'])
 }
 
-/// Returns a pattern for the files beneath the folder that all paths lead into; none for the root.
+/// Returns a pattern for the files below the folder that contains all the paths; `None` for the root.
 fn folder_of(paths: &[PathTarget]) -> Option<String> {
     let mut shared: Option<Vec<&str>> = None;
     for path in paths {
@@ -168,14 +169,14 @@ fn folder_of(paths: &[PathTarget]) -> Option<String> {
         });
     }
     let folder = shared.filter(|folders| !folders.is_empty())?.join("/");
-    // A name that means something in a pattern would stand for other folders, too.
+    // A name with special characters of patterns would match other folders, too.
     is_plain(&folder).then(|| format!("{folder}/**"))
 }
 
-/// Returns the hash of a tool's definition, all of it, since one that has changed is another tool; and of the root, if there is
-/// one: the same words are about other files there.
+/// Returns the hash of a tool's whole definition, since a tool whose definition has changed is a different tool, and of
+/// the root, if any: the same arguments mean different files there.
 pub(crate) fn definition_of(tool: &ToolSpec, root: Option<&str>) -> ContentHash {
-    // A definition is texts, numbers and flags: encoding it cannot fail.
+    // A definition consists of strings, numbers and flags, so encoding it cannot fail.
     let definition = JsonText::encode(tool).map_or(ContentHash::EMPTY, |text| text.hash());
     match root {
         Some(root) => definition.chain(ContentHash::of(root.as_bytes())),
@@ -183,7 +184,7 @@ pub(crate) fn definition_of(tool: &ToolSpec, root: Option<&str>) -> ContentHash 
     }
 }
 
-/// How much has to be rememberable for this.
+/// Returns how much must be rememberable for this scope.
 pub(crate) fn needs(scope: &GrantScope) -> Remember {
     match scope {
         GrantScope::Tool => Remember::Tool,
@@ -192,13 +193,13 @@ pub(crate) fn needs(scope: &GrantScope) -> Remember {
     }
 }
 
-/// Tells whether a pattern of hosts stands for a single one.
+/// Returns whether a host pattern matches a single host.
 fn names_one_host(pattern: &str) -> bool {
     !pattern.contains(['*', '?', '[', '{'])
 }
 
-/// Returns how much of an answer holds whatever strangers wrote into the conversation: that a tool which only reads may read
-/// from a host that is named. What could be told to somebody by such a call can be told to that host alone.
+/// Returns how much of an answer still applies whatever third parties wrote into the conversation: a tool that only
+/// reads may read from a named host. Such a call can leak data only to that host.
 pub(crate) fn kept_after_untrusted(tool: &ToolSpec, facts: &Facts<'_>) -> Remember {
     let hosts = facts.hosts(None);
     let only_reads = tool.class == ToolClass::ReadOnly && !tool.annotations.destructive;
@@ -208,7 +209,7 @@ pub(crate) fn kept_after_untrusted(tool: &ToolSpec, facts: &Facts<'_>) -> Rememb
     }
 }
 
-/// Tells whether it covers one part of a command.
+/// Returns whether a scope covers one part of a command.
 pub(crate) fn covers_part(scope: &GrantScope, part: &Part, facts: &Facts<'_>) -> bool {
     let GrantScope::Command { pattern, access } = scope else {
         return false;
@@ -223,12 +224,12 @@ pub(crate) fn covers_part(scope: &GrantScope, part: &Part, facts: &Facts<'_>) ->
         })
 }
 
-/// Tells whether it covers a whole call.
+/// Returns whether a scope covers a whole call.
 pub(crate) fn covers(scope: &GrantScope, call: &Call<'_>, facts: &Facts<'_>) -> bool {
     match scope {
         GrantScope::Tool => true,
         GrantScope::Arguments { hash } => *hash == call.arguments.hash(),
-        // Beside a command, an address and a path say nothing of what runs.
+        // If the call has a command, its addresses and paths say nothing about what runs.
         GrantScope::Host { .. } | GrantScope::Path { .. } if facts.parts().is_some() => false,
         GrantScope::Host { pattern } => {
             let hosts = facts.hosts(None);
@@ -249,7 +250,7 @@ pub(crate) fn covers(scope: &GrantScope, call: &Call<'_>, facts: &Facts<'_>) -> 
                 |led: &PathTarget| matches!(led, PathTarget::Inside(path) if glob.is_match(path));
             !paths.items.is_empty() && !paths.is_unclear && paths.items.iter().all(fits)
         }
-        // Commands are covered part by part, and what is not known covers nothing.
+        // Commands are covered part by part, and an unknown scope covers nothing.
         _ => false,
     }
 }

@@ -1,14 +1,14 @@
-//! The rule under which calls like one run without a question, as text for a configuration file.
+//! The rule that would let similar calls run without asking, as text for a configuration file.
 //!
-//! A person who is asked again and again reads here what to write down, or has it kept. It lifts no more than any rule that
-//! allows: no denial, no rule that asks, and nothing that untrusted content makes ask.
+//! A user who is asked repeatedly can copy it from here, or have it stored. It overrides no more than any rule that
+//! allows: no denial, no rule that asks, and no ask because of untrusted content.
 
 use crate::remembered::path_pattern;
 use crate::request::Call;
 use crate::rules::{Facts, rememberable};
 
-/// Returns the rule that allows calls like this one, as a table of TOML: commands that begin alike, addresses at one host, files
-/// beneath one folder. `None` where what the call does can be said by no such pattern.
+/// Returns a rule that allows calls like this one, as a TOML table: commands with the same beginning, addresses at one
+/// host, or files below one folder. `None` if no such pattern can describe the call.
 #[must_use]
 pub fn rule_allowing(call: &Call<'_>) -> Option<String> {
     let facts = Facts::new(call.arguments, call.root);
@@ -30,7 +30,7 @@ pub fn rule_allowing(call: &Call<'_>) -> Option<String> {
     ))
 }
 
-/// Returns a name for what a call is about, and the condition that describes it.
+/// Returns a name for what a call is about, and the condition that matches it.
 fn condition(facts: &Facts<'_>) -> Option<(String, String)> {
     let hosts = facts.hosts(None);
     if let Some(parts) = facts.parts() {
@@ -64,7 +64,7 @@ fn condition(facts: &Facts<'_>) -> Option<(String, String)> {
     Some((pattern, condition))
 }
 
-/// Writes a text as a string of TOML; nothing of what would have to be escaped.
+/// Quotes text as a TOML string; `None` if it would need escapes.
 fn quoted(text: &str) -> Option<String> {
     let is_plain = |letter: char| !letter.is_control() && !matches!(letter, '"' | '\\');
     text.chars().all(is_plain).then(|| format!("\"{text}\""))

@@ -1,5 +1,5 @@
-//! What is believed of tools: the class of those of other people's servers, which results are untrusted content, and what
-//! asks again after it.
+//! What is believed about tools: the class of those of third-party servers, which results are untrusted content, and
+//! what asks again after it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::request::Call;
 use crate::rules::{Facts, ToolPatterns};
 
-/// What local configuration says about some tools of servers.
+/// What the local configuration says about some tools of servers.
 #[derive(Debug, Clone)]
 pub(crate) struct Trust {
     tools: ToolPatterns,
@@ -43,12 +43,12 @@ impl Trust {
 }
 
 impl Policy {
-    /// Turns what a tool's own server claims about it into what governance goes by. To be called for every tool of a
-    /// server, before it is offered or judged.
+    /// Turns what a server claims about its tool into what governance relies on. Call it for every tool of a server,
+    /// before the tool is offered or judged.
     ///
-    /// No claim counts: without a word of local configuration (`[trust.NAME]`), such a tool changes things for good, may
-    /// destroy something and reaches outside this machine. One that is trusted to read only destroys nothing, unless
-    /// `[trust.NAME]` says so. Where several entries name a tool, the most cautious word counts.
+    /// No claim counts. Unless the local configuration (`[trust.NAME]`) says otherwise, such a tool changes things
+    /// permanently, may destroy something, and reaches outside this machine. A tool that is trusted to only read
+    /// destroys nothing, unless `[trust.NAME]` says so. If several entries match a tool, the most cautious one decides.
     #[must_use]
     pub fn trusted(&self, mut claimed: ToolSpec) -> ToolSpec {
         let about: Vec<&Trust> = self
@@ -63,18 +63,18 @@ impl Policy {
         let class = about.iter().filter_map(|trust| trust.class).max();
         claimed.class = class.unwrap_or(ToolClass::Irreversible);
         claimed.annotations.open_world = believed(|trust| trust.open_world).unwrap_or(true);
-        // Whoever knows that a tool only reads knows that it destroys nothing.
+        // A tool that is known to only read destroys nothing.
         let is_known_to_read = class == Some(ToolClass::ReadOnly);
         let may_destroy = believed(|trust| trust.destructive);
         claimed.annotations.destructive = may_destroy.unwrap_or(!is_known_to_read);
-        // Nobody here confines what another machine or process does.
+        // Nothing on this machine confines what another machine or process does.
         claimed.annotations.confined = false;
         claimed
     }
 
-    /// Tells whether the result of a call is untrusted content: the call reaches outside this machine, or `[taint]` names its
-    /// tool. One that is [confined](neuraxis_core::ToolAnnotations::confined) to this machine brings no more than a file that
-    /// is read does.
+    /// Returns whether the result of a call is untrusted content: the call reaches outside this machine, or `[taint]`
+    /// names its tool. A call that is [confined](neuraxis_core::ToolAnnotations::confined) to this machine is treated
+    /// like reading a file, which is not untrusted.
     #[must_use]
     pub fn brings_untrusted(&self, tool: &ToolSpec, arguments: &JsonText) -> bool {
         self.brings(tool, &Facts::new(arguments, None))
@@ -84,8 +84,8 @@ impl Policy {
         self.tainting.matches(&tool.name) || leads_out(tool, facts)
     }
 
-    /// Notes in `taint` that the result of a call joined the conversation in batch `at`. To be called for every result, those
-    /// of failed calls included: an error message is text of strangers too.
+    /// Records in `taint` that the result of a call joined the conversation in batch `at`. Call it for every result,
+    /// including those of failed calls: an error message is third-party text, too.
     pub fn taint(
         &self,
         taint: &mut Taint,
@@ -99,13 +99,13 @@ impl Policy {
     }
 }
 
-/// Tells whether a call reaches outside this machine: its tool does, and nothing keeps this very call in.
+/// Returns whether a call reaches outside this machine: its tool does, and nothing confines this call.
 #[must_use]
 pub fn reaches_out(tool: &ToolSpec, arguments: &JsonText) -> bool {
     leads_out(tool, &Facts::new(arguments, None))
 }
 
-/// Returns the hints that hold for a call: those about its tool, but that it reaches out where this very call is kept in.
+/// Returns the hints that apply to a call: those of its tool, but without `open_world` if this call is confined.
 pub(crate) fn annotations_of(call: &Call<'_>) -> ToolAnnotations {
     let mut annotations = call.tool.annotations;
     annotations.open_world = reaches_out(call.tool, call.arguments);
@@ -120,8 +120,8 @@ fn leads_out(tool: &ToolSpec, facts: &Facts<'_>) -> bool {
     tool.annotations.open_world && !is_kept_in()
 }
 
-/// Takes untrusted content that the conversation already holds into a decision, with a sentence that says so. For whoever
-/// learns of it only after the request was decided about.
+/// Adds the untrusted content that the conversation already holds to a decision, with a sentence that says so. For
+/// callers that learn about it only after the request was decided.
 pub fn note_taint(decision: &mut Decision, taint: &Taint) {
     if taint.is_clean() {
         return;
@@ -135,7 +135,7 @@ pub fn note_taint(decision: &mut Decision, taint: &Taint) {
     ));
 }
 
-/// Tells whether a tool could be used against the user by somebody whose text the model read: it writes or reaches out.
+/// Returns whether the author of text that the model reads could use a tool against the user: it writes or reaches out.
 pub(crate) fn could_be_abused(tool: &ToolSpec) -> bool {
     tool.class != ToolClass::ReadOnly || tool.annotations.open_world
 }

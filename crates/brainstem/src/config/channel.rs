@@ -24,7 +24,7 @@ section_with_limits! {
         pub clarify: Option<Clarify>,
         /// Whether a model checks the draft of the answer. Defaults to never.
         pub self_check: Option<SelfChecks>,
-        /// Who takes over after failures. No one by default.
+        /// Which role takes over after failures. None by default.
         pub escalate: EscalationConfig,
         /// Which content may be stored. Defaults to everything.
         pub data: DataConfig,

@@ -124,7 +124,7 @@ pub(super) fn complexity(message: &str, threshold: u32) -> Complexity {
     }
 }
 
-/// The points of the words of a text, found in one pass.
+/// Counts of the words in a text that score points, found in one pass.
 #[derive(Default)]
 struct Words {
     reasoning: usize,

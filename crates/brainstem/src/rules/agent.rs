@@ -18,7 +18,7 @@ use crate::config::{
 use crate::error::PolicyError;
 use crate::names;
 
-/// What an agent is told, what it may use, and how it behaves.
+/// An agent's instructions, tools and behavior.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentRules {
     pub(crate) instructions: Option<Arc<str>>,
@@ -27,11 +27,11 @@ pub(crate) struct AgentRules {
     pub(crate) temperature: Option<f32>,
     pub(crate) max_output_tokens: Option<u32>,
     pub(crate) limits: PartialLimits,
-    /// The tools that it uses of those on offer; all if it does not say.
+    /// The tools that it uses, among those on offer; `None` for all.
     pub(crate) tools: Option<ToolPatterns>,
     /// The agents that it may call.
     pub(crate) agents: Vec<AgentName>,
-    /// The tool by which others call it.
+    /// The tool that other agents call it with.
     pub(crate) tool: ToolName,
     pub(crate) fan_out: Option<String>,
     pub(crate) tool_choice: Option<ToolChoice>,
@@ -82,7 +82,7 @@ impl AgentRules {
         })
     }
 
-    /// Returns the limits of the agent where nothing else sets any.
+    /// Returns the limits of the agent if nothing else sets any.
     pub(crate) fn own_limits(&self) -> Limits {
         let (limits, default) = (self.limits, Limits::default());
         Limits {
@@ -138,7 +138,8 @@ fn check_numbers(at: &str, config: &AgentConfig) -> Result<(), PolicyError> {
     Ok(())
 }
 
-/// Checks that the form of an answer is that of an object. Whether it is a schema at all, only those know who ask for it.
+/// Checks that the form of an answer is that of an object. Whether it is a valid schema is checked by the code that
+/// uses it.
 fn check_answer(at: &str, answer: &AnswerConfig) -> Result<(), PolicyError> {
     if answer.is_unset() {
         return Ok(());

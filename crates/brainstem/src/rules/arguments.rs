@@ -1,4 +1,4 @@
-//! The arguments of a call, read for rules: found by name at any depth.
+//! The arguments of a call, as rules read them: found by name at any depth.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,12 +10,12 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
     fields: Vec<(String, Argument)>,
-    /// Whether they cannot be relied on: no JSON object, or a name stands in it twice, so that whoever runs the call may
-    /// read another value than we do.
+    /// Whether the arguments are unreliable: they are not a JSON object, or a name occurs twice, so that the code that
+    /// runs the call may read another value than the rules do.
     is_unclear: bool,
 }
 
-/// One argument, by the name it has.
+/// One argument, with its name.
 #[derive(Debug)]
 enum Argument {
     Scalar(String),
@@ -23,27 +23,27 @@ enum Argument {
     Table(Vec<(String, Argument)>),
 }
 
-/// The names of arguments that are looked for.
+/// The names of arguments to find.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Names<'a> {
-    /// Usual ones, however they are written: `workingDirectory` and `Working-Directory` are `working_directory`.
+    /// Usual names, in any spelling: `workingDirectory` and `Working-Directory` match `working_directory`.
     Usual(&'a [&'a str]),
-    /// Those that somebody named, exactly as they are.
+    /// Explicitly given names, matched exactly.
     These(&'a [String]),
 }
 
-/// The texts that stand under some names.
+/// The strings found under some names.
 #[derive(Debug, Default)]
 pub(crate) struct Texts<'a> {
     pub(crate) found: Vec<&'a str>,
-    /// Whether there is a list under those names that is not empty.
+    /// Whether a non-empty list was found under those names.
     pub(crate) has_list: bool,
-    /// Whether there is something under those names that is no text.
+    /// Whether something other than a string was found under those names.
     pub(crate) is_unclear: bool,
 }
 
 impl Names<'_> {
-    /// Tells whether an argument has one of the names.
+    /// Returns whether an argument has one of the names.
     pub(crate) fn have(self, key: &str) -> bool {
         match self {
             Self::Usual(names) => names.iter().any(|name| letters(name).eq(letters(key))),
@@ -52,10 +52,10 @@ impl Names<'_> {
     }
 }
 
-/// Returns what is the same of a name however its words are joined.
+/// Returns the letters of a name, regardless of how its words are joined.
 fn letters(name: &str) -> impl Iterator<Item = char> {
     let letters = name.chars().filter(|letter| !matches!(letter, '_' | '-'));
-    // Programs in Go read `ſ` as `s`, with which it shares `S` alone, and the sign of kelvin as `k`, its only other form.
+    // Go programs read `ſ` as `s` (both share only the capital `S`), and the kelvin sign as `k`, its only other form.
     letters
         .flat_map(char::to_lowercase)
         .flat_map(char::to_uppercase)
@@ -75,7 +75,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the texts under the given names, at any depth, those in lists one by one.
+    /// Returns the strings under the given names, at any depth; those in lists one by one.
     pub(crate) fn texts(&self, names: Names<'_>) -> Texts<'_> {
         let mut texts = Texts {
             is_unclear: self.is_unclear,
@@ -85,7 +85,8 @@ impl Arguments {
         texts
     }
 
-    /// Returns the lists of texts under the given names of the outermost table, and all other texts under those names.
+    /// Returns the lists of strings under the given names of the outermost table, and all other strings under those
+    /// names.
     pub(crate) fn lists_and_texts(&self, names: Names<'_>) -> (Vec<Vec<&str>>, Texts<'_>) {
         let mut lists = Vec::new();
         let mut texts = Texts {
@@ -102,7 +103,7 @@ impl Arguments {
         (lists, texts)
     }
 
-    /// Tells whether there is anything under the given names, at any depth.
+    /// Returns whether anything exists under the given names, at any depth.
     pub(crate) fn has_any(&self, names: Names<'_>) -> bool {
         let mut texts = Texts::default();
         collect(&self.fields, names, &mut texts);
@@ -111,7 +112,7 @@ impl Arguments {
 }
 
 impl Argument {
-    /// Returns the texts of a list that holds nothing else.
+    /// Returns the strings of a list that contains nothing else.
     fn list(&self) -> Option<Vec<&str>> {
         match self {
             Self::List(items) => items.iter().map(Self::scalar).collect(),
@@ -172,7 +173,7 @@ fn take<'a>(value: &'a Argument, texts: &mut Texts<'a>) {
                 take(item, texts);
             }
         }
-        // An empty one gives nothing.
+        // An empty table adds nothing.
         Argument::Table(fields) => texts.is_unclear |= !fields.is_empty(),
     }
 }
@@ -193,7 +194,7 @@ impl<'de> Visitor<'de> for ArgumentVisitor {
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Argument, E> {
-        // What is null is not given.
+        // `null` is treated as omitted.
         Ok(Argument::List(Vec::new()))
     }
 

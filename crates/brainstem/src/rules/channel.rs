@@ -13,7 +13,7 @@ use crate::config::{
 };
 use crate::error::PolicyError;
 
-/// What a channel is for and what it offers.
+/// The purpose of a channel, and what it offers.
 #[derive(Debug, Clone)]
 pub(crate) struct ChannelRules {
     pub(crate) role: Role,
@@ -22,7 +22,7 @@ pub(crate) struct ChannelRules {
     pub(crate) allowed_modes: Option<Vec<Mode>>,
     pub(crate) limits: PartialLimits,
     pub(crate) opening: Opening,
-    /// What its agent is told; nothing if it is empty.
+    /// The first instructions of its agent; none if empty.
     pub(crate) system_prompt: Option<Arc<str>>,
     pub(crate) simple_role: Option<Role>,
     pub(crate) complex_from: u32,
@@ -35,7 +35,7 @@ pub(crate) struct ChannelRules {
     when: BTreeMap<Mode, ModeException>,
 }
 
-/// Who takes over when it does not go well.
+/// Which role takes over after failures.
 #[derive(Debug, Clone)]
 pub(crate) struct Escalate {
     pub(crate) role: Option<Role>,
@@ -43,10 +43,10 @@ pub(crate) struct Escalate {
     pub(crate) person: bool,
 }
 
-/// From how many points on a request is complex, if a channel does not say so.
+/// The default number of points from which a request is complex.
 const COMPLEX_FROM: u32 = 4;
 
-/// How many failures in a row somebody else takes over after, if a channel does not say so.
+/// The default number of failures in a row after which another role takes over.
 const AFTER_FAILURES: u32 = 2;
 
 /// Which tools a channel offers.
@@ -56,7 +56,7 @@ pub(crate) struct OfferedTools {
     pub(crate) unlisted: UnlistedTools,
 }
 
-/// What is different in one mode.
+/// Settings that differ in one mode.
 #[derive(Debug, Clone)]
 struct ModeException {
     roles: Option<RoleRule>,
@@ -64,7 +64,7 @@ struct ModeException {
 }
 
 impl ChannelRules {
-    /// Checks a channel. `meant` is the built-in channel that a misspelled name may stand for.
+    /// Checks a channel. `meant` is the built-in channel that a misspelled name may refer to.
     pub(crate) fn check(
         at: &str,
         config: &ChannelConfig,
@@ -114,7 +114,7 @@ impl ChannelRules {
             .map_or(&self.offer, |exception| &exception.offer)
     }
 
-    /// Returns which roles may serve in a mode, where the channel says so itself.
+    /// Returns which roles may serve in a mode, if the channel sets them.
     pub(crate) fn roles(&self, mode: &Mode) -> Option<&RoleRule> {
         self.when
             .get(mode)
@@ -253,7 +253,7 @@ fn check_opening(
     Ok(opening)
 }
 
-/// Checks an opening by itself.
+/// Checks an opening on its own.
 pub(super) fn opening_of(
     at: &str,
     config: Option<&OpeningConfig>,

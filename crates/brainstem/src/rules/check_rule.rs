@@ -1,4 +1,4 @@
-//! Checks a rule as it is written: its patterns, what it names, and whether it can ever apply.
+//! Checks a rule as it is written: its patterns, the names it uses, and whether it can ever apply.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::config::{Permission, RuleConfig, SourceLine};
 use crate::error::PolicyError;
 use crate::names;
 
-/// Checks a rule and the examples in it; returns it with the patterns of its tools.
+/// Checks a rule and its examples, and returns it with the patterns of its tools.
 pub(crate) fn check_rule(
     name: &str,
     config: &RuleConfig,
@@ -70,7 +70,7 @@ fn missing(at: &str, key: &'static str, values: &'static str) -> PolicyError {
     }
 }
 
-/// Refuses lists that nothing is in, and keys that cannot stand together.
+/// Refuses empty lists, and keys that exclude each other.
 fn check_lists(at: &str, config: &RuleConfig) -> Result<(), PolicyError> {
     let empty = |list: Option<usize>| list == Some(0);
     let lists = [
@@ -141,8 +141,7 @@ fn conditions(
 ) -> Result<Vec<Condition>, PolicyError> {
     let mut conditions = Vec::new();
     let names = || config.arguments.clone();
-    // What allows has to be exact; what asks or denies also holds where upper and lower case are one, and so is an accent however
-    // it is written.
+    // A rule that allows must match exactly. A rule that asks or denies ignores case, and how accents are encoded.
     let path_glob = |pattern: &str| path_glob(pattern, answer);
     if let Some(paths) = &config.paths {
         let patterns = with_folders(paths, answer);
@@ -186,8 +185,9 @@ fn conditions(
     Ok(conditions)
 }
 
-/// Returns the conditions on where a command runs, for a rule that allows commands the root unless it names folders, and on
-/// what it asks of the sandbox, which bounds every rule that allows anyway.
+/// Returns the conditions on where a command runs, and on what it requests of the sandbox. A rule that allows commands
+/// applies only at the root unless it names folders. For a rule that allows, the sandbox access is not a condition here,
+/// because it limits every such rule anyway.
 fn surroundings(
     at: &str,
     answer: Permission,
@@ -210,15 +210,15 @@ fn surroundings(
     Ok(conditions)
 }
 
-/// Returns patterns of paths with the folders of which they mean all that is in them, and [`folded`], for a rule that asks or
-/// denies.
+/// Returns path patterns for a rule that asks or denies: also [`folded`], and with the folders whose whole content they
+/// match.
 fn with_folders(patterns: &[String], answer: Permission) -> Vec<String> {
     let mut all = patterns.to_vec();
     if answer != Permission::Allow {
         let folders = patterns.iter().filter_map(|pattern| whole_folder(pattern));
         all.extend(folders.map(str::to_owned));
         let others = all.iter().filter_map(|pattern| folded(pattern));
-        // In another case the range of a class may be none.
+        // After a change of case, the range of a character class may be invalid.
         let others = others.filter(|pattern| path_glob(pattern, answer).is_ok());
         let others: Vec<String> = others.collect();
         all.extend(others);
@@ -226,7 +226,7 @@ fn with_folders(patterns: &[String], answer: Permission) -> Vec<String> {
     all
 }
 
-/// Reads a pattern of paths: `*` stops at a slash, `**` does not.
+/// Reads a path pattern: `*` stops at a slash, `**` does not.
 pub(crate) fn path_glob(pattern: &str, answer: Permission) -> Result<Glob, globset::Error> {
     let mut glob = GlobBuilder::new(pattern);
     glob.literal_separator(true);

@@ -1,4 +1,4 @@
-//! Commands in arguments: split into their parts, each judged on its own.
+//! Commands in arguments: split into their parts, each judged separately.
 
 mod git;
 mod letters;

@@ -1,4 +1,4 @@
-//! Examples in rules: calls that a rule has to match, and calls that it must not.
+//! Examples in rules: calls that a rule must match, and calls that it must not match.
 
 use neuraxis_core::{Channel, JsonText, Mode, ToolAnnotations, ToolClass, ToolName, ToolSpec};
 
@@ -8,10 +8,10 @@ use super::rule::{Condition, Fit, Rule};
 use crate::config::{ExampleConfig, RuleConfig};
 use crate::error::PolicyError;
 
-/// The folder that the examples take for the root, where one names an absolute path.
+/// The root folder in examples, for those that use an absolute path.
 pub(crate) const ROOT: &str = "/project";
 
-/// Checks that a rule matches what it says it does, and no more.
+/// Checks that a rule matches what its examples say, and nothing more.
 pub(crate) fn check(
     at: &str,
     config: &RuleConfig,
@@ -141,6 +141,6 @@ fn arguments(example: &ExampleConfig) -> JsonText {
             table.insert(name.to_owned(), toml::Value::String(value.clone()));
         }
     }
-    // A table of TOML has texts as keys: encoding it cannot fail.
+    // A TOML table has string keys, so encoding it cannot fail.
     JsonText::encode(&table).unwrap_or_else(|_| JsonText::from_text("{}"))
 }

@@ -1,4 +1,4 @@
-//! What rules ask about one call, found out once and only when a rule asks.
+//! What rules ask about one call, computed once, and only when a rule asks.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -11,7 +11,7 @@ use super::function::{RuleCall, RuleFunctions};
 use super::host::host_of;
 use super::path::{PathTarget, beginning, in_patch, lead};
 
-/// The arguments that hold paths, unless a rule says otherwise.
+/// The arguments that contain paths, unless a rule says otherwise.
 pub(crate) const PATHS: [&str; 19] = [
     "path",
     "paths",
@@ -34,7 +34,7 @@ pub(crate) const PATHS: [&str; 19] = [
     "to_path",
 ];
 
-/// The arguments that hold the folder in which something runs, and from which other paths may count.
+/// The arguments that contain the working folder, which other paths may be relative to.
 const FOLDERS: [&str; 7] = [
     "cwd",
     "workdir",
@@ -45,25 +45,26 @@ const FOLDERS: [&str; 7] = [
     "folder",
 ];
 
-/// Of a command that goes to as many folders it is not told any more where it runs.
+/// If a command changes to this many folders, its working folder is no longer tracked.
 const MAX_FOLDERS: usize = 64;
 
-/// The arguments that hold a patch, which names files itself.
+/// The arguments that contain a patch, which itself names files.
 pub(crate) const PATCHES: [&str; 2] = ["patch", "diff"];
 
-/// The arguments that hold globs, by which a tool that reads whole folders is told what of them to read.
+/// The arguments that contain globs, which tell a tool that reads whole folders what to read there.
 pub(crate) const GLOBS: [&str; 2] = ["glob", "globs"];
 
-/// The arguments that hold URLs, unless a rule says otherwise.
+/// The arguments that contain URLs, unless a rule says otherwise.
 pub(crate) const URLS: [&str; 7] = ["url", "urls", "uri", "href", "link", "endpoint", "base_url"];
 
-/// The arguments that hold commands, unless a rule says otherwise.
+/// The arguments that contain commands, unless a rule says otherwise.
 pub(crate) const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 
-/// The arguments that hold more words for a command beside them.
+/// The arguments that contain more words of a command that is in another argument.
 const BESIDE_COMMANDS: [&str; 3] = ["args", "argv", "arguments"];
 
-/// The arguments that hold variables for a command beside them: a table or a list of them, or texts such as `NAME=value`.
+/// The arguments that contain variables for a command in another argument: a table or list, or strings such as
+/// `NAME=value`.
 const VARIABLES: [&str; 8] = [
     "env",
     "environment",
@@ -75,7 +76,7 @@ const VARIABLES: [&str; 8] = [
     "vars",
 ];
 
-/// What is known of a call: of its arguments, and who makes it.
+/// What is known about a call: its arguments, and who makes it.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     text: &'a JsonText,
@@ -91,16 +92,16 @@ pub(crate) struct Facts<'a> {
     access: OnceCell<Named<Access>>,
 }
 
-/// Who answers for the functions of the program that rules name.
+/// The functions of the program that rules name.
 #[derive(Debug, Clone, Copy)]
 enum Functions<'a> {
-    /// Those that there are.
+    /// The registered functions.
     These(&'a RuleFunctions),
-    /// Nobody: each of them says yes, for an example that stands in a file.
+    /// None: each function answers yes, for an example in a file.
     Assumed,
 }
 
-/// Some of what a call names, such as its paths.
+/// Items of one kind that a call names, such as its paths.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Named<T> {
     pub(crate) items: Vec<T>,
@@ -108,19 +109,19 @@ pub(crate) struct Named<T> {
 }
 
 impl<'a> Facts<'a> {
-    /// Says whose session it is.
+    /// Sets the owner of the session.
     pub(crate) const fn owned_by(mut self, owner: Option<&'a str>) -> Self {
         self.owner = owner;
         self
     }
 
-    /// Says which functions there are. Without it, each says yes.
+    /// Sets the registered functions. Without it, each function answers yes.
     pub(crate) const fn with_functions(mut self, functions: &'a RuleFunctions) -> Self {
         self.functions = Functions::These(functions);
         self
     }
 
-    /// Returns what a function of the program says of the call; `None` if it cannot tell, or is not there.
+    /// Returns the answer of a program's function about the call; `None` if it has no answer, or is not registered.
     pub(crate) fn answer_of(&self, function: &str) -> Option<bool> {
         match self.functions {
             Functions::Assumed => Some(true),
@@ -155,7 +156,8 @@ impl<'a> Facts<'a> {
         self.arguments.get_or_init(|| Arguments::read(self.text))
     }
 
-    /// Returns where its paths lead. A path counts from the root, and if the call names a folder to run in, from there too.
+    /// Returns where the call's paths lead. A path is relative to the root and, if the call names a working folder,
+    /// also to that folder.
     pub(crate) fn paths(&self, names: Option<&[String]>) -> Cow<'_, Named<PathTarget>> {
         match names {
             Some(_) => Cow::Owned(self.find_paths(names)),
@@ -163,7 +165,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Returns the hosts that its URLs lead to.
+    /// Returns the hosts of the call's URLs.
     pub(crate) fn hosts(&self, names: Option<&[String]>) -> Cow<'_, Named<String>> {
         match names {
             Some(_) => Cow::Owned(self.find_hosts(names)),
@@ -189,7 +191,8 @@ impl<'a> Facts<'a> {
             if path.starts_with('/') {
                 continue;
             }
-            // Whoever names the arguments of a rule names no folder among them, and yet it leads the paths elsewhere.
+            // A rule that lists its arguments does not list a folder, but the folder still changes where the paths
+            // lead.
             found.is_unclear |= folders.is_unclear;
             for folder in folders.found.iter().filter(|folder| **folder != path) {
                 found.items.push(match lead(folder, "", self.root) {
@@ -202,7 +205,7 @@ impl<'a> Facts<'a> {
         found
     }
 
-    /// Returns where its globs lead with what they name before their first wildcard: from the root, and from each of its paths.
+    /// Returns where the call's globs lead, up to their first wildcard: from the root, and from each of its paths.
     pub(crate) fn narrowed_to(&self) -> &[PathTarget] {
         self.narrowed.get_or_init(|| {
             let globs = self.arguments().texts(Names::Usual(&GLOBS)).found;
@@ -210,7 +213,7 @@ impl<'a> Facts<'a> {
             let mut found = Vec::new();
             for named in globs.into_iter().filter_map(beginning) {
                 found.push(lead(named, "", self.root));
-                // Our own tools take a slash at the beginning for the root of the project.
+                // The built-in tools treat a leading slash as the root of the project.
                 let named = named.trim_start_matches('/');
                 found.push(lead(named, "", self.root));
                 for led in &paths.items {
@@ -239,14 +242,14 @@ impl<'a> Facts<'a> {
         found
     }
 
-    /// Returns the parts of the command that stands under the usual names; `None` if there is no command.
+    /// Returns the parts of the command in the usual arguments; `None` if there is no command.
     pub(crate) fn parts(&self) -> Option<&[Part]> {
         let usual = Names::Usual(&COMMANDS);
         let parts = self.parts.get_or_init(|| self.parts_in(usual));
         parts.as_deref()
     }
 
-    /// Returns the parts of all commands that stand under the given names.
+    /// Returns the parts of all commands in the given arguments.
     pub(crate) fn parts_in(&self, names: Names<'_>) -> Option<Vec<Part>> {
         let arguments = self.arguments();
         let (lists, texts) = arguments.lists_and_texts(names);
@@ -289,16 +292,16 @@ impl<'a> Facts<'a> {
         Some(parts)
     }
 
-    /// Tells whether variables stand beside a command: some say what runs, as they do before it.
+    /// Returns whether the call sets variables for a command: some determine what runs, as they do in front of it.
     fn sets_variables(&self) -> bool {
         let variables = self.arguments().texts(Names::Usual(&VARIABLES));
-        // A text may be the JSON of a table or a list, which a tool reads as one.
+        // A string may contain the JSON of a table or a list, which a tool reads as one.
         let sets = |text: &str| text.contains('=') || text.trim_start().starts_with(['{', '[']);
         let in_text = variables.found.iter().copied().any(sets);
         variables.is_unclear || variables.has_list || in_text
     }
 
-    /// Returns the folders that the call is to run in: the root, if it names none, and those that its command goes to.
+    /// Returns the folders that the call runs in (by default, the root), and those that its command changes to.
     pub(crate) fn folders(&self) -> &Named<PathTarget> {
         self.folders.get_or_init(|| {
             let texts = self.arguments().texts(Names::Usual(&FOLDERS));
@@ -320,11 +323,11 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Adds the folders that the parts of a command go to which begins in one. What a program runs by its words, as `sh -c` does,
-    /// leads nobody behind it elsewhere.
+    /// Adds the folders that the parts of a command change to, starting from one folder. A folder change inside a
+    /// program's words, as in `sh -c`, does not affect the parts after it.
     fn add_folders(&self, parts: &[Part], begin: &PathTarget, found: &mut Vec<PathTarget>) {
         let mut at = begin.clone();
-        // A part without words sets variables alone.
+        // A part without words only sets variables.
         let may_set = |part: &Part| {
             part.words.is_empty() || part.words.iter().any(|word| word.starts_with("CDPATH="))
         };
@@ -338,23 +341,23 @@ impl<'a> Facts<'a> {
                 }
                 at = lead(folder, base_of(&at), self.root);
                 found.push(at.clone());
-                // A variable, for example, may say where it looks for the folder.
+                // A variable may change where the folder is searched, for example.
                 found.extend((is_set || part.unclear.is_some()).then_some(PathTarget::Unclear));
             }
-            // Behind parentheses, for example, all is as it was before them.
+            // After parentheses, for example, the folder is the same as before them.
             may_be_back |= part.unclear.is_some();
         }
     }
 
-    /// Tells whether the call runs at the root for certain.
+    /// Returns whether the call certainly runs at the root.
     pub(crate) fn runs_at_root(&self) -> bool {
         let folders = self.folders();
         let is_root = |led: &PathTarget| matches!(led, PathTarget::Inside(path) if path == ".");
         !folders.is_unclear && folders.items.iter().all(is_root)
     }
 
-    /// Returns the folders that paths in its command may count from: where it runs in several, the root as well, from which `..`
-    /// leads out the soonest.
+    /// Returns the folders that paths in the command may be relative to. If there are several, this includes the root,
+    /// from which `..` leaves the project first.
     pub(crate) fn command_folders(&self) -> impl Iterator<Item = Folder<'_>> {
         let items = self.folders().items.as_slice();
         let at_root = (items.len() > 1).then_some("");
@@ -366,7 +369,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Returns what the call asks of the sandbox.
+    /// Returns what the call requests of the sandbox.
     pub(crate) fn access(&self) -> &Named<Access> {
         self.access.get_or_init(|| {
             let names = Names::Usual(&["access"]);
@@ -386,7 +389,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Returns what paths count from in a folder; the root, where it is not within.
+/// Returns the base of paths in a folder; the root, if the folder is not inside it.
 fn base_of(folder: &PathTarget) -> &str {
     match folder {
         PathTarget::Inside(path) => path,
@@ -394,8 +397,8 @@ fn base_of(folder: &PathTarget) -> &str {
     }
 }
 
-/// Tells whether words beside the text of a command are certainly words of it: behind a redirection, a comment or an operator they
-/// may be another command.
+/// Returns whether words next to a command's text certainly belong to it: after a redirection, a comment or an
+/// operator, they may be another command.
 fn takes_words(text: &str) -> bool {
     !text.contains([';', '&', '|', '<', '>', '#', '\n'])
 }

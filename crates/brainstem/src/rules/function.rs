@@ -1,6 +1,6 @@
-//! Functions of an embedding program that rules ask about calls: for conditions that no pattern says.
+//! Functions of an embedding program that rules ask about calls, for conditions that no pattern can express.
 //!
-//! Not for what a program decides without a rule, which is a hook's.
+//! Not for what a program decides without a rule; use a hook for that.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,13 +14,13 @@ use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
 
-/// A call, as far as a function is told of it.
+/// What a function learns about a call.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RuleCall<'a> {
     /// Its arguments, a JSON object.
     pub arguments: &'a JsonText,
-    /// Whose session it is, where that is known.
+    /// The owner of the session, if known.
     pub owner: Option<&'a str>,
 }
 
@@ -32,19 +32,19 @@ impl<'a> RuleCall<'a> {
 
 type Holds = dyn Fn(&RuleCall<'_>) -> Option<bool> + Send + Sync;
 
-/// A function that tells whether a call is what the rule is about that names it. It is called each time such a call is judged:
-/// the same call has to get the same answer, and at once.
+/// A function that returns whether a call is one that its rule is about. It is called each time such a call is judged.
+/// It must return quickly, and give the same answer for the same call.
 #[derive(Clone)]
 pub struct RuleFunction(Arc<Holds>);
 
 impl RuleFunction {
-    /// Takes a function of the call. `None` is for what it cannot tell, which has a person asked, whatever the rule answers; so
-    /// does a panic.
+    /// Wraps a function of the call. If it returns `None` because it has no answer, or panics, the user is asked,
+    /// whatever the rule answers.
     pub fn new(holds: impl Fn(&RuleCall<'_>) -> Option<bool> + Send + Sync + 'static) -> Self {
         Self(Arc::new(holds))
     }
 
-    /// Takes a function of the arguments, read as a type. What cannot be read, it cannot tell.
+    /// Wraps a function of the arguments, deserialized as a type. If they cannot be deserialized, it has no answer.
     pub fn of_arguments<T: DeserializeOwned + 'static>(
         holds: impl Fn(&T) -> bool + Send + Sync + 'static,
     ) -> Self {
@@ -63,11 +63,11 @@ impl fmt::Debug for RuleFunction {
     }
 }
 
-/// The functions of a program, by the names that rules give them.
+/// The functions of a program, by the names that rules use.
 pub(crate) type RuleFunctions = BTreeMap<String, RuleFunction>;
 
 impl Policy {
-    /// Adds functions that the rules of this policy may name as `when`. One that it knows already is replaced.
+    /// Adds functions that the rules of this policy may name as `when`. Replaces functions of the same name.
     #[must_use]
     pub fn with_rule_functions(
         mut self,
@@ -77,8 +77,8 @@ impl Policy {
         self
     }
 
-    /// Finds the rules that name a function which this policy does not know. Such a rule has a person asked about every call
-    /// that it may be about.
+    /// Returns an error for each rule that names a function which is not registered. Such a rule asks about every call
+    /// that it may apply to.
     #[must_use]
     pub fn unknown_rule_functions(&self) -> Vec<PolicyError> {
         let rules = self.config.rules.iter();

@@ -2,7 +2,7 @@
 
 use url::{Host, Url};
 
-/// A pattern of hosts: one host, `*.` and a host for all beneath it, or `*` for all.
+/// A pattern of hosts: one host, `*.` and a host for everything below it, or `*` for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HostPattern {
     Any,
@@ -48,11 +48,11 @@ impl HostPattern {
     }
 }
 
-/// Returns the host that a URL leads to, as browsers and HTTP clients read it; `None` where they may differ.
+/// Returns the host that a URL leads to, as browsers and HTTP clients read it; `None` if they may read it differently.
 ///
-/// Numbers that are addresses come out as addresses, names in other scripts in their ASCII form.
+/// Numbers that are addresses are returned as addresses, and names in other scripts in their ASCII form.
 pub(crate) fn host_of(url: &str) -> Option<String> {
-    // The standard says to skip these; who does not would read another host.
+    // The standard requires skipping these; a client that does not skip them reads another host.
     if url.contains(|letter: char| letter.is_control() || letter.is_whitespace() || letter == '\\')
     {
         return None;
@@ -65,7 +65,8 @@ pub(crate) fn host_of(url: &str) -> Option<String> {
     url.host().map(|host| named(&host))
 }
 
-/// Returns the name of a host; of an IPv4 address within one of IPv6 that address: clients connect to it.
+/// Returns the name of a host. For an IPv4 address inside an IPv6 address, returns the IPv4 address, because clients
+/// connect to it.
 fn named<S: AsRef<str>>(host: &Host<S>) -> String {
     let within = match host {
         Host::Ipv6(address) => address.to_ipv4_mapped(),

@@ -7,10 +7,10 @@ use neuraxis_core::MicroUsd;
 use crate::config::PartialLimits;
 use crate::error::PolicyError;
 
-/// The most that a mode or an agent may say: a tool that failed so often has to be looked at, not called.
+/// The largest value that a mode or an agent may set: a tool that failed this often must be examined, not called again.
 const MAX_TOOL_RETRIES: u32 = 3;
 
-/// Refuses zeros, and cuts times to whole milliseconds, which is what a record keeps.
+/// Refuses zeros, and truncates times to whole milliseconds, the precision of records.
 pub(crate) fn check(at: &str, limits: PartialLimits) -> Result<PartialLimits, PolicyError> {
     let no_money = limits.max_cost == Some(MicroUsd(0));
     let no_time = limits.tool_timeout.is_some_and(is_zero);
@@ -32,7 +32,7 @@ pub(crate) fn check(at: &str, limits: PartialLimits) -> Result<PartialLimits, Po
     })
 }
 
-/// Refuses the first key that is zero. Each stands beside whether it is, and the least that it may be.
+/// Refuses the first key that is zero. Each key comes with whether it is zero, and its smallest allowed value.
 pub(crate) fn no_zero(at: &str, keys: &[(&str, bool, &'static str)]) -> Result<(), PolicyError> {
     match keys.iter().find(|(_, is_zero, _)| *is_zero) {
         Some(&(key, _, least)) => Err(PolicyError::LimitTooSmall {
@@ -43,12 +43,12 @@ pub(crate) fn no_zero(at: &str, keys: &[(&str, bool, &'static str)]) -> Result<(
     }
 }
 
-/// Tells whether a time is none once it is cut to whole milliseconds.
+/// Returns whether a time is zero after truncation to whole milliseconds.
 pub(crate) fn is_zero(time: Duration) -> bool {
     time.as_millis() == 0
 }
 
-/// Refuses a temperature that no model takes.
+/// Refuses a temperature that no model accepts.
 pub(super) fn check_temperature(at: &str, given: Option<f32>) -> Result<(), PolicyError> {
     match given.filter(|given| !(0.0..=2.0).contains(given)) {
         Some(given) => Err(PolicyError::TemperatureOutOfRange {
@@ -59,7 +59,7 @@ pub(super) fn check_temperature(at: &str, given: Option<f32>) -> Result<(), Poli
     }
 }
 
-/// Refuses to make a failed call again too often.
+/// Refuses too many retries of a failed call.
 pub(super) fn check_tool_retries(at: &str, given: Option<u32>) -> Result<(), PolicyError> {
     match given {
         Some(given) if given > MAX_TOOL_RETRIES => Err(PolicyError::TooManyRetries {

@@ -9,7 +9,7 @@ use super::{KnownNames, check_limits, is_zero, no_zero};
 use crate::config::{ModeConfig, PartialLimits, Permission, ToolAnswersConfig};
 use crate::error::PolicyError;
 
-/// How often a failed call is made again unless a mode says otherwise.
+/// The default number of retries of a failed call.
 const DEFAULT_TOOL_RETRIES: u32 = 1;
 
 /// What a mode allows.
@@ -20,7 +20,7 @@ pub(crate) struct ModeRules {
     pub(crate) limits: PartialLimits,
     pub(crate) temperature: Option<f32>,
     pub(crate) max_output_tokens: Option<u32>,
-    /// What calls that write or reach out get at the least, once there is untrusted content.
+    /// The minimum answer to calls that write or reach out once there is untrusted content.
     pub(crate) after_untrusted: Permission,
     pub(crate) remember: Remember,
     pub(crate) approval_expires: Option<Duration>,
@@ -28,7 +28,7 @@ pub(crate) struct ModeRules {
 }
 
 impl ModeRules {
-    /// Checks a mode. `meant` is the built-in mode that a misspelled name may stand for.
+    /// Checks a mode. `meant` is the built-in mode that a misspelled name may refer to.
     pub(crate) fn check(
         at: &str,
         config: &ModeConfig,
@@ -67,7 +67,7 @@ impl ModeRules {
     }
 }
 
-/// What a mode answers about tools.
+/// A mode's answers about tools.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToolAnswers {
     read_only: Permission,
@@ -78,7 +78,7 @@ pub(crate) struct ToolAnswers {
 }
 
 impl ToolAnswers {
-    /// What is left out is denied: a mode that forgets something must not allow it.
+    /// Treats omitted answers as denials: a mode that forgets something must not allow it.
     pub(crate) fn new(config: &ToolAnswersConfig) -> Self {
         let answer = |given: Option<Permission>| given.unwrap_or(Permission::Deny);
         Self {
@@ -96,16 +96,16 @@ impl ToolAnswers {
             .all(|answer| *answer == Permission::Deny)
     }
 
-    /// Answers about a tool: the strictest answer to anything it is.
+    /// Returns the strictest answer to any property of a tool.
     pub(crate) fn answer(&self, tool: &ToolSpec) -> Permission {
         let applying = self.applying(tool.class, tool.annotations);
         let answers = applying.map(|(answer, _)| answer);
-        // Every tool has a class, so that there always is an answer; without one the call would be denied.
+        // Every tool has a class, so there always is an answer; without one, the call would be denied.
         answers.max().unwrap_or(Permission::Deny)
     }
 
-    /// Returns what it is about a tool of this class, and with these hints, that leads to the given answer: what it does or
-    /// may do.
+    /// Returns the properties of a tool of this class, and with these hints, that lead to the given answer: what it
+    /// does or may do.
     pub(crate) fn causes(
         &self,
         class: ToolClass,

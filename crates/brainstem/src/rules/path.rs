@@ -1,4 +1,4 @@
-//! Paths in arguments: where they lead, told from their text alone.
+//! Paths in arguments: where they lead, determined from their text alone.
 //!
 //! Links are not followed here; the file tools themselves refuse to leave their root.
 
@@ -9,18 +9,18 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathTarget {
-    /// To a place beneath the root, named from there; `.` for the root itself.
+    /// To a place below the root, relative to it; `.` for the root itself.
     Inside(String),
-    /// Out of the root.
+    /// Outside the root.
     Outside,
-    /// Nobody can tell without knowing who reads it.
+    /// Unknown, because it depends on the program that reads it.
     Unclear,
 }
 
-/// Tells where a path leads that counts from `base`, itself beneath the root or `""`. `root` is the root's own absolute
-/// path, if it is known.
+/// Returns where a path leads that is relative to `base`, which is itself below the root, or `""`. `root` is the
+/// absolute path of the root, if known.
 pub(crate) fn lead(path: &str, base: &str, root: Option<&str>) -> PathTarget {
-    // A home folder, a variable or an end of text is read by some and taken as it is by others.
+    // Some programs expand a home folder or a variable, or stop at an end of text; others take these literally.
     if path.starts_with('~') || path.contains(['\0', '$', '\n', '\r', '\\']) {
         return PathTarget::Unclear;
     }
@@ -33,7 +33,7 @@ pub(crate) fn lead(path: &str, base: &str, root: Option<&str>) -> PathTarget {
     normalized(base.split('/').chain(path.split('/')))
 }
 
-/// Tells whether a path is the URL of a file, or begins with a drive: some read it as that, and others as the name of a folder.
+/// Returns whether a path is a file URL or starts with a drive: some programs read it as such, others as a folder name.
 fn begins_elsewhere(path: &str) -> bool {
     path.split_once(':').is_some_and(|(before, _)| {
         let is_drive = before.len() == 1 && before.starts_with(|it: char| it.is_ascii_alphabetic());
@@ -80,8 +80,8 @@ fn normalized<'a>(names: impl Iterator<Item = &'a str>) -> PathTarget {
     PathTarget::Inside(kept.join("/"))
 }
 
-/// Returns a text with its accents composed: `é` is one character, or an `e` with an accent behind it, as in names that come
-/// from a Mac. Borrowed where nothing is to be composed.
+/// Returns text with composed accents: `é` can be one character, or an `e` followed by an accent, as in names that come
+/// from a Mac. Borrows the text if there is nothing to compose.
 pub(crate) fn composed(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -89,8 +89,8 @@ pub(crate) fn composed(text: &str) -> Cow<'_, str> {
     ComposingNormalizerBorrowed::new_nfc().normalize(text)
 }
 
-/// As [`composed`], with what globs tell apart and some file systems do not: upper and lower case beyond ASCII. Nothing of a text
-/// in ASCII alone.
+/// Like [`composed`], but also removes what globs distinguish and some file systems do not: case beyond ASCII. `None`
+/// for text that is only ASCII.
 pub(crate) fn folded(text: &str) -> Option<String> {
     if text.is_ascii() {
         return None;
@@ -98,9 +98,9 @@ pub(crate) fn folded(text: &str) -> Option<String> {
     let mut folded = String::with_capacity(text.len());
     for letter in composed(text).chars() {
         match letter {
-            // Globs know about these, in which `[Z-a]` and `[z-a]` are not the same.
+            // Globs handle ASCII case themselves, and `[Z-a]` and `[z-a]` differ.
             _ if letter.is_ascii() => folded.push(letter),
-            // In lower case the sigma at the end of a word is another, and in upper case there is one.
+            // Sigma at the end of a word has its own lower-case form, but the same upper-case form.
             '\u{3c2}' => folded.push('\u{3c3}'),
             _ => folded.extend(letter.to_lowercase()),
         }
@@ -108,7 +108,7 @@ pub(crate) fn folded(text: &str) -> Option<String> {
     Some(folded)
 }
 
-/// Returns what a glob names before its first wildcard, a folder or a file; nothing of one for names at any depth.
+/// Returns what a glob names before its first wildcard, a folder or a file; `None` for a glob of names at any depth.
 pub(crate) fn beginning(glob: &str) -> Option<&str> {
     let end = match glob.find(['*', '?', '[', '{', '\\']) {
         Some(wildcard) => glob.get(..wildcard)?.rfind('/')?,
@@ -118,17 +118,17 @@ pub(crate) fn beginning(glob: &str) -> Option<&str> {
     glob.get(..end)
 }
 
-/// Returns the folder of which a pattern means all that is in it: whoever reads the folder as a whole reads that.
+/// Returns the folder whose whole content a pattern matches: reading that folder as a whole reads the content.
 pub(crate) fn whole_folder(pattern: &str) -> Option<&str> {
     let mut ends = ["/**/*", "/**", "/*"].into_iter();
     let folder = ends.find_map(|end| pattern.strip_suffix(end))?;
     let name = folder.rsplit('/').next()?;
-    // Without a name of its own the folder might be anything, a file of another name included.
+    // Without a name of its own, the folder might be anything, including a file of another name.
     (!name.is_empty() && !name.contains(['*', '?', '['])).then_some(folder)
 }
 
-/// Returns the paths that the headers of a patch name: of a unified diff, and of the form `*** Update File: …`. A name in
-/// quotes is one with them and without: that depends on who reads the patch.
+/// Returns the paths that the headers of a patch name: of a unified diff, and of the form `*** Update File: …`. A
+/// quoted name is returned with and without its quotes, because programs read it differently.
 pub(crate) fn in_patch(patch: &str) -> Vec<&str> {
     patch.lines().flat_map(header_paths).collect()
 }

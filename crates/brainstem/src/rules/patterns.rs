@@ -6,7 +6,7 @@ use neuraxis_core::ToolName;
 use crate::error::PolicyError;
 use crate::names;
 
-/// A list of patterns; a name matches if it matches one of them.
+/// A list of patterns; a name matches if it matches any of them.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolPatterns(GlobSet);
 
@@ -20,7 +20,7 @@ impl ToolPatterns {
         Glob::new(pattern)
     }
 
-    /// Keeps the patterns that name something: one of wildcards alone matches every tool and names none.
+    /// Returns the patterns that name something: a pattern of only wildcards matches every tool and names none.
     pub(crate) fn naming(patterns: &[String]) -> impl Iterator<Item = &String> {
         patterns
             .iter()
@@ -32,7 +32,7 @@ impl ToolPatterns {
     }
 }
 
-/// Checks patterns and puts them together, each read by `glob`.
+/// Checks patterns and combines them, reading each with `glob`.
 pub(crate) fn glob_set(
     at: &str,
     patterns: &[String],
@@ -54,7 +54,7 @@ pub(crate) fn glob_set(
     globs.map_err(|error| invalid(&patterns.join(" "), reason(&error)))
 }
 
-/// Says what is wrong with a pattern, without the pattern itself.
+/// Returns what is wrong with a pattern, without the pattern itself.
 fn reason(error: &globset::Error) -> String {
     names::shown_up_to(200, &error.kind().to_string())
 }

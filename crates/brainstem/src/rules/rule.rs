@@ -1,4 +1,4 @@
-//! A checked rule, and whether it holds for a call.
+//! A checked rule, and whether it matches a call.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::path::{PathTarget, folded};
 use super::value::ValuePatterns;
 use crate::config::Permission;
 
-/// Why it cannot be told whether a rule is about a call, for the end of a sentence.
+/// Why it is unknown whether a rule matches a call, worded as the end of a sentence.
 const IN_SEVERAL_WAYS: &str = "its arguments can be read in several ways";
 
-/// Why it cannot be told where a function is to say it.
+/// Why it is unknown if a function should decide it.
 const NO_ANSWER: &str = "the function that the rule names gives no answer";
 
 /// An answer about calls.
@@ -31,12 +31,12 @@ pub(crate) struct Rule {
     pub(crate) open_world: Option<bool>,
     pub(crate) modes: Option<Vec<Mode>>,
     pub(crate) channels: Option<Vec<Channel>>,
-    /// What of the sandbox a rule that allows lets a command ask for: what it does not list it does not allow.
+    /// What a rule that allows lets a command request of the sandbox; it does not allow what it omits.
     pub(crate) access: Vec<Access>,
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// Something that has to hold for the arguments.
+/// A condition on the arguments.
 #[derive(Debug, Clone)]
 pub(crate) enum Condition {
     Paths {
@@ -54,11 +54,11 @@ pub(crate) enum Condition {
         patterns: Vec<CommandPattern>,
         names: Option<Vec<String>>,
     },
-    /// The folder to run in.
+    /// The folder that the call runs in.
     Folder {
         globs: GlobSet,
     },
-    /// What is asked of the sandbox.
+    /// What the call requests of the sandbox.
     Access {
         listed: Vec<Access>,
     },
@@ -66,27 +66,27 @@ pub(crate) enum Condition {
         name: String,
         patterns: ValuePatterns,
     },
-    /// What a function of the program says.
+    /// The answer of a function of the program.
     When {
         function: String,
     },
-    /// Whose session it is.
+    /// The owner of the session.
     Owners {
         owners: Vec<String>,
     },
 }
 
-/// Whether something holds. Ordered so that of several the least counts.
+/// Whether something holds. Ordered so that the minimum decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
     No,
-    /// It may, but what the call does cannot be told from its arguments.
+    /// Perhaps: the arguments do not reveal what the call does.
     Unclear(&'static str),
     Yes,
 }
 
 impl Rule {
-    /// Tells whether the rule is about such calls, whatever their arguments.
+    /// Returns whether the rule is about such calls, regardless of their arguments.
     pub(crate) fn is_about(&self, tool: &ToolSpec, mode: &Mode, channel: &Channel) -> bool {
         let annotations = tool.annotations;
         self.class
@@ -111,9 +111,10 @@ impl Rule {
         self.conditions.iter().any(is_commands)
     }
 
-    /// Tells whether the arguments are what the rule describes. `part` is the part of the command that is judged.
+    /// Returns whether the arguments match the rule. `part` is the part of the command that is judged.
     ///
-    /// A rule that allows wants everything that the call names to fit; one that asks or denies is content with one thing.
+    /// For a rule that allows, everything that the call names must match; for a rule that asks or denies, one match is
+    /// enough.
     pub(crate) fn fits(&self, facts: &Facts<'_>, part: Option<&Part>) -> Fit {
         if self.passes_over_command(facts) {
             return Fit::No;
@@ -127,8 +128,9 @@ impl Rule {
         fits.chain(access).min().unwrap_or(Fit::Yes)
     }
 
-    /// Tells whether the rule would allow a command by what stands beside it: a folder or a host says nothing of what runs
-    /// there. Rules that are about the tool, or the person, alone mean whatever the tool is asked to do.
+    /// Returns whether the rule would allow a command only because of what is next to it, such as a folder or a host,
+    /// which says nothing about what runs. A rule that is only about the tool or the owner allows whatever the tool is
+    /// asked to do.
     fn passes_over_command(&self, facts: &Facts<'_>) -> bool {
         let is_beside = |condition: &Condition| {
             matches!(
@@ -157,7 +159,7 @@ impl Rule {
             Condition::Paths { globs, names } => {
                 let paths = facts.paths(names.as_deref());
                 let inside = |led: &PathTarget| self.is_inside(globs, led);
-                // A glob only narrows what a call reads: it allows nothing.
+                // A glob only narrows what a call reads, so it allows nothing.
                 let looks_for_globs = self.answer != Permission::Allow && names.is_none();
                 if looks_for_globs && facts.narrowed_to().iter().any(inside) {
                     return Fit::Yes;
@@ -225,7 +227,7 @@ impl Rule {
                 folders.map(|folder| pattern.covers(part, folder)).min()
             };
             let fits = patterns.iter().filter_map(covers);
-            // Of a command that matches none of its patterns it says nothing, whatever else stands in the command.
+            // If the command matches none of its patterns, the rule does not apply, whatever else the command contains.
             return fits.max().unwrap_or(Fit::No);
         }
         if patterns.iter().any(|pattern| pattern.may_concern(part)) {
@@ -240,8 +242,8 @@ impl Rule {
         self.enough(&folders.items, folders.is_unclear, listed)
     }
 
-    /// Tells whether globs match where a path leads; for a rule that asks or denies, in upper and lower case, and however
-    /// its accents are written.
+    /// Returns whether the globs match where a path leads. A rule that asks or denies ignores case, and how accents are
+    /// encoded.
     fn is_inside(&self, globs: &GlobSet, led: &PathTarget) -> bool {
         let PathTarget::Inside(path) = led else {
             return false;
@@ -261,7 +263,8 @@ impl Rule {
         })
     }
 
-    /// Tells whether the rule or the call is about a command: of another tool's arguments, `access` may mean anything.
+    /// Returns whether the rule or the call is about a command: in another tool's arguments, `access` may mean
+    /// anything.
     fn is_about_command(&self, facts: &Facts<'_>) -> bool {
         let is_commands = |condition: &Condition| matches!(condition, Condition::Commands { .. });
         self.conditions.iter().any(is_commands) || facts.parts().is_some()

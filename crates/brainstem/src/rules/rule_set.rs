@@ -14,14 +14,14 @@ use crate::error::PolicyError;
 #[derive(Debug, Clone)]
 pub(crate) struct RuleSet {
     rules: Vec<Rule>,
-    /// Each pattern once, however many rules have it.
+    /// Each pattern once, even if several rules have it.
     patterns: GlobSet,
-    /// For each pattern the rules that have it.
+    /// For each pattern, the rules that have it.
     owners: Vec<Vec<usize>>,
 }
 
 impl RuleSet {
-    /// Takes rules with the patterns of their tools, which are checked already.
+    /// Builds the set from rules with the patterns of their tools, which are already checked.
     pub(crate) fn new(rules: Vec<(Rule, Vec<String>)>) -> Result<Self, PolicyError> {
         let mut owners: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let mut kept = Vec::with_capacity(rules.len());
@@ -39,7 +39,7 @@ impl RuleSet {
         })
     }
 
-    /// Returns the rules that name a tool and are about such a call, in the order in which they were given.
+    /// Returns the rules that match a tool's name and are about such a call, in the order in which they were given.
     pub(crate) fn about(&self, tool: &ToolSpec, mode: &Mode, channel: &Channel) -> Vec<&Rule> {
         let mut found = self.naming(&tool.name);
         found.retain(|rule| rule.is_about(tool, mode, channel));
@@ -52,7 +52,7 @@ impl RuleSet {
             .into_iter()
             .filter_map(|pattern| self.owners.get(pattern));
         let mut indices: Vec<usize> = owners.flatten().copied().collect();
-        // Most often one pattern has them all, in order.
+        // Usually one pattern has them all, in order.
         if !indices.is_sorted() {
             indices.sort_unstable();
         }

@@ -1,11 +1,11 @@
-//! Finds rules that allow what another rule of the same source never lets through. Where they are of two, the one tightens what
-//! the other says, which is no mistake.
+//! Finds rules that allow what another rule of the same source never lets through. If the rules are from different
+//! sources, one tightens the other, which is not a mistake.
 
 use super::rule::Rule;
 use crate::config::Permission;
 use crate::error::PolicyError;
 
-/// Refuses a rule that allows calls of tools about which another rule asks or denies whatever they do.
+/// Refuses a rule that allows calls of tools for which another rule always asks or denies.
 pub(crate) fn check(rules: &[(Rule, Vec<String>)]) -> Result<(), PolicyError> {
     let blanket: Vec<_> = rules
         .iter()
@@ -34,7 +34,7 @@ pub(crate) fn check(rules: &[(Rule, Vec<String>)]) -> Result<(), PolicyError> {
     Ok(())
 }
 
-/// Tells whether a rule holds for all calls of its tools.
+/// Returns whether a rule matches all calls of its tools.
 fn is_blanket(rule: &Rule) -> bool {
     let Rule {
         at: _,

@@ -8,14 +8,14 @@ use super::patterns::glob_set;
 use crate::error::PolicyError;
 use crate::names;
 
-/// Patterns of which a value has to match one.
+/// Patterns of which a value must match one.
 #[derive(Debug, Clone)]
 pub(crate) struct ValuePatterns {
     globs: GlobSet,
     comparisons: Vec<Comparison>,
 }
 
-/// A number to compare with, and how.
+/// A number to compare with, and the relation.
 #[derive(Debug, Clone, Copy)]
 struct Comparison {
     relation: Relation,
@@ -30,7 +30,7 @@ enum Relation {
     AtLeast,
 }
 
-/// How the longer of two relations is written comes first.
+/// The longer of two relations with the same beginning comes first.
 const RELATIONS: [(&str, Relation); 4] = [
     (">=", Relation::AtLeast),
     ("<=", Relation::AtMost),
@@ -38,7 +38,7 @@ const RELATIONS: [(&str, Relation); 4] = [
     ("<", Relation::Less),
 ];
 
-/// A number: whole ones are compared as such, since a fraction holds the larger ones inexactly.
+/// A number. Integers are compared as integers, since a floating-point number is inexact for large ones.
 #[derive(Debug, Clone, Copy)]
 enum Number {
     Whole(i128),
@@ -74,13 +74,14 @@ impl ValuePatterns {
         self.globs.is_match(text) || by_number()
     }
 
-    /// Tells whether a value is to be compared and is no number: whoever runs the call may make one of it all the same.
+    /// Returns whether a value must be compared but is not a number; the code that runs the call may still read it as
+    /// one.
     pub(crate) fn is_unclear(&self, text: &str) -> bool {
         !self.comparisons.is_empty() && Number::read(text).is_none()
     }
 }
 
-/// Reads a comparison; `None` if it is none, and an error if it lacks its number.
+/// Reads a comparison; `None` if the pattern is not one, and an error if it has no number.
 fn compared(pattern: &str) -> Option<Result<Comparison, String>> {
     let pattern = pattern.trim();
     let (relation, number) = RELATIONS

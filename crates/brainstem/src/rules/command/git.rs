@@ -1,8 +1,8 @@
-//! What the words of git say: which command it is, what that is to run, and what it is to write.
+//! Reads a git command line: which git command it is, what it runs, and what it writes.
 
 use super::programs::{Program, program};
 
-/// The commands of git that only look.
+/// The git commands that only read.
 pub(super) const GIT_READS: [&str; 9] = [
     "blame",
     "describe",
@@ -15,8 +15,8 @@ pub(super) const GIT_READS: [&str; 9] = [
     "status",
 ];
 
-/// The everyday commands: wildcards stand for their words, but for those named below. Any other command, and so an alias or an
-/// extension, may run or write what its words name.
+/// The everyday commands: wildcards match their words, except those listed below. Any other command, including an alias
+/// or an extension, may run or write what its words name.
 const KNOWN: [&str; 61] = [
     "add",
     "am",
@@ -81,7 +81,7 @@ const KNOWN: [&str; 61] = [
     "worktree",
 ];
 
-/// Options before the command that have a word of their own for a value.
+/// Options before the command that take their value as a separate word.
 const WITH_VALUE: [&str; 9] = [
     "-C",
     "-c",
@@ -94,7 +94,8 @@ const WITH_VALUE: [&str; 9] = [
     "--work-tree",
 ];
 
-/// Commands whose words say what runs, now or later, or which file is written: from the given word on, or all of them.
+/// Commands whose words determine what runs, now or later, or which file is written: from the given word on, or all
+/// words.
 const HANDS_OVER: [(&str, Option<&str>); 6] = [
     ("bisect", Some("run")),
     ("bundle", Some("create")),
@@ -104,7 +105,7 @@ const HANDS_OVER: [(&str, Option<&str>); 6] = [
     ("submodule", Some("foreach")),
 ];
 
-/// What `git config` only reads by, as its first word but for those that say where from and how it is shown.
+/// First words with which `git config` only reads, after options for the source and the format.
 const CONFIG_READS: [&str; 7] = [
     "--get",
     "--get-all",
@@ -115,7 +116,7 @@ const CONFIG_READS: [&str; 7] = [
     "list",
 ];
 
-/// What may stand before that.
+/// The options that may precede those words.
 const CONFIG_OPTIONS: [&str; 8] = [
     "--global",
     "--local",
@@ -127,7 +128,7 @@ const CONFIG_OPTIONS: [&str; 8] = [
     "-z",
 ];
 
-/// Flags of a command by which it runs or writes what they name. Others have the same letters for something harmless.
+/// Flags of a command whose value is run or written. For other commands, the same letters are harmless.
 const FLAGS: [(&str, char); 5] = [
     ("archive", 'o'),
     ("clone", 'u'),
@@ -139,23 +140,23 @@ const FLAGS: [(&str, char); 5] = [
 /// Options whose value is a program that runs.
 const TAKES_PROGRAM: [&str; 4] = ["--exec", "--extcmd", "--receive-pack", "--upload-pack"];
 
-/// Commands to which what is glued to `-S` and `-G` is a text to search for.
+/// Commands for which text attached to `-S` and `-G` is a search string.
 const SEARCHES: [&str; 4] = ["diff", "log", "shortlog", "show"];
 
-/// Commands to which what is glued to `-L` is a range of lines, and the file that they are of.
+/// Commands for which text attached to `-L` is a range of lines, with their file.
 const RANGES: [&str; 3] = ["blame", "log", "show"];
 
-/// Options of `git push` by which it removes or overwrites branches.
+/// Options of `git push` that remove or overwrite branches.
 const OVERWRITES: [&str; 5] = ["delete", "force", "force-with-lease", "mirror", "prune"];
 
-/// What `git push` does with the words that no wildcard stands for, for the end of a sentence.
+/// What `git push` does with the words that no wildcard matches, worded as the end of a sentence.
 const PUSHES: &str = "it removes or overwrites branches, or names another one to write";
 
-/// Commands to which what stands behind `-m` or `--message`, or is glued to it, is a message. So it is to `stash push`, but
-/// `stash list` and `stash show` take the `-m` of `log`, and options behind it.
+/// Commands for which the word after `-m` or `--message`, or the text attached to it, is a message. The same is true of
+/// `stash push`, but `stash list` and `stash show` take the `-m` of `log`, and options after it.
 const WITH_MESSAGE: [&str; 4] = ["commit", "merge", "notes", "tag"];
 
-/// Options of these commands that take no value, so that a `-m` behind them is none.
+/// Options of these commands that take no value, so a `-m` after them is not their value.
 const WITHOUT_VALUE: [&str; 8] = [
     "--all",
     "--allow-empty",
@@ -167,7 +168,7 @@ const WITHOUT_VALUE: [&str; 8] = [
     "--signoff",
 ];
 
-/// Tells whether git is to run what its words say: by a setting, an alias or one of the options for that.
+/// Returns whether git runs what its words say: through a setting, an alias or one of the options for it.
 pub(super) fn git_runs(words: &[String]) -> bool {
     let runs = |word: &String| {
         let name = word.split('=').next().unwrap_or_default();
@@ -185,20 +186,20 @@ pub(super) fn git_runs(words: &[String]) -> bool {
     words.iter().skip(1).any(runs) || command.name == "clone" && words.iter().any(takes_program)
 }
 
-/// A command of git, with all words of its command line.
+/// A git command, with all words of its command line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GitCommand<'a> {
     words: &'a [String],
     /// Its name; empty if there is none.
     name: &'a str,
-    /// Which of the words its name is, or would be.
+    /// The index of the word that is its name, or would be.
     at: usize,
-    /// From which of the words on they say what runs or is written.
+    /// The index of the first word that determines what is run or written.
     hands_over: Option<usize>,
 }
 
 impl<'a> GitCommand<'a> {
-    /// Reads the words of git; `None` if they are another program's.
+    /// Reads the words of git; `None` if they belong to another program.
     pub(super) fn of(words: &'a [String]) -> Option<Self> {
         words
             .first()
@@ -226,8 +227,8 @@ impl<'a> GitCommand<'a> {
         })
     }
 
-    /// Tells whether the word at a place says what git is to run or to write, besides by the options that all its commands
-    /// have in common.
+    /// Returns whether the word at `place` determines what git runs or writes, not counting the options that all its
+    /// commands share.
     pub(super) fn is_told_by(&self, place: usize) -> bool {
         let word = |place: Option<usize>| {
             let word = place.and_then(|place| self.words.get(place));
@@ -245,23 +246,23 @@ impl<'a> GitCommand<'a> {
             || FLAGS.iter().any(is_flag)
     }
 
-    /// Tells whether the word at a place is a message, whatever it says.
+    /// Returns whether the word at `place` is a message, whatever it says.
     fn is_message(&self, place: usize) -> bool {
         let Some(before) = self.words.get(self.at + 1..place) else {
             return false;
         };
-        // Of these flags none takes a value, which the `m` would be.
+        // None of these flags takes a value, which the `m` would otherwise be.
         let are_free = |flags: &str| flags.chars().all(|it| "aenpqsv".contains(it));
         let is_flag = |word: &String| {
             word == "--message" || flags_in(word).strip_suffix('m').is_some_and(are_free)
         };
-        // Such a flag with its message glued to it.
+        // Such a flag with its message attached.
         let is_glued = |word: &String| {
             let glued = flags_in(word).split_once('m');
             word.starts_with("--message=")
                 || glued.is_some_and(|(flags, text)| are_free(flags) && !text.is_empty())
         };
-        // Behind an option that takes one, the flag is its value: then the word is a file, or an option.
+        // After an option that takes a value, the flag is that value, and the word is a file or an option.
         let is_value = |before: &[String]| {
             before.last().is_some_and(|word| {
                 let is_known = WITHOUT_VALUE.contains(&word.as_str()) || is_glued(word);
@@ -279,7 +280,7 @@ impl<'a> GitCommand<'a> {
         takes_message && (is_behind || has_it_glued) && !before.iter().any(ends_options)
     }
 
-    /// Names what more no wildcard of such a pattern stands for, for the end of a list.
+    /// Returns what else no wildcard of such a pattern matches, worded as the end of a list.
     pub(super) fn more(&self) -> &'static str {
         if self.name == "push" {
             ", and what removes or overwrites branches or names another one: +BRANCH, :BRANCH, FROM:TO, -d, -f, --delete, --force, \
@@ -289,8 +290,9 @@ impl<'a> GitCommand<'a> {
         }
     }
 
-    /// Says why a wildcard stands for no such word of `git push`, unless the pattern that has the wildcard says the same itself:
-    /// it removes or overwrites a branch, as `:main`, `+main` and `--force` do, or says which one is written.
+    /// Returns why no wildcard matches this word of `git push`: it removes or overwrites a branch, like `:main`,
+    /// `+main` and `--force`, or names the branch that is written. `None` if the pattern with the wildcard says the
+    /// same itself.
     pub(super) fn pushes(&self, word: &str, pattern: &str) -> Option<&'static str> {
         if self.name != "push" {
             return None;
@@ -301,7 +303,7 @@ impl<'a> GitCommand<'a> {
             |word| word.contains(':') && !word.starts_with('-'),
         ];
         let is_marked = marks.iter().any(|has| has(word) && !has(pattern));
-        // What is glued to `-o` is its value.
+        // What is attached to `-o` is its value.
         let flags = flags_in(word).split('o').next().unwrap_or_default();
         let name = word.strip_prefix("--").unwrap_or_default();
         let name = name.split('=').next().unwrap_or_default();
@@ -310,7 +312,8 @@ impl<'a> GitCommand<'a> {
         (is_marked || is_option || flags.contains(['d', 'f'])).then_some(PUSHES)
     }
 
-    /// Tells whether the word at a place is the value of `git push -o`. Behind an option the `-o` itself may be one.
+    /// Returns whether the word at `place` is the value of `git push -o`. After another option, the `-o` may itself be
+    /// a value.
     pub(super) fn is_push_option(&self, place: usize) -> bool {
         let [.., before, flag] = self.words.get(..place).unwrap_or_default() else {
             return false;
@@ -318,7 +321,7 @@ impl<'a> GitCommand<'a> {
         ["-o", "--push-option"].contains(&flag.as_str()) && !before.starts_with('-')
     }
 
-    /// Returns what of the word at a place may be options, and what of it may name a file.
+    /// Returns the part of the word at `place` that may contain options, and the part that may name a file.
     pub(super) fn split<'w>(&self, place: usize, word: &'w str) -> (&'w str, &'w str) {
         if self.is_message(place) {
             return ("", "");
@@ -331,19 +334,19 @@ impl<'a> GitCommand<'a> {
     }
 }
 
-/// Tells whether `git config` with such words only reads: by a name alone, too.
+/// Returns whether `git config` with these words only reads. A name on its own also reads.
 fn only_reads_config(words: Option<&[String]>) -> bool {
     let words = words.unwrap_or_default().iter().map(String::as_str);
     let mut words = words.skip_while(|word| CONFIG_OPTIONS.contains(word));
     match (words.next(), words.next()) {
         (Some(word), _) if CONFIG_READS.contains(&word) => true,
-        // The names of settings have a dot; those of its commands, such as `edit`, have none.
+        // The names of settings contain a dot; those of subcommands, such as `edit`, do not.
         (Some(name), None) => !name.starts_with('-') && name.contains('.'),
         _ => false,
     }
 }
 
-/// Returns the letters of a word that is a flag, or a bundle of them.
+/// Returns the letters of a word that is a flag or a bundle of flags.
 fn flags_in(word: &str) -> &str {
     let letters = word.strip_prefix('-');
     let letters = letters.filter(|rest| !rest.starts_with('-'));

@@ -1,8 +1,8 @@
-//! The letters of a text, read one after the other, with a look at what comes next and at where they stand.
+//! The characters of a text, read one by one, with lookahead and the current position.
 
 use std::str::Chars;
 
-/// What is left of a text to read.
+/// The rest of a text that is still to be read.
 #[derive(Debug, Clone)]
 pub(super) struct Letters<'a> {
     text: &'a str,
@@ -17,12 +17,12 @@ impl<'a> Letters<'a> {
         }
     }
 
-    /// Returns how many bytes of the text were read.
+    /// Returns the number of bytes already read.
     pub(super) fn position(&self) -> usize {
         self.text.len() - self.rest.as_str().len()
     }
 
-    /// Returns what of the text stands between two positions.
+    /// Returns the text between two positions.
     pub(super) fn between(&self, from: usize, to: usize) -> &'a str {
         self.text.get(from..to).unwrap_or_default()
     }
@@ -31,7 +31,7 @@ impl<'a> Letters<'a> {
         self.rest.clone().next()
     }
 
-    /// Reads the next letter, if it fits.
+    /// Reads the next character if it fits.
     pub(super) fn next_if(&mut self, fits: impl FnOnce(char) -> bool) -> Option<char> {
         let letter = self.peek().filter(|letter| fits(*letter))?;
         self.rest.next();

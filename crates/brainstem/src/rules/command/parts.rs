@@ -1,8 +1,8 @@
 //! The simple commands that a command line runs.
 //!
-//! What is not plain is marked as unclear, so that no rule can allow it; what can be seen of it is still held against the
-//! rules that ask and deny. So are the words of a program that runs others: those that are command lines themselves are
-//! split like the rest.
+//! A part that is not plain is marked as unclear, so that no rule can allow it; what is recognizable in it is still
+//! checked against the rules that ask and deny. The same applies to the words of a program that runs others: words that
+//! are command lines themselves are also split.
 
 use std::borrow::Cow;
 
@@ -10,30 +10,30 @@ use super::git::{GIT_READS, git_runs};
 use super::programs::{Kind, Program, base_name, program};
 use super::split::{Simple, split};
 
-/// Longer commands are not told apart.
+/// Longer commands are not split.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// Of longer texts the rest is not looked at.
+/// The rest of a longer text is ignored.
 const MAX_SEEN_BYTES: usize = 64 * 1024;
 
-/// Command lines in words of command lines are split this many levels deep.
+/// The number of levels down to which command lines inside words of command lines are split.
 const MAX_SCRIPTS: usize = 3;
 
-/// The most bytes of words that are split for one call, whatever is in them: this bounds time and memory.
+/// The maximum number of bytes of words that are split for one call, whatever they contain. Bounds time and memory.
 const MAX_SCRIPT_BYTES: usize = 4 * MAX_BYTES;
 
 /// One simple command of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Part {
-    /// Its words, without quotes; the last are what its redirections name.
+    /// Its words, without quotes. The last ones are the targets of its redirections.
     pub(crate) words: Vec<String>,
-    /// As it is written; empty if it is written nowhere.
+    /// The source text; empty if there is none.
     source: String,
-    /// What of it is not understood; nothing if it is plain.
+    /// What was not understood; `None` if the part is plain.
     pub(crate) unclear: Option<&'static str>,
     /// Whether its program runs what its arguments say, so that each of its words may be a program.
     pub(crate) runs_others: bool,
-    /// What the words of a program that runs others are split into.
+    /// The parts that the words of a program that runs others are split into.
     pub(crate) inner: Vec<Self>,
 }
 
@@ -45,7 +45,7 @@ impl Part {
         }
     }
 
-    /// Takes each run of letters that a name may have for a word, and each word for a program.
+    /// Treats each run of characters that may form a name as a word, and each word as a program.
     fn roughly(text: &str, unclear: Option<&'static str>) -> Self {
         let is_of_name = |letter: char| letter.is_alphanumeric() || "_./-+%~".contains(letter);
         let words = seen(text).split(|letter| !is_of_name(letter));
@@ -60,7 +60,7 @@ impl Part {
         }
     }
 
-    /// Writes it for people: as it is written, or its words, in quotes where they need some.
+    /// Returns the command as users read it: the source text, or its words, quoted if necessary.
     pub(crate) fn shown(&self) -> String {
         if !self.source.is_empty() {
             return self.source.clone();
@@ -69,8 +69,8 @@ impl Part {
         words.join(" ")
     }
 
-    /// Returns the folder that it leads the parts behind it to, if it is a command of the shell that does; `~`, of which nobody
-    /// can tell where it is, for one that only the shell knows.
+    /// Returns the folder that it changes to for later parts, if it is a shell command that changes the folder; `~`,
+    /// which stands for an unknown place, if only the shell knows the folder.
     pub(crate) fn folder_change(&self) -> Option<&str> {
         let is_option = |word: &String| word.starts_with('-') && word.len() > 1;
         let runs_next = |word: &&String| RUN_NEXT.contains(&word.as_str()) || is_option(word);
@@ -93,13 +93,13 @@ impl Part {
         self.unclear.get_or_insert(why);
     }
 
-    /// Adds the words of a text that are not told apart from those it has.
+    /// Adds the words of an unsplit text to its words.
     pub(crate) fn add_roughly(&mut self, text: &str) {
         self.inner.push(Self::roughly(text, None));
     }
 }
 
-/// Quotes a word that a shell would not read as this one word.
+/// Quotes a word that a shell would not read as a single word.
 fn quoted(word: &str) -> Cow<'_, str> {
     if !word.is_empty() && is_one_name(word) {
         return Cow::Borrowed(word);
@@ -107,20 +107,20 @@ fn quoted(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
-/// The commands of the shell that run what stands behind them.
+/// Shell commands that run the words after them.
 const RUN_NEXT: [&str; 4] = ["command", "builtin", "eval", "time"];
 
-/// Tells whether the shell makes another name of a folder: the one before, one of its stack, or those that fit a pattern.
+/// Returns whether the shell expands a folder: the previous one, one on its stack, or those that match a pattern.
 fn is_of_shell(folder: &str) -> bool {
     folder == "-" || folder.starts_with('+') || folder.contains(['*', '?', '[', '{', '`'])
 }
 
-/// Tells whether a word is a command of the shell after which those behind it run in another folder.
+/// Returns whether a word is a shell command after which later commands run in another folder.
 pub(super) fn changes_folder(word: &str) -> bool {
     ["cd", "chdir", "pushd", "popd"].contains(&word)
 }
 
-/// Makes the part that runs a program with the given words, without a shell.
+/// Builds the part that runs a program with the given words, without a shell.
 pub(crate) fn of_words(words: &[&str]) -> Part {
     let words = words.iter().map(ToString::to_string).collect();
     let command = Simple {
@@ -134,7 +134,7 @@ pub(crate) fn of_words(words: &[&str]) -> Part {
     part
 }
 
-/// Splits a command line. There always is at least one part.
+/// Splits a command line. Returns at least one part.
 pub(crate) fn parts(command: &str) -> Vec<Part> {
     let mut parts = Reader::default().parts(command, 0);
     if parts.is_empty() {
@@ -143,10 +143,10 @@ pub(crate) fn parts(command: &str) -> Vec<Part> {
     parts
 }
 
-/// Splits command lines, and those in their words, within one budget.
+/// Splits command lines, and the command lines in their words, within one budget.
 #[derive(Debug, Default)]
 struct Reader {
-    /// How many bytes of words were split.
+    /// The number of bytes of words split so far.
     read: usize,
 }
 
@@ -177,15 +177,15 @@ impl Reader {
 
     fn part(&mut self, command: Simple, depth: usize) -> Part {
         let words = command.words;
-        // A script that begins with an option, as for `env -S`, is handed to a program that runs others.
+        // A script that starts with an option, as for `env -S`, is passed to a program that runs others.
         let runs = |word: &String| {
             word.starts_with('-')
                 || program(word).is_some_and(|program| program.runs_others_by(&words))
         };
         let runs_others =
             command.runs_others || words.first().is_some_and(runs) || git_runs(&words);
-        // Whoever reads its words anew, or hands them on by an option, may take what is text in quotes for a quote or an
-        // escape.
+        // A program that parses its words again, or passes them on through an option, may read quoted text as a quote
+        // or an escape.
         let is_quoted = |word: &String| word.contains(['\'', '"', '\\']);
         let own = words.first().and_then(|word| program(word));
         let hands_on = |own: &Program| {
@@ -208,7 +208,7 @@ impl Reader {
         part
     }
 
-    /// Splits the words of a program that runs others. Of words with escapes nobody can tell where a command begins.
+    /// Splits the words of a program that runs others. In words with escapes, it is unknown where a command starts.
     fn look_into(&mut self, part: &mut Part, has_escapes: bool, depth: usize) {
         let kinds: Vec<Kind> = programs_in(part).map(|program| program.kind).collect();
         let is_code = kinds
@@ -242,7 +242,7 @@ impl Reader {
     }
 }
 
-/// Finds what is known of the programs that a part names: of its own, and of all its words if it runs others.
+/// Returns what is known about the programs that a part names: its own, and all its words if it runs others.
 pub(super) fn programs_in(part: &Part) -> impl Iterator<Item = &'static Program> {
     let all = if part.runs_others {
         part.words.len()
@@ -250,12 +250,12 @@ pub(super) fn programs_in(part: &Part) -> impl Iterator<Item = &'static Program>
         1
     };
     let words = part.words.iter().take(all).enumerate();
-    // A dot is a program only where a command begins, and elsewhere a folder.
+    // A dot is a program only at the start of a command; elsewhere, it is a folder.
     let words = words.filter(|(index, word)| *index == 0 || *word != ".");
     words.filter_map(|(_, word)| program(word))
 }
 
-/// Says why nobody can tell what runs, where that comes from what is read at that time.
+/// Returns why it is unknown what runs, if that depends on input read at run time.
 fn reads_on(words: &[String]) -> Option<&'static str> {
     const READS: &str = "what it runs is read from its input";
     let hands_on = |word: &String| matches!(base_name(word), "xargs" | "parallel");
@@ -272,14 +272,14 @@ fn reads_on(words: &[String]) -> Option<&'static str> {
     (!has_operand || reads_input).then_some(READS)
 }
 
-/// Subcommands behind which programs that nobody knows run, as a rule, what their next words name.
+/// Subcommands after which unknown programs usually run what their next words name.
 const RUN_WORDS: [&str; 17] = [
     "run", "exec", "shell", "sh", "bash", "enter", "watch", "ssh", "dlx", "x", "eval", "develop",
     "runner", "do", "start", "call", "ns",
 ];
 
-/// The subcommands of cargo that are its own or come along with it, but for those that install or publish, and a few by whose
-/// options no program is named. Any other is a program of its own.
+/// Subcommands that belong to cargo or ship with it, except those that install or publish, and a few with options that
+/// name a program. Any other subcommand is a separate program.
 const OF_CARGO: [&str; 29] = [
     "add",
     "audit",
@@ -312,8 +312,8 @@ const OF_CARGO: [&str; 29] = [
     "version",
 ];
 
-/// Returns the pattern that a person may be offered to remember about a part: its program and subcommand, with any words
-/// after them. There is none for a program whose words name what runs or what is written.
+/// Returns the pattern that a user may be offered to remember for a part: its program and subcommand, with any words
+/// after them. `None` for a program whose words name what runs or what is written.
 pub(crate) fn rememberable(part: &Part) -> Option<String> {
     let [first, second, ..] = part.words.as_slice() else {
         return None;
@@ -324,7 +324,7 @@ pub(crate) fn rememberable(part: &Part) -> Option<String> {
             && word.chars().all(is_of_name)
     };
     let is_known = match program(first) {
-        // What checks code runs its checks.
+        // A linter's `run` command runs its checks.
         None if first.ends_with("lint") && second == "run" => true,
         None => {
             let mut words = second.split(['-', ':']);
@@ -338,7 +338,7 @@ pub(crate) fn rememberable(part: &Part) -> Option<String> {
     (offers && is_name(first) && is_name(second)).then(|| format!("{first} {second} **"))
 }
 
-/// Flags to which what runs may be glued, by program.
+/// Flags, by program, that what runs may be attached to.
 const SCRIPT_FLAGS: [(&str, char); 10] = [
     ("env", 'S'),
     ("su", 'c'),
@@ -352,7 +352,8 @@ const SCRIPT_FLAGS: [(&str, char); 10] = [
     ("fd", 'x'),
 ];
 
-/// Returns the flags to which what runs may be glued, of all programs that the words of one that runs others name.
+/// Returns the flags that what runs may be attached to, for all programs that the words of a program that runs others
+/// name.
 pub(super) fn script_flags(words: &[String]) -> Vec<char> {
     let of_word = |word: &String| {
         let name = base_name(word);
@@ -365,8 +366,8 @@ pub(super) fn script_flags(words: &[String]) -> Vec<char> {
     flags
 }
 
-/// Returns what of a word may be a command line, or the name of a program: the word, what it sets, and what is glued to an
-/// option, or to a bundle of flags that ends with one of the given.
+/// Returns the substrings of a word that may be a command line or the name of a program: the word itself, the value it
+/// sets, and what is attached to an option, or to a bundle of flags that ends with one of the given flags.
 pub(super) fn scripts<'a>(
     word: &'a str,
     flags: &[char],
@@ -379,25 +380,25 @@ pub(super) fn scripts<'a>(
         .filter(|text| !text.is_empty())
 }
 
-/// Returns what is glued to a bundle of several flags, the last of which is one of the given.
+/// Returns what is attached to a bundle of several flags, the last of which is one of the given flags.
 fn bundled<'a>(word: &'a str, flags: &[char]) -> Option<&'a str> {
     let (before, glued) = word.strip_prefix('-')?.split_once(flags)?;
     let is_bundle = !before.is_empty() && before.chars().all(|flag| flag.is_ascii_alphanumeric());
     is_bundle.then_some(glued)
 }
 
-/// Tells whether a program takes commands of its own, by which it runs others.
+/// Returns whether a program takes its own commands that run other programs.
 fn is_debugger(word: &str) -> bool {
     matches!(base_name(word), "gdb" | "lldb")
 }
 
-/// Tells whether a text is one word for a shell, too, so that there is nothing to split.
+/// Returns whether a shell also reads the text as a single word, so that there is nothing to split.
 fn is_one_name(text: &str) -> bool {
     text.chars()
         .all(|letter| letter.is_alphanumeric() || "_./-+%:@,=".contains(letter))
 }
 
-/// Returns as much of a text as is looked at.
+/// Returns the beginning of a text that is examined.
 fn seen(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_SEEN_BYTES))
         .unwrap_or(text)

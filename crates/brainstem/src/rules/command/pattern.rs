@@ -1,7 +1,7 @@
 //! Patterns of commands, word by word.
 //!
-//! What allows has to be exact: a wildcard stands for words, but not for those by which a program does something else than
-//! what the rule's author had in mind. What asks or denies is found wherever it may be.
+//! A rule that allows must be exact: a wildcard matches words, but not those that make a program do something that the
+//! author of the rule did not intend. What a rule asks about or denies is found wherever it may be.
 
 use super::git::GitCommand;
 use super::parts::{Part, changes_folder, programs_in, script_flags, scripts};
@@ -12,7 +12,7 @@ use crate::names;
 use crate::rules::path::composed;
 use crate::rules::rule::Fit;
 
-/// A pattern: words that may hold `*`, and at the end `**` for any words, or none.
+/// A pattern: words that may contain `*`, and at the end `**` for any number of words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommandPattern {
     words: Vec<String>,
@@ -22,8 +22,8 @@ pub(crate) struct CommandPattern {
 impl CommandPattern {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        // The shell takes quotes and backslashes away, so that it would match nothing, and a rule that denies would let through
-        // what it names.
+        // The shell removes quotes and backslashes, so this would match nothing, and a rule that denies would let
+        // through what it names.
         let is_quoted = |word: &str| word.starts_with(QUOTES) || word.ends_with(QUOTES);
         let is_meant = |word: &&String| is_quoted(word) || word.ends_with('\\');
         if let Some(word) = words.iter().find(is_meant) {
@@ -47,7 +47,7 @@ impl CommandPattern {
         if words.is_empty() && !has_rest {
             return Err("it is empty".to_owned());
         }
-        // It would match nothing, and a rule that denies would let through what it was written against.
+        // This would match nothing, and a rule that denies would let through what it was written against.
         if let Some(word) = words.iter().find(|word| is_redirection(word)) {
             let shown = names::shown(word);
             return Err(format!(
@@ -69,7 +69,7 @@ impl CommandPattern {
         Ok(Self { words, has_rest })
     }
 
-    /// Tells whether a part is exactly what the pattern describes, and its wildcards stand for nothing that asks.
+    /// Returns whether a part is exactly what the pattern describes, and its wildcards match nothing that asks.
     pub(crate) fn covers(&self, part: &Part, folder: Folder<'_>) -> Fit {
         if !self.matches_words(&part.words) {
             return Fit::No;
@@ -78,7 +78,7 @@ impl CommandPattern {
         why.map_or(Fit::Yes, Fit::Unclear)
     }
 
-    /// Says why the wildcards do not stand for the words that they would have to stand for.
+    /// Returns why the wildcards do not match the words that they would need to match.
     fn exceeds(&self, part: &Part, folder: Folder<'_>) -> Option<&'static str> {
         let is_wild = |index: usize| self.words.get(index).is_none_or(|word| word.contains('*'));
         let mut wild = part
@@ -127,13 +127,13 @@ impl CommandPattern {
         })
     }
 
-    /// Tells whether wildcards may stand for words of a program at all: for those of one that runs others only after the
+    /// Returns whether wildcards may match words of a program at all. For a program that runs others, only after the
     /// script or task has been named.
     fn may_vary(&self, program: &Program) -> bool {
         names_task(program, &self.words)
     }
 
-    /// Says what the author of a rule should know, whatever it answers, of a word that is one in quotes alone.
+    /// Returns a warning for the author of a rule, whatever it answers, about a word that is only a word if quoted.
     pub(crate) fn caution_about_quotes(&self) -> Option<String> {
         let is_part = |word: &&String| !OPERATORS.contains(&word.as_str());
         let mut words = self.words.iter().filter(is_part);
@@ -144,7 +144,7 @@ impl CommandPattern {
         ))
     }
 
-    /// Says what the author of a rule that allows such commands should know.
+    /// Returns a warning for the author of a rule that allows such commands.
     pub(crate) fn caution(&self) -> Option<String> {
         let Some(first) = self.words.first().filter(|word| !word.contains('*')) else {
             return Some("it allows every program there is; name those that are needed".to_owned());
@@ -184,8 +184,8 @@ impl CommandPattern {
         }
     }
 
-    /// Tells whether a part may run what the pattern describes, with whatever words after it: also by another path to
-    /// the program, with options between its words, or by a program that runs others.
+    /// Returns whether a part may run what the pattern describes, with any words after it: also through another path to
+    /// the program, with options between its words, or through a program that runs others.
     pub(crate) fn may_concern(&self, part: &Part) -> bool {
         if part.inner.iter().any(|inner| self.may_concern(inner)) {
             return true;
@@ -233,8 +233,8 @@ impl CommandPattern {
     }
 }
 
-/// Tells whether the words of a program name what it runs, so that others may vary. A module of Python is named by `-m`, and may
-/// be a program that runs others itself.
+/// Returns whether the words of a program name what it runs, so that further words may vary. A Python module is named
+/// by `-m`, and may itself be a program that runs others.
 fn names_task(known: &Program, words: &[String]) -> bool {
     match (known.kind, words) {
         (Kind::Writes | Kind::Options, _) => true,
@@ -249,7 +249,7 @@ fn names_task(known: &Program, words: &[String]) -> bool {
     }
 }
 
-/// Tells whether a word of a pattern names something, and is no option.
+/// Returns whether a word of a pattern names something and is not an option.
 fn is_whole(word: &str) -> bool {
     !word.contains('*') && !word.starts_with('-')
 }
@@ -261,11 +261,11 @@ fn is_python(word: &str) -> bool {
 
 const QUOTES: [char; 2] = ['\'', '"'];
 
-/// Words that stand between two commands.
+/// Words that separate two commands.
 const OPERATORS: [&str; 5] = ["&&", "||", "|", ";", "&"];
 
-/// Tells whether words begin what a `;` ends, as `find -exec` and `fd -x` do: it is a word like others, once the shell has taken
-/// its backslash or quotes away.
+/// Returns whether words start a list that a `;` ends, like `find -exec` and `fd -x`. The `;` is an ordinary word after
+/// the shell has removed its backslash or quotes.
 fn begins_list(words: &[String]) -> bool {
     let of_find = |word: &String| word.starts_with("-exec") || word.starts_with("-ok");
     let mut programs = words.iter().filter_map(|word| program(word));
@@ -273,8 +273,9 @@ fn begins_list(words: &[String]) -> bool {
     words.iter().any(of_find) || fd.is_some_and(|fd| words.iter().any(|word| fd.has_option(word)))
 }
 
-/// Tells whether a word of a pattern holds what stands between two commands, as `push;` or `x&&ls`. Within a word, one letter of
-/// it may be text in quotes, as in `s/a/b/;s/c/d/`, and in an address one beside a wildcard, too.
+/// Returns whether a word of a pattern contains an operator between two commands, like `push;` or `x&&ls`. Inside a
+/// word, a single such character may be quoted text, as in `s/a/b/;s/c/d/`; in an address, it may also be next to a
+/// wildcard.
 fn joins_commands(word: &str) -> bool {
     const LETTERS: [char; 3] = ['&', '|', ';'];
     let is_address = word.contains("://");
@@ -289,15 +290,16 @@ fn joins_commands(word: &str) -> bool {
         || word.contains("||")
 }
 
-/// Tells whether a word of a program that runs others names a program: also behind `=`, or glued to an option, or to a bundle
-/// that ends with one of the flags.
+/// Returns whether a word of a program that runs others names a program: also after `=`, or attached to an option, or
+/// to a bundle that ends with one of the flags.
 fn may_be_program(pattern: &str, word: &str, flags: &[char]) -> bool {
     scripts(word, flags)
         .any(|name| fits_program(pattern, base_name(name)) || may_fit(pattern, name))
 }
 
-/// Tells whether words stand in this order after one of the given places, with nothing between them but options, what may
-/// be their values, and toolchains such as `+nightly`. Options that the pattern names may stand anywhere after.
+/// Returns whether words occur in this order after one of the given places, with nothing between them except options,
+/// what may be their values, and toolchains such as `+nightly`. Options that the pattern names may occur anywhere after
+/// it.
 fn follow(program: &str, patterns: &[String], words: &[String], after: &[usize]) -> bool {
     let mut open = vec![false; words.len() + 1];
     for index in after {
@@ -307,7 +309,7 @@ fn follow(program: &str, patterns: &[String], words: &[String], after: &[usize])
     }
     for pattern in patterns {
         let mut next = vec![false; words.len() + 1];
-        // Whether the pattern may stand at the word that is looked at, and whether it might have before.
+        // Whether the pattern may match at the current word, and whether it could have matched at an earlier one.
         let (mut is_open, mut was_open, mut is_found) = (false, false, false);
         let mut missing = flags(program, pattern).map(str::to_owned);
         for (index, word) in words.iter().enumerate() {
@@ -330,7 +332,8 @@ fn follow(program: &str, patterns: &[String], words: &[String], after: &[usize])
         if !is_found {
             return false;
         }
-        // Options bind no place: what follows them in the pattern counts from where they were looked for.
+        // Options are not tied to a place: what follows them in the pattern is matched from where the options were
+        // searched.
         if !pattern.starts_with('-') {
             open = next;
         }
@@ -345,8 +348,8 @@ const SYNONYMS: [(&[&str], &str, &str); 3] = [
     (&["rm", "cp", "mv", "git"], "--force", "f"),
 ];
 
-/// Returns the letters of a pattern that is a bundle of short options, such as `-rf`, or a long option that means the same
-/// as a letter.
+/// Returns the letters of a pattern that is a bundle of short options, such as `-rf`, or a long option that is
+/// equivalent to a letter.
 fn flags<'a>(program: &str, pattern: &'a str) -> Option<&'a str> {
     let synonym = SYNONYMS
         .iter()
@@ -360,7 +363,7 @@ fn flags<'a>(program: &str, pattern: &'a str) -> Option<&'a str> {
     is_bundle.then_some(letters)
 }
 
-/// Tells whether a word sets a flag of a program: by its letter, by another that means the same, or by its long name.
+/// Returns whether a word sets a flag of a program: by its letter, by an equivalent letter, or by its long name.
 fn sets(program: &str, flag: char, word: &str) -> bool {
     let mut same = SYNONYMS
         .iter()
@@ -376,8 +379,8 @@ fn sets(program: &str, flag: char, word: &str) -> bool {
         || same.any(|(_, _, letters)| bundle.contains(|letter: char| letters.contains(letter)))
 }
 
-/// Tells whether a word is an option that a pattern names, also shortened or with a value, or the last of its flags that
-/// are still missing.
+/// Returns whether a word is an option that a pattern names, also abbreviated or with a value, or sets the last of its
+/// flags that are still missing.
 fn finds_option(program: &str, pattern: &str, missing: &mut Option<String>, word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
     let is_shortened = name.len() > 2 && name.starts_with("--") && pattern.starts_with(name);
@@ -390,8 +393,7 @@ fn finds_option(program: &str, pattern: &str, missing: &mut Option<String>, word
         || missing.as_ref().is_some_and(String::is_empty)
 }
 
-/// As [`may_fit`], with upper and lower case the same, as they are on some file systems, and with the `.exe` that Windows lets be
-/// left out.
+/// Like [`may_fit`], but ignores case, as some file systems do, and ignores the `.exe` that may be omitted on Windows.
 fn fits_program(pattern: &str, program: &str) -> bool {
     let is_it = |name: &str| {
         if name.is_ascii() && !pattern.contains('*') {
@@ -408,12 +410,12 @@ fn without_exe(program: &str) -> Option<&str> {
     end.eq_ignore_ascii_case(".exe").then_some(name)
 }
 
-/// As [`fits`], however the accents are written.
+/// Like [`fits`], but ignores how accents are encoded.
 fn may_fit(pattern: &str, word: &str) -> bool {
     fits(pattern, word) || !word.is_ascii() && fits(&composed(pattern), &composed(word))
 }
 
-/// Tells whether a word fits a pattern in which `*` stands for any letters, or none.
+/// Returns whether a word matches a pattern in which `*` stands for any characters, or none.
 fn fits(pattern: &str, word: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! What is known of programs that run others, and of options that write or read elsewhere.
+//! What is known about programs that run others, and about options that write or read elsewhere.
 //!
-//! One table for all that asks about it: what a rule that asks or denies looks into, what a wildcard does not stand for,
-//! what is offered to be remembered, and what `policy check` warns of. It can never be complete, and does not have to be:
-//! it is about mistakes, the sandbox is the boundary.
+//! One table serves all purposes: what a rule that asks or denies looks into, what a wildcard does not match, what
+//! users are offered to remember, and what `policy check` warns about. It can never be complete, and need not be: it
+//! guards against mistakes, while the sandbox is the boundary.
 
 mod table;
 
@@ -11,14 +11,14 @@ use std::sync::LazyLock;
 
 use table::PROGRAMS;
 
-/// What is known of some programs.
+/// What is known about some programs.
 #[derive(Debug)]
 pub(crate) struct Program {
     names: &'static [&'static str],
     pub(super) kind: Kind,
-    /// Options that no wildcard stands for; `=` is any word that sets something.
+    /// Options that no wildcard matches; `=` stands for any word that sets something.
     pub(super) options: &'static [&'static str],
-    /// Why, for the end of a sentence; it begins with "it".
+    /// The reason, worded as the end of a sentence; it starts with "it".
     pub(crate) why: &'static str,
 }
 
@@ -27,15 +27,15 @@ pub(crate) struct Program {
 pub(super) enum Kind {
     /// Runs the program that its words name.
     Words,
-    /// Hands words to a shell.
+    /// Passes words to a shell.
     Shell,
     /// Runs code in a language of its own.
     Code,
-    /// Runs what files and options say, such as tasks and hooks.
+    /// Runs what files and options specify, such as tasks and hooks.
     Tasks,
     /// Writes or removes what its words name.
     Writes,
-    /// Does nothing of the sort but by some options.
+    /// Does none of this except through some options.
     Options,
 }
 
@@ -47,13 +47,13 @@ impl Program {
         )
     }
 
-    /// Tells whether it runs others with such words: some do behind a command of their own alone.
+    /// Returns whether it runs others with these words: some programs do so only after one of their own commands.
     pub(super) fn runs_others_by(&self, words: &[String]) -> bool {
         let is_run = |word: &String| RUNS.contains(&word.as_str());
         self.runs_others() && (!self.names.contains(&"conda") || words.iter().any(is_run))
     }
 
-    /// Tells whether it is a shell, which reads commands from its input where no argument names any.
+    /// Returns whether it is a shell, which reads commands from its input if no argument names any.
     pub(super) fn is_shell(&self) -> bool {
         self.names.contains(&"bash")
     }
@@ -74,7 +74,7 @@ impl Program {
         self.names.contains(&"fd")
     }
 
-    /// Tells whether a word is one of the options that no wildcard stands for, also shortened or in a bundle.
+    /// Returns whether a word is one of the options that no wildcard matches, also abbreviated or in a bundle.
     pub(super) fn has_option(&self, word: &str) -> bool {
         if self.has_whole_flags() {
             let mut known = self.options.iter().filter_map(|option| whole_flag(option));
@@ -84,11 +84,11 @@ impl Program {
         hands_on || self.options.iter().any(|option| self.fits(option, word))
     }
 
-    /// As [`Self::has_option`], for a word whose neighbors say what it does.
+    /// Like [`Self::has_option`], for a word whose neighbors determine what it does.
     pub(super) fn has_option_among(&self, words: &[String], place: usize, word: &str) -> bool {
         let next = words.get(place + 1).map(String::as_str);
         let next = next.unwrap_or_default();
-        // It only switches a plugin off.
+        // This only disables a plugin.
         if self.names.contains(&"pytest") && word == "-p" && next.starts_with("no:") {
             return false;
         }
@@ -111,7 +111,8 @@ impl Program {
             let is_whole = WHOLE
                 .iter()
                 .any(|(program, whole)| *whole == given && self.names.contains(program));
-            // Programs take any beginning of a name that is the only one, but not what is a name of its own.
+            // Programs accept any unambiguous prefix of an option name, but a prefix that is itself an option name
+            // means that option.
             return !given.is_empty() && name.starts_with(given) && !is_whole;
         }
         let Some(flag) = option
@@ -120,7 +121,7 @@ impl Program {
         else {
             return word.split('=').next() == Some(option);
         };
-        // The flags of compilers are words, to which a value may be glued.
+        // The flags of compilers are words, and a value may be attached to them.
         if self.is_compiler() {
             return word.starts_with(option);
         }
@@ -128,7 +129,7 @@ impl Program {
         word.starts_with('-') && !word.starts_with("--") && word.contains(flag)
     }
 
-    /// Returns a word without the value that is glued to its first flag: the letters of a value are no flags.
+    /// Returns a word without the value attached to its first flag: the letters of the value are not flags.
     fn without_value<'a>(&self, word: &'a str) -> &'a str {
         let flag = word.strip_prefix('-').and_then(|rest| rest.chars().next());
         let takes_value = |flag: char| {
@@ -142,7 +143,7 @@ impl Program {
         }
     }
 
-    /// Returns what of a word may name a file. Nothing is glued to a flag that is a whole word.
+    /// Returns the part of a word that may name a file. Nothing is attached to a flag that is a whole word.
     pub(super) fn value_in<'a>(&self, word: &'a str) -> &'a str {
         let is_flag = self.has_whole_flags() && word.starts_with('-');
         match word.split_once('=') {
@@ -155,7 +156,7 @@ impl Program {
         self.names.iter().any(|name| WHOLE_FLAGS.contains(name))
     }
 
-    /// Says the same of the program by its name.
+    /// Returns the reason with the name of the program instead of "it".
     pub(super) fn about(&self, name: &str) -> String {
         let why = self.why.strip_prefix("it ").unwrap_or(self.why);
         format!("{name} {why}")
@@ -166,8 +167,8 @@ impl Program {
     }
 }
 
-/// Tells whether a word of a compiler hands the linker, or another of its programs, an option by which that loads code, reads
-/// options or writes elsewhere.
+/// Returns whether a word of a compiler passes the linker, or another of its programs, an option to load code, read
+/// options or write elsewhere.
 fn tells_linker(word: &str) -> bool {
     let mut flags = ["-Wl,", "-Wa,", "-Wp,"].iter();
     let options = flags.find_map(|flag| word.strip_prefix(flag));
@@ -175,7 +176,7 @@ fn tells_linker(word: &str) -> bool {
     options.any(|option| LINKER.iter().any(|known| option.starts_with(known)))
 }
 
-/// Tells whether an expression of `yq` reads a file by one of its functions, such as `load_str(…)`.
+/// Returns whether an expression of `yq` reads a file with one of its functions, such as `load_str(…)`.
 fn loads(expression: &str) -> bool {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut after = expression.split("load").skip(1);
@@ -185,7 +186,7 @@ fn loads(expression: &str) -> bool {
     })
 }
 
-/// Returns the name of a flag that is a whole word, with one dash or two. For `go test` each also has a longer name.
+/// Returns the name of a flag that is a whole word, with one dash or two. For `go test`, each also has a longer name.
 fn whole_flag(word: &str) -> Option<&str> {
     let flag = word.strip_prefix('-')?;
     let flag = flag.strip_prefix('-').unwrap_or(flag);
@@ -193,7 +194,7 @@ fn whole_flag(word: &str) -> Option<&str> {
     flag.split('=').next()
 }
 
-/// Finds what is known of a program, by whatever path and version it is named.
+/// Returns what is known about a program, whatever the path and version in its name.
 pub(crate) fn program(word: &str) -> Option<&'static Program> {
     static BY_NAME: LazyLock<HashMap<&'static str, &'static Program>> = LazyLock::new(|| {
         let named =
@@ -223,8 +224,8 @@ pub(super) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Flags that take a value in whatever command of their program, so that what is glued to them is one. `-G` of git is none:
-/// `git grep` has it without a value.
+/// Flags that take a value in all commands of their program, so that what is attached to them is that value. `-G` of
+/// git is not one: `git grep` has it without a value.
 const GLUED: [(&str, &str); 7] = [
     ("git", "S"),
     ("cargo", "pjF"),
@@ -235,7 +236,7 @@ const GLUED: [(&str, &str); 7] = [
     ("iconv", "ft"),
 ];
 
-/// How options of the linker begin by which it loads code, reads options or writes elsewhere.
+/// Prefixes of linker options that load code, read options or write elsewhere.
 const LINKER: [&str; 8] = [
     "-o",
     "-T",
@@ -247,13 +248,13 @@ const LINKER: [&str; 8] = [
     "@",
 ];
 
-/// Programs whose flags are whole words: no letters in a bundle, and none that may be left out.
+/// Programs whose flags are whole words: they cannot be bundled, and no letter can be omitted.
 const WHOLE_FLAGS: [&str; 2] = ["go", "terraform"];
 
-/// Commands of `conda`, `pdm` and their kin behind which others run.
+/// Commands of `conda`, `pdm` and similar programs that run the words after them.
 const RUNS: [&str; 5] = ["run", "r", "exec", "x", "shell"];
 
-/// Harmless options of programs, whose names begin those of others.
+/// Harmless options of programs, whose names are prefixes of other options.
 const WHOLE: [(&str, &str); 9] = [
     ("curl", "cookie"),
     ("curl", "netrc"),

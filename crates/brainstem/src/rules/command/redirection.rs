@@ -1,8 +1,9 @@
-//! Redirections of a shell: those that reach no file, and what a pattern of a rule may not hold.
+//! Shell redirections: those that reach no file, and what a pattern of a rule must not contain.
 
 use super::letters::Letters;
 
-/// Redirections that write and read nothing, letter for letter: they join the two outputs, or lead to and from nowhere.
+/// Redirections that write and read nothing, character for character: they join the two outputs, or lead to or from
+/// `/dev/null`.
 const HARMLESS: [&str; 17] = [
     "2>&1",
     "1>&2",
@@ -23,8 +24,8 @@ const HARMLESS: [&str; 17] = [
     "< /dev/null",
 ];
 
-/// Returns what is read behind a harmless redirection, of which the first letter was read. It stands apart: what follows may lead it
-/// to a file.
+/// Returns what follows a harmless redirection whose first character was already read. The redirection must be
+/// separated from what follows, which might otherwise make it lead to a file.
 pub(super) fn behind_harmless<'a>(letters: &Letters<'a>, first: char) -> Option<Letters<'a>> {
     HARMLESS.iter().find_map(|text| {
         let behind = behind(letters, text.strip_prefix(first)?)?;
@@ -33,7 +34,7 @@ pub(super) fn behind_harmless<'a>(letters: &Letters<'a>, first: char) -> Option<
     })
 }
 
-/// Returns what is read behind `/dev/null`, if a command ends with it.
+/// Returns what follows `/dev/null`, if a command ends with it.
 pub(super) fn behind_last_null<'a>(letters: &Letters<'a>) -> Option<Letters<'a>> {
     let behind = behind(&behind_blanks(letters.clone()), "/dev/null").map(behind_blanks)?;
     let ends = |next: char| matches!(next, '\n' | ';' | '|' | '&');
@@ -54,7 +55,7 @@ fn behind_blanks(mut letters: Letters<'_>) -> Letters<'_> {
     letters
 }
 
-/// Tells whether a word of a pattern is a redirection of a shell, as `2>&1` or `>x`.
+/// Returns whether a word of a pattern is a shell redirection, such as `2>&1` or `>x`.
 pub(super) fn is_redirection(word: &str) -> bool {
     let operator = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '&');
     operator.starts_with(['<', '>'])

@@ -1,8 +1,8 @@
 //! Splits a command line into simple commands, in one pass and without recursion.
 //!
-//! It understands what is plain: words, quotes with nothing but text in them, comments, redirections that reach no file, and
-//! `&&`, `||`, `;`, `|`, `&` and line breaks between commands. Everything else is marked as unclear. What stands inside substitutions and groups is
-//! still told apart, for the rules that ask and deny; it expands nothing and runs nothing.
+//! It understands plain syntax: words, quotes that contain only text, comments, redirections that reach no file, and
+//! `&&`, `||`, `;`, `|`, `&` and line breaks between commands. Everything else is marked as unclear. The content of
+//! substitutions and groups is still split, for the rules that ask and deny. It expands nothing and runs nothing.
 
 mod level;
 
@@ -10,10 +10,10 @@ use super::letters::Letters;
 use super::redirection;
 use level::{Ends, Level, Operator};
 
-/// Substitutions and groups nested deeper than this are not told apart.
+/// Substitutions and groups nested deeper than this are not split.
 const MAX_DEPTH: usize = 6;
 
-/// More commands than this are not told apart.
+/// More commands than this are not split.
 const MAX_PARTS: usize = 64;
 
 pub(super) const NOT_COMPLETE: &str = "it is not complete";
@@ -23,30 +23,31 @@ const REDIRECTS: &str = "it redirects";
 const EXPANDS: &str = "it has expansions";
 const PATTERNS: &str = "it has patterns or expansions";
 
-/// One simple command, as it was found.
+/// One simple command.
 #[derive(Debug, Default)]
 pub(super) struct Simple {
-    /// Its words, without quotes; the last are what its redirections name.
+    /// Its words, without quotes. The last ones are the targets of its redirections.
     pub(super) words: Vec<String>,
-    /// As it is written.
+    /// The source text.
     pub(super) source: String,
-    /// What of it is not understood; nothing if it is plain.
+    /// What was not understood; `None` if the command is plain.
     pub(super) unclear: Option<&'static str>,
-    /// Whether nobody can tell which of its words is the program, so that each of them may be.
+    /// Whether it is unknown which of its words is the program, so that each of them may be.
     pub(super) runs_others: bool,
-    /// Whether escapes in a `$'…'` stand for other letters in its words.
+    /// Whether escapes in a `$'…'` stand for other characters in its words.
     pub(super) has_escapes: bool,
-    /// Whether its quotes hold quotes or backslashes: text for the shell, but not for a program that reads its words anew.
+    /// Whether its quotes contain quotes or backslashes: text to the shell, but not to a program that parses its words
+    /// again.
     pub(super) has_inner_quotes: bool,
 }
 
-/// What a text was split into.
+/// The result of splitting a text.
 #[derive(Debug)]
 pub(super) struct Split {
     pub(super) commands: Vec<Simple>,
     /// Why the text as a whole is not understood, and possibly not read to its end.
     pub(super) flaw: Option<&'static str>,
-    /// Whether what was read as text of a quote may hold commands, since a quote may begin or end elsewhere.
+    /// Whether text that was read as quoted may contain commands, since a quote may start or end elsewhere.
     pub(super) may_hide: bool,
 }
 
@@ -75,16 +76,16 @@ pub(super) fn split(text: &str) -> Split {
 
 struct Splitter<'a> {
     letters: Letters<'a>,
-    /// Where what is read stands, from its first letter on.
+    /// The position of the current character.
     at: usize,
-    /// Where the comment begins that ends the command.
+    /// The position of the comment that ends the command.
     comment: Option<usize>,
     commands: Vec<Simple>,
-    /// The commands in which the one that is read stands, the outermost first.
+    /// The commands that enclose the current one, the outermost first.
     outer: Vec<Level>,
     now: Level,
     flaw: Option<&'static str>,
-    /// Whether lines may be the text of a here-document. They are read as commands, but a quote in them is none.
+    /// Whether lines may be the text of a here-document. They are read as commands, but a quote in them is not a quote.
     has_here_document: bool,
     may_hide: bool,
 }
@@ -105,7 +106,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Reads a letter that stands for itself.
+    /// Reads a character that stands for itself.
     fn read_quoted(&mut self, letter: char) {
         self.now.command.has_inner_quotes |= matches!(letter, '\'' | '"' | '\\');
         self.mark_separator(letter);
@@ -151,7 +152,8 @@ impl Splitter<'_> {
         }
     }
 
-    /// Reads braces behind an `@` or `^`, as in `HEAD@{1}` and `HEAD^{tree}`: around one name they are expanded by no shell.
+    /// Reads braces after an `@` or `^`, as in `HEAD@{1}` and `HEAD^{tree}`: no shell expands them around a single
+    /// name.
     fn read_reference(&mut self) -> bool {
         let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
         let word = self.now.word.as_deref().unwrap_or_default();
@@ -177,7 +179,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Reads what follows a backslash in double quotes: all but a few letters leave it what it is.
+    /// Reads what follows a backslash in double quotes: the backslash is kept before all but a few characters.
     fn escape_in_quotes(&mut self) {
         let Some(letter) = self.letters.next_if(|letter| !matches!(letter, '\n' | '!')) else {
             self.escape();
@@ -191,7 +193,8 @@ impl Splitter<'_> {
         self.now.command.has_inner_quotes = true;
     }
 
-    /// Marks a backslash where programs take it for a slash, so that a word with one may name another file.
+    /// Marks a backslash as unclear where programs treat it as a slash, because a word that contains it may name
+    /// another file.
     fn mark_separator(&mut self, letter: char) {
         if cfg!(windows) && letter == '\\' {
             self.now.mark(ESCAPES);
@@ -211,17 +214,18 @@ impl Splitter<'_> {
         }
     }
 
-    /// Looks at the quote that follows a `$`. The `$` is no letter of the word: where it is one, nothing is run by that name.
+    /// Examines the quote that follows a `$`. The `$` is not part of the word: where it would be, no program has that
+    /// name.
     fn begin_escaped_quote(&mut self) {
         self.now.mark(EXPANDS);
         let quoted = self.letters.clone().skip(1);
         let quoted: String = quoted.take_while(|letter| *letter != '\'').collect();
         self.now.command.has_escapes |= quoted.contains('\\');
-        // Some shells take `$'\''` for a quote with an escape in it, others for a `$` before two quotes.
+        // Some shells read `$'\''` as a quote with an escape in it, others as a `$` before two quotes.
         self.may_hide |= quoted.ends_with('\\');
     }
 
-    /// Reads over `((…))` behind a `$` if all shells take it for arithmetic: then a `<<` in it begins no here-document.
+    /// Skips `((…))` after a `$` if all shells read it as arithmetic: a `<<` in it then starts no here-document.
     fn skip_shift(&mut self) -> bool {
         let mut ahead = self.letters.clone();
         if ahead.next() != Some('(') || ahead.next() != Some('(') {
@@ -255,7 +259,8 @@ impl Splitter<'_> {
         self.close();
     }
 
-    /// Reads over a redirection that begins with a letter, if it is a harmless one. Within a word its number is a letter.
+    /// Skips a redirection that starts with a character, if it is harmless. Inside a word, its number is part of the
+    /// word.
     fn skip_harmless(&mut self, first: char) -> bool {
         if self.now.word.is_some() || self.now.is_target {
             return false;
@@ -268,8 +273,8 @@ impl Splitter<'_> {
         true
     }
 
-    /// Reads over `/dev/null` behind `&>`, if the command ends with it. Then it does not matter that some shells end the command
-    /// at the `&`: they begin an empty one there.
+    /// Skips `/dev/null` after `&>`, if the command ends with it. Some shells end the command at the `&` and start an
+    /// empty one there, which then makes no difference.
     fn skip_null(&mut self) -> bool {
         if self.now.command.words.is_empty() || self.now.is_target {
             return false;
@@ -303,7 +308,7 @@ impl Splitter<'_> {
                 .next_if(|letter| matches!(letter, ' ' | '\t'))
                 .is_some()
             {}
-            // It closes, and some shells take what follows for the next word even without a blank.
+            // It closes the descriptor, and some shells treat what follows as the next word even without a blank.
             self.now.is_target = self.letters.next_if_eq('-').is_none();
         }
     }
@@ -335,7 +340,7 @@ impl Splitter<'_> {
             ('&', false) if self.letters.next_if_eq('>').is_some() => {
                 self.now.end_word();
                 if !self.skip_null() {
-                    // Some shells redirect here, others end the command before it and begin another.
+                    // Some shells redirect here; others end the preceding command and start another.
                     self.now.command.runs_others = true;
                     self.redirect('>');
                 }
@@ -360,7 +365,7 @@ impl Splitter<'_> {
         self.now.after = Some(operator);
     }
 
-    /// Puts away the command that was read, and begins another.
+    /// Stores the current command and starts another.
     fn finish(&mut self) {
         self.now.end_word();
         let mut command = std::mem::take(&mut self.now.command);
@@ -380,7 +385,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Begins a command with what follows.
+    /// Starts a command with what follows.
     fn begin(&mut self) {
         self.comment = None;
         self.now.from = self.letters.position();
@@ -411,7 +416,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Goes back to the command in which the one that was read stands.
+    /// Returns to the command that encloses the current one.
     fn close(&mut self) {
         self.now.end_words();
         if self.now.after == Some(Operator::Joins) && self.now.command.words.is_empty() {
@@ -420,7 +425,7 @@ impl Splitter<'_> {
         self.finish();
         if let Some(level) = self.outer.pop() {
             self.now = level;
-            // What stood in a group is no part of it.
+            // The content of a group is not part of it.
             if self.now.word.is_none() && self.now.command.words.is_empty() {
                 self.begin();
             }

@@ -1,26 +1,26 @@
-//! Words of commands that name files out of the folder, files that govern what may run, or files that hold secrets.
+//! Words of commands that name files outside the folder, files that govern what may run, or files that contain secrets.
 
 use neuraxis_core::{SECRET_FILES, is_secret_name};
 
 use crate::rules::path::{PathTarget, lead};
 
-/// Where a command runs.
+/// The folder that a command runs in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Folder<'a> {
-    /// The folder it runs in, from the root; empty for the root itself.
+    /// The folder, relative to the root; empty for the root itself.
     pub(crate) base: &'a str,
-    /// The absolute path of the root, if it is known.
+    /// The absolute path of the root, if known.
     pub(crate) root: Option<&'a str>,
 }
 
-/// A word that names more paths than this is none that a wildcard stands for.
+/// A word that names more paths than this is matched by no wildcard.
 const MAX_PATHS: usize = 16;
 
-/// Names of files and folders that decide what may run.
+/// Names of files and folders that determine what may run.
 const GOVERNING: [&str; 2] = [".git", "neuraxis.toml"];
 
-/// Says why a word is nothing that a wildcard stands for, whatever the program: it may name a file elsewhere, or one that
-/// tools neither read nor write.
+/// Returns why no wildcard matches a word, whatever the program: it may name a file elsewhere, or one that tools
+/// neither read nor write.
 pub(super) fn goes_elsewhere(word: &str, folder: Folder<'_>) -> Option<&'static str> {
     let is_option = word.starts_with('-');
     let governs = |name: &str| {
@@ -38,8 +38,8 @@ pub(super) fn goes_elsewhere(word: &str, folder: Folder<'_>) -> Option<&'static 
     names_outside(word, folder).then_some("it names a file out of the project's folder")
 }
 
-/// Tells whether a word names a file that holds secrets as a rule: as the word itself, behind a mark such as `:` or `=`, or
-/// glued to an option.
+/// Returns whether a word names a file that usually contains secrets: as the word itself, after a character such as `:`
+/// or `=`, or attached to an option.
 fn names_secret(word: &str, base: &str) -> bool {
     let mut path: Vec<&str> = base.split('/').collect();
     let mut before = None;
@@ -52,7 +52,7 @@ fn names_secret(word: &str, base: &str) -> bool {
             }
             _ => {
                 let folder = path.last().copied().unwrap_or_default();
-                // Windows opens `.env` as `.env.`, too.
+                // Windows also opens `.env` as `.env.`.
                 let opened = name.trim_end_matches('.');
                 let is_option = before.is_none() && word.starts_with('-');
                 let is_secret =
@@ -68,8 +68,8 @@ fn names_secret(word: &str, base: &str) -> bool {
     false
 }
 
-/// Tells whether a name is a field of an expression and no file, as in `jq '.items[].key'`: what stands behind an index, and
-/// the mere ending of such a file. Behind a path, a wildcard or a mark it still is a file.
+/// Returns whether a name is a field of an expression and not a file, as in `jq '.items[].key'`: a name after an index,
+/// or only the extension of such a file. After a path, a wildcard or another special character, it is still a file.
 fn is_field(name: &str, before: Option<char>) -> bool {
     let is_ending = |pattern: &&str| pattern.strip_prefix('*') == Some(name);
     match before {
@@ -79,7 +79,7 @@ fn is_field(name: &str, before: Option<char>) -> bool {
     }
 }
 
-/// Tells whether an option has the name of such a file for its end.
+/// Returns whether an option ends with the name of such a file.
 fn ends_secretly(folder: &str, option: &str) -> bool {
     let mut ends = option.char_indices().filter_map(|(at, _)| option.get(at..));
     ends.any(|end| is_secret_name(folder, end))
@@ -89,21 +89,21 @@ fn is_of_name(letter: char) -> bool {
     letter.is_alphanumeric() || "._-".contains(letter)
 }
 
-/// Tells whether a word may name a file elsewhere: a path that is absolute, begins at a home folder, or climbs; as the word
-/// itself, as the value of an option, or behind a mark such as `@`.
+/// Returns whether a word may name a file elsewhere: a path that is absolute, starts at a home folder, or goes up; as
+/// the word itself, as the value of an option, or after a character such as `@`.
 fn names_outside(word: &str, folder: Folder<'_>) -> bool {
     let is_out =
         |path: &str| !matches!(lead(path, folder.base, folder.root), PathTarget::Inside(_));
     if (climbs(word) || word.contains("/../") || word.ends_with("/..")) && is_out(word) {
         return true;
     }
-    // In `-o/x` and `-I../x` the path begins right after letters.
+    // In `-o/x` and `-I../x`, the path starts right after letters.
     let is_glued = word.starts_with('-') && !word.starts_with("--");
     let (mut before, mut found) = (None, 0);
     for (at, letter) in word.char_indices() {
         let begins = before.is_none_or(|before| !is_of_path(before) || is_glued && found == 0);
         let rest = word.get(at..).unwrap_or_default();
-        // In `HEAD@{1}~2` it counts what came before.
+        // In `HEAD@{1}~2`, the `~` counts ancestors.
         let is_home = letter == '~' && before != Some('}');
         let is_path = letter == '/' || is_home || climbs(rest);
         let is_url = rest.starts_with("//") && ends_scheme(word.get(..at).unwrap_or_default());
@@ -118,8 +118,8 @@ fn names_outside(word: &str, folder: Folder<'_>) -> bool {
     false
 }
 
-/// Tells whether a text is the scheme of a URL up to its colon, and none by which a program reads files. A single letter is
-/// none: it may be a drive, or a path with another after it.
+/// Returns whether a text is the scheme of a URL up to its colon, excluding schemes with which programs read files. A
+/// single letter is not a scheme: it may be a drive, or a path followed by another.
 fn ends_scheme(text: &str) -> bool {
     let Some(scheme) = text.strip_suffix(':') else {
         return false;
@@ -132,7 +132,7 @@ fn ends_scheme(text: &str) -> bool {
         && !names.any(|name| name.eq_ignore_ascii_case("file"))
 }
 
-/// Tells whether a text begins with a step to the folder above.
+/// Returns whether a text starts with a step to the parent folder.
 fn climbs(text: &str) -> bool {
     text == ".." || text.starts_with("../")
 }
@@ -141,7 +141,7 @@ fn is_of_path(letter: char) -> bool {
     letter.is_alphanumeric() || "_.-+/%".contains(letter)
 }
 
-/// Returns a text up to where its path ends.
+/// Returns a text up to the end of its path.
 fn path_in(text: &str) -> &str {
     let end = text.find([':', ',', '=', '@', ';']).unwrap_or(text.len());
     text.get(..end).unwrap_or(text)

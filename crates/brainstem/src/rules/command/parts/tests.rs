@@ -1,4 +1,4 @@
-//! What command lines are split into.
+//! Tests of how command lines are split.
 #![expect(
     clippy::disallowed_methods,
     reason = "the tests read their corpus and what shells ran"
@@ -328,7 +328,7 @@ fn what_once_took_all_memory_or_panicked_is_unclear_at_once() {
     }
 }
 
-/// Returns how many bytes all words have.
+/// Returns the total number of bytes of all words.
 fn weight(parts: &[Part]) -> usize {
     let of_part = |part: &Part| {
         let words: usize = part.words.iter().map(|word| word.len() + 1).sum();
@@ -337,7 +337,7 @@ fn weight(parts: &[Part]) -> usize {
     parts.iter().map(of_part).sum()
 }
 
-/// What is kept of a text grows no faster than the text, whatever is in it.
+/// Checks that what is kept of a text grows no faster than the text, whatever it contains.
 fn is_bounded(text: &str) {
     let found = parts(text);
     assert!(!found.is_empty() && found.len() <= 80, "{}", found.len());
@@ -351,7 +351,7 @@ fn is_bounded(text: &str) {
     for pattern in ["curl", "git push --force x", "rm -rf *", "a* b* c*"] {
         let pattern = super::super::CommandPattern::parse(pattern).unwrap();
         let concerned = found.iter().any(|part| pattern.may_concern(part));
-        // What a rule denies has to be somewhere in the text.
+        // What a rule denies must occur somewhere in the text.
         assert!(
             !concerned || text.to_lowercase().contains(['u', 'g', 'r', 'a']),
             "{text:?}"
@@ -402,7 +402,7 @@ const SHELL: [&str; 46] = [
     "[", "~", "!", "=", "-", "1", "é", "\u{a0}", "\t", "^", "2>&1", " 2>&1",
 ];
 
-/// Makes a folder of programs that only note how they were called.
+/// Creates a folder of programs that only record how they were called.
 #[cfg(unix)]
 fn make_programs(folder: &std::path::Path) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
@@ -418,7 +418,7 @@ fn make_programs(folder: &std::path::Path) -> std::path::PathBuf {
     programs
 }
 
-/// Runs a text in a shell with these programs and no others, and returns what ran; nothing else may have been written.
+/// Runs a text in a shell with only these programs, and returns what ran. Checks that nothing else was written.
 #[cfg(unix)]
 fn run(shell: &str, text: &str, programs: &std::path::Path) -> Vec<Vec<String>> {
     let (notes, room) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -449,7 +449,7 @@ fn compare(text: &str, parts: &[Part], shells: &[&str], programs: &std::path::Pa
         let mut said: Vec<Vec<String>> = words
             .filter(|words| programs.join(&words[0]).is_file())
             .collect();
-        // What stands behind `||`, or behind `&&` and a program that there is not, does not run.
+        // What follows `||`, or `&&` after a program that does not exist, does not run.
         if text.contains("||") || text.contains("&&") {
             said.retain(|words| ran.contains(words));
             said.sort();

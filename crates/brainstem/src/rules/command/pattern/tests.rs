@@ -1,4 +1,4 @@
-//! What patterns of commands describe.
+//! Tests of what patterns of commands match.
 
 use super::super::parts;
 use super::*;

@@ -2,7 +2,7 @@
 
 use super::{Kind, Program};
 
-/// Options of what installs packages.
+/// Options of programs that install packages.
 const OF_PACKAGES: &[&str] = &[
     "--prefix",
     "--script-shell",

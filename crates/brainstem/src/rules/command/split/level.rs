@@ -1,32 +1,33 @@
-//! A command that is being read, and the one in which it stands.
+//! The command that is being read, or one that encloses it.
 
 use super::{NOT_COMPLETE, Simple};
 
-/// Words that a shell obeys where a command begins; the command follows them.
+/// Words that a shell interprets at the start of a command; the command follows them.
 const RESERVED: [&str; 19] = [
     "!", "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done",
     "case", "esac", "function", "select", "time", "coproc",
 ];
 
-/// Those of them that other words may follow before the command does: options, a name, a list.
+/// Reserved words that other words may follow before the command does: options, a name, a list.
 const NOT_AT_ONCE: [&str; 5] = ["for", "function", "select", "time", "coproc"];
 
 /// A command that is being read.
 pub(super) struct Level {
     pub(super) command: Simple,
-    /// The byte of the text that it begins with.
+    /// The position of its first byte in the text.
     pub(super) from: usize,
-    /// The word that is being read, if one has begun.
+    /// The current word, if one has started.
     pub(super) word: Option<String>,
-    /// The quote that is open in it.
+    /// The quote that is open in the word.
     pub(super) quote: Option<char>,
-    /// Whether the next word is what a redirection names.
+    /// Whether the next word is the target of a redirection.
     pub(super) is_target: bool,
-    /// What its redirections name, wherever they stand: no words of the command, but seen after them.
+    /// The targets of its redirections, wherever they occur. They are not words of the command, but are added after
+    /// them.
     pub(super) targets: Vec<String>,
-    /// Whether it has a harmless redirection. Some shells run a program for one that stands alone.
+    /// Whether it has a harmless redirection. Some shells run a program for a redirection on its own.
     pub(super) has_harmless: bool,
-    /// The operator before the command, if another command has to follow it.
+    /// The operator before the command, if another command must follow it.
     pub(super) after: Option<Operator>,
     pub(super) ends: Ends,
 }
@@ -40,11 +41,11 @@ pub(super) enum Ends {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
-    /// `&&`, `||` or `|`: a command has to follow.
+    /// `&&`, `||` or `|`: a command must follow.
     Joins,
     /// `;` or `&`.
     Ends,
-    /// A line break, which may also stand where no command is.
+    /// A line break, which may also occur where there is no command.
     Line,
 }
 
@@ -109,8 +110,8 @@ impl Level {
         }
     }
 
-    /// Ends the word directly before a redirection: a number or `{name}` says what is redirected and is no word of the
-    /// command.
+    /// Ends the word directly before a redirection: a number or `{name}` says what is redirected and is not a word of
+    /// the command.
     pub(super) fn end_descriptor(&mut self) {
         if self.word.as_deref().is_some_and(is_descriptor) {
             self.targets.extend(self.word.take());
@@ -118,7 +119,7 @@ impl Level {
         self.end_word();
     }
 
-    /// Tells whether `~` or `^` would stand for itself here: behind a letter, a digit or a brace of the same word.
+    /// Returns whether `~` or `^` stands for itself here: after a letter, a digit or a brace of the same word.
     pub(super) fn is_within_word(&self) -> bool {
         let last = self.word.as_ref().and_then(|word| word.chars().next_back());
         last.is_some_and(|last| last.is_alphanumeric() || matches!(last, '~' | '^' | '}'))
