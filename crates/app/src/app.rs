@@ -1,4 +1,4 @@
-//! Wires an engine as the configuration says.
+//! Wires an engine according to the configuration.
 
 mod error;
 mod models;
@@ -30,8 +30,8 @@ use crate::telemetry::Telemetry;
 pub use error::BuildError;
 pub use tools::{is_project_tool, may_be_tool, tool_names, tool_specs};
 
-/// Says that the file in which sessions are kept where no store is named is there, or may be, and is not used, so that nothing of
-/// what it holds is shown.
+/// Returns a warning if no store is configured and the usual session file exists, or may exist, but cannot be used, so
+/// that none of its content is shown.
 #[must_use]
 pub fn hidden_store(config: &Config, environment: &Environment) -> Option<String> {
     if !has_nowhere(config) || !environment.is_data_read_only() {
@@ -50,12 +50,12 @@ pub fn hidden_store(config: &Config, environment: &Environment) -> Option<String
     }
 }
 
-/// Tells whether sessions are in memory though nobody said so.
+/// Returns whether sessions are only in memory, although this was not configured.
 fn has_nowhere(config: &Config) -> bool {
     config.origin("store.url") == Origin::Default && config.store().is_in_memory()
 }
 
-/// Says why there is nowhere to keep anything, where nobody said that nothing is to be kept.
+/// Returns a warning if there is nowhere to keep sessions, although keeping none was not configured.
 #[must_use]
 pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<String> {
     if !has_nowhere(config) {
@@ -76,7 +76,7 @@ pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<Str
     ))
 }
 
-/// Says that nothing of the user's own configuration counts, where this process may not look at it.
+/// Returns a warning if this process may not read the user's configuration folder, so that nothing in it applies.
 #[must_use]
 pub fn locked_configuration(environment: &Environment) -> Option<String> {
     let folder = environment.locked_config_dir()?.display();
@@ -93,20 +93,20 @@ pub struct App {
     pub orchestrator: Orchestrator,
     /// What a user should know before the first answer, a sentence each.
     pub notices: Vec<String>,
-    /// Those of them that are about MCP servers.
+    /// The subset of `notices` that is about MCP servers.
     pub server_notices: Vec<String>,
-    /// What is recorded and replayed. To be finished when all runs are over.
+    /// What is recorded and replayed. Finish it when all runs have ended.
     pub recordings: Recordings,
     opened: OpenStore,
     servers: McpServers,
     telemetry: Telemetry,
-    /// The files that its tools do not get at.
+    /// The program's own files, which its tools cannot access.
     own: OwnFiles,
-    /// What traces say of the models and servers that it uses; a recording says nothing of where they are.
+    /// How traces name the models and servers that it uses; `None` for a replay, since a recording has no addresses.
     endpoints: Option<Endpoints>,
 }
 
-/// Wires an [`App`] as a configuration says, with what a program brings of its own.
+/// Builds an [`App`] from a configuration and a program's own additions.
 pub struct AppBuilder<'a> {
     config: &'a Config,
     environment: &'a Environment,
@@ -119,7 +119,7 @@ pub struct AppBuilder<'a> {
     extend: Vec<Extension<'a>>,
 }
 
-/// Whether runs are driven by the process that begins them whatever the configuration says.
+/// Whether the process that starts runs also drives them, whatever the configuration says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Driving {
     #[default]
@@ -135,11 +135,11 @@ enum Servers {
     Left,
 }
 
-/// Adds to an engine what no configuration says.
+/// Adds to an engine what no configuration can express.
 type Extension<'a> = Box<dyn FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send + 'a>;
 
 impl App {
-    /// Begins to wire an engine as a configuration says.
+    /// Starts to build an engine from a configuration.
     #[must_use]
     pub fn builder<'a>(config: &'a Config, environment: &'a Environment) -> AppBuilder<'a> {
         AppBuilder {
@@ -155,7 +155,7 @@ impl App {
         }
     }
 
-    /// Tells whether sessions are still there when the process has ended.
+    /// Returns whether sessions still exist after the process has ended.
     #[must_use]
     pub const fn outlives_the_process(&self) -> bool {
         self.opened.outlives_the_process()
@@ -167,18 +167,18 @@ impl App {
         self.opened.clone()
     }
 
-    /// Ends the MCP servers, and waits for that: some seconds at the most.
+    /// Stops the MCP servers, and waits until they have stopped, for at most a few seconds.
     pub async fn stop_servers(&self) {
         self.servers.shutdown().await;
     }
 
-    /// Ends the MCP servers, and waits for that no longer than `limit`: those that are still there then are stopped, with all
-    /// they started. Returns whether there were none.
+    /// Stops the MCP servers, and waits until they have stopped, for at most `limit`. After that, it terminates the
+    /// remaining ones with all the processes they started. Returns whether none remained.
     pub async fn stop_servers_within(&self, limit: Duration) -> bool {
         self.servers.shutdown_within(limit).await
     }
 
-    /// Returns what happened to the MCP servers that a user should know and was not told yet, a sentence each, and forgets it.
+    /// Returns, and removes, the notices about MCP servers that the user has not seen yet, a sentence each.
     #[must_use]
     pub fn take_server_notices(&self) -> Vec<String> {
         self.servers.take_notices()
@@ -190,15 +190,16 @@ impl App {
         self.telemetry.clone()
     }
 
-    /// Has traces name the models and MCP servers of this engine again, where another one was built that shares where they go.
+    /// Makes traces name the models and MCP servers of this engine again, after another engine was built that shares
+    /// the telemetry.
     pub fn name_in_traces(&self) {
         if let Some(endpoints) = &self.endpoints {
             self.telemetry.know(endpoints.clone());
         }
     }
 
-    /// Ends the MCP servers, finishes what is being written and sent and brings the store into order, when all runs are over.
-    /// Not needed for safety. Returns what a user should know of what was not delivered, a sentence each.
+    /// Stops the MCP servers, finishes pending writes and deliveries, and closes the store cleanly. Call it when all
+    /// runs have ended. Not needed for data safety. Returns notices about what was not delivered, a sentence each.
     pub async fn close(&self) -> Vec<String> {
         self.stop_servers().await;
         self.opened.close().await;
@@ -216,58 +217,58 @@ impl fmt::Debug for AppBuilder<'_> {
 }
 
 impl<'a> AppBuilder<'a> {
-    /// Records what the models say, or lets a recording answer in their place.
+    /// Records the replies of the models, or replaces the models with a recording.
     #[must_use]
     pub fn cassette(mut self, cassette: CassetteUse) -> Self {
         self.cassette = cassette;
         self
     }
 
-    /// Keeps sessions in this store, whichever the configuration names.
+    /// Keeps sessions in this store instead of the configured one.
     #[must_use]
     pub fn store(mut self, store: OpenStore) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Lets traces go to these places, whichever the configuration names. From when the engine is built on they name its models
-    /// and servers: [`App::name_in_traces`].
+    /// Sends traces to these places instead of the configured ones. Once the engine is built, they name its models and
+    /// servers: [`App::name_in_traces`].
     #[must_use]
     pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
         self.telemetry = Some(telemetry);
         self
     }
 
-    /// Keeps the files of the program from the tools of this engine and of another one in the same process alike, whichever of
-    /// the two configurations names them: what the former one named may be in force still, and its engine at work.
+    /// Protects the program's own files, as named by either of two configurations, from the tools of this engine and of
+    /// another engine in the same process: the other configuration may still be in effect, and its engine at work.
     #[must_use]
     pub fn beside(mut self, other: &App) -> Self {
         self.own = other.own.clone();
         self
     }
 
-    /// Starts no MCP server, for what needs none of their tools.
+    /// Starts no MCP servers, for programs that need none of their tools.
     #[must_use]
     pub const fn without_servers(mut self) -> Self {
         self.servers = Servers::Left;
         self
     }
 
-    /// Has runs driven as the section `[driver]` says, for whoever takes requests of others. Otherwise they are driven in this
-    /// process, as a worker has to, and whoever is gone before long.
+    /// Drives runs as the section `[driver]` says, for programs that accept requests of others. Otherwise this process
+    /// drives its runs, as workers and short-lived programs require.
     #[must_use]
     pub const fn driven_as_configured(mut self) -> Self {
         self.driving = Driving::AsConfigured;
         self
     }
 
-    /// Asks somebody about calls that need approval. Without an approver such calls are denied.
+    /// Asks this approver about calls that need approval. Without an approver, such calls are denied.
     #[must_use]
     pub fn approver(self, approver: Arc<dyn Approver>) -> Self {
         self.extend(|builder| builder.approver(approver))
     }
 
-    /// Adds more than the configuration says, such as tools of an embedding program.
+    /// Adds what the configuration cannot express, such as tools of an embedding program.
     #[must_use]
     pub fn extend(
         mut self,
@@ -277,11 +278,11 @@ impl<'a> AppBuilder<'a> {
         self
     }
 
-    /// Wires the engine: opens its store, finds its models and checks its tools.
+    /// Builds the engine: opens its store, finds its models and checks its tools.
     ///
     /// # Errors
     ///
-    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+    /// A [`BuildError`] that names the location of the unusable value and says what can be used.
     pub async fn build(self) -> Result<App, BuildError> {
         let (config, environment) = (self.config, self.environment);
         let is_configured = self.store.is_none();
@@ -291,13 +292,13 @@ impl<'a> AppBuilder<'a> {
             None => OpenStore::open(config, environment).await?,
         };
         let recording = recording_of(&self.cassette, environment);
-        // They come up while models are looked for.
+        // The servers start while the models are discovered.
         let servers = match self.servers {
             Servers::Started => McpServers::start(config, environment),
             Servers::Left => McpServers::default(),
         };
         let mut builder = opened.used_by(servers.offered_by(Orchestrator::builder()));
-        // Where what is allowed ends with the process, so may the key.
+        // If approvals end with the process, so may the key.
         if opened.outlives_the_process() {
             builder = with_key(builder, config, environment)?;
         }
@@ -335,7 +336,7 @@ impl<'a> AppBuilder<'a> {
         let telemetry = match self.telemetry {
             Some(telemetry) => telemetry,
             None if is_configured => Telemetry::start(config, environment)?,
-            // Without the configured store there are no runs worth telling of.
+            // Without the configured store, no runs are worth tracing.
             None => Telemetry::default(),
         };
         builder = telemetry.attach(builder);
@@ -360,13 +361,14 @@ impl<'a> AppBuilder<'a> {
             own: self.own,
             endpoints: (!is_replay).then_some(endpoints),
         };
-        // Others may use the same telemetry: one that cannot be built is none of theirs.
+        // Other engines may use the same telemetry, so an engine that fails to build must not be named in it.
         app.name_in_traces();
         Ok(app)
     }
 }
 
-/// Returns the file that is recorded to or replayed. File tools never see it then, so that they find the same both times.
+/// Returns the file that is recorded to or replayed. It is hidden from file tools, so that they see the same files both
+/// times.
 fn recording_of(cassette: &CassetteUse, environment: &Environment) -> Option<PathBuf> {
     let file = match cassette {
         CassetteUse::Record(file) => file,
@@ -376,12 +378,12 @@ fn recording_of(cassette: &CassetteUse, environment: &Environment) -> Option<Pat
     Some(environment.working_dir().join(file))
 }
 
-/// Checks the names of tools and agents that the configuration has against those there are; returns what is to be told.
+/// Checks the names of tools and agents in the configuration against the existing ones. Returns notices for the user.
 fn names_checked(config: &Config, orchestrator: &Orchestrator) -> Result<Vec<String>, BuildError> {
     let tools = orchestrator.tools();
     let offered = tools.specs().map(|spec| spec.name.clone());
     let mut known: Vec<ToolName> = offered.collect();
-    // Those of a folder that is none of a project are there all the same.
+    // Tools of a project folder count as existing even if they are not offered here.
     let has_commands = commands::why_no_commands(config).is_none();
     let absent = project_tools().filter(|name| tools.tool(name).is_none());
     let absent = absent.filter(|name| has_commands || name.as_str() != RUN_COMMAND);
@@ -392,7 +394,7 @@ fn names_checked(config: &Config, orchestrator: &Orchestrator) -> Result<Vec<Str
     Ok(config.check_tools(&known)?)
 }
 
-/// Gives an engine the key by which its approvals are known, if there is one.
+/// Sets the key that authenticates an engine's approvals, if there is one.
 fn with_key(
     builder: OrchestratorBuilder,
     config: &Config,
@@ -406,7 +408,7 @@ fn with_key(
     Ok(key.fold(builder, OrchestratorBuilder::approval_key))
 }
 
-/// Has the runs of an engine driven elsewhere, if the configuration says so.
+/// Makes other processes drive the runs of an engine, if the configuration says so.
 fn dispatching(
     builder: OrchestratorBuilder,
     config: &Config,
@@ -428,7 +430,7 @@ fn dispatching(
     Ok(builder.dispatcher(Arc::new(dispatcher)))
 }
 
-/// Names the MCP servers, for spans.
+/// Returns the names of the MCP servers, for spans.
 fn mcp_endpoints(config: &Config) -> Endpoints {
     let servers = config.mcp().servers.iter();
     servers.fold(Endpoints::default(), |endpoints, (name, server)| {

@@ -1,5 +1,5 @@
-//! The key of this installation, by which approvals count: a file in the user's data folder that is made when it is first
-//! needed, or one that the configuration names.
+//! The key of this installation, which makes approvals valid: a file in the user's data folder that is created when
+//! first needed, or one that the configuration names.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use crate::private_file::{Links, open, others_may, write_private};
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "approval.key";
 
-/// The most bytes of the file: the digits of a key, and what an editor adds.
+/// The maximum size of the file in bytes: the digits of a key, and what an editor adds.
 const MAX_BYTES: u64 = 256;
 
-/// Why there is no key. Never holds one.
+/// Why there is no key. Never contains one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApprovalKeyError {
-    /// The file cannot be read, or made.
+    /// The file cannot be read or created.
     #[error("{} cannot be read or made", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Others can read the file, or write to it.
+    /// Other users can read or write the file.
     #[error(
         "other users can read or change {}; make it yours alone (chmod 600), or remove it if they may know it by now",
         path.display()
@@ -37,7 +37,7 @@ pub enum ApprovalKeyError {
         /// The file.
         path: PathBuf,
     },
-    /// It holds no key.
+    /// The file contains no key.
     #[error("{} holds no key: it must be {} hexadecimal digits", path.display(), 2 * ApprovalKey::BYTES)]
     NoKey {
         /// The file.
@@ -45,7 +45,7 @@ pub enum ApprovalKeyError {
     },
 }
 
-/// Returns the key of this installation; `None` where there is no place for one.
+/// Returns the key of this installation; `None` if there is no place for one.
 pub(crate) fn read(
     config: &Config,
     environment: &Environment,
@@ -62,30 +62,30 @@ pub(crate) fn read(
             if source.kind() == io::ErrorKind::NotFound =>
         {
             make(folder, &path).map_err(|source| unusable(&path, source))?;
-            // Another process may have been quicker: what is there counts.
+            // Another process may have created it first; then that key is used.
             read_file(&path, Links::Refused).map(Some)
         }
         read => read.map(Some),
     }
 }
 
-/// Where the key of approvals is.
+/// Where the approval key is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApprovalKeyPlace {
-    /// In a file that is there and can be used.
+    /// In a file that exists and can be used.
     File(PathBuf),
-    /// In a file that is made when it is first needed.
+    /// In a file that is created when first needed.
     ToBeMade(PathBuf),
-    /// In no file: it ends with the process, as the sessions do or for want of a data folder.
+    /// In no file: the key ends with the process, because the sessions do, or because there is no data folder.
     Process,
 }
 
-/// Looks where the key of approvals is. Makes none.
+/// Finds out where the approval key is, without creating one.
 ///
 /// # Errors
 ///
-/// An [`ApprovalKeyError`], if a run would find no key.
+/// An [`ApprovalKeyError`] if a run would find no key.
 pub fn approval_key_place(
     config: &Config,
     environment: &Environment,
@@ -110,7 +110,7 @@ pub fn approval_key_place(
     }
 }
 
-/// Looks whether a file could be made, in its folder or in the nearest one above that is there.
+/// Checks whether a file could be created in its folder, or in the nearest existing folder above.
 fn can_be_made(path: &Path) -> io::Result<()> {
     let mut folders = path.ancestors().skip(1);
     let Some(folder) = folders.find(|folder| folder.exists()) else {
@@ -128,7 +128,7 @@ fn can_be_made(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the file in which the key is, if it is in one.
+/// Returns the file that contains the key, if it is in a file.
 pub(crate) fn file(config: &Config, environment: &Environment) -> Option<PathBuf> {
     match &config.store().approval_key_file {
         Some(named) => Some(environment.working_dir().join(named)),
@@ -136,7 +136,8 @@ pub(crate) fn file(config: &Config, environment: &Environment) -> Option<PathBuf
     }
 }
 
-/// Returns the file of the key as it is shown: as it is named, or else the one that is made; none where none is needed.
+/// Returns the file of the key as it is displayed: as configured, or else the one that is created. `None` if no file is
+/// needed.
 pub(crate) fn shown_file(store: &StoreConfig, environment: &Environment) -> Option<PathBuf> {
     match &store.approval_key_file {
         Some(named) => Some(named.clone()),
@@ -154,7 +155,7 @@ fn read_file(path: &Path, links: Links) -> Result<ApprovalKey, ApprovalKeyError>
     let failed = |source| unusable(path, source);
     let file = open(path, links).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
-    // One that was named may be shared with a group that only reads it.
+    // A configured file may be shared with a group that can only read it.
     let forbidden = match links {
         Links::Followed => 0o027,
         Links::Refused => 0o077,
@@ -177,7 +178,7 @@ fn read_file(path: &Path, links: Links) -> Result<ApprovalKey, ApprovalKeyError>
     Ok(ApprovalKey::new(bytes))
 }
 
-/// Makes the file, whole or not at all. One that is there by now is left alone.
+/// Creates the file, completely or not at all. If it already exists, it is left alone.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let key = ApprovalKey::random()?;
     let file = write_private(folder, &hex::encode(key.as_bytes()))?;

@@ -1,5 +1,5 @@
-//! The models that this machine could use without anything being bought or typed: model servers that answer, and keys that
-//! are set. For whoever helps a person to choose one.
+//! The models that this machine could use immediately: model servers that answer, and keys that are set. Helps a user
+//! to choose one.
 
 use futures_util::future::join_all;
 use neuraxis_llama::{LlamaConfig, Server};
@@ -10,8 +10,8 @@ use crate::config::discovery::{address_keys, discoveries};
 use crate::discover::{LocalServer, in_variable, local_servers};
 use crate::environment::Environment;
 
-/// Variables that usually hold keys of services without a provider of their own here, and where these speak OpenAI's
-/// protocol.
+/// Variables that usually hold keys of services without their own provider here, and the addresses at which those
+/// services speak OpenAI's protocol.
 const COMPATIBLE: [(&str, &str, &str); 7] = [
     (
         "GEMINI_API_KEY",
@@ -38,16 +38,16 @@ const COMPATIBLE: [(&str, &str, &str); 7] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// What it is, in a few words for people.
+    /// A short description for users.
     pub about: String,
-    /// What a table `[models.ROLE]` says of it, but for the model.
+    /// The entries of its `[models.ROLE]` table, except the model.
     pub keys: Vec<(&'static str, String)>,
-    /// The model that is usually asked, where one is.
+    /// The model that is usually used, if there is one.
     pub model: Option<String>,
 }
 
-/// Looks at the usual places of model servers on this machine, and at the usual variables for keys, as far as `[discovery]`
-/// lets it. No key is read beyond whether it is there.
+/// Checks the usual addresses of model servers on this machine, and the usual variables for keys, as far as
+/// `[discovery]` permits. Only checks whether a key is set.
 ///
 /// # Cancel safety
 ///
@@ -76,7 +76,7 @@ fn at_server(found: LocalServer) -> Candidate {
     }
 }
 
-/// Returns how a table names a program, unless it is the one that is meant where none is named.
+/// Returns the name of a server program in a table; `None` for the default one.
 fn program(server: Server) -> Option<String> {
     if server == LlamaConfig::default().server {
         return None;
@@ -119,7 +119,7 @@ fn with_keys(environment: &Environment) -> impl Iterator<Item = Candidate> + '_ 
     own.chain(compatible)
 }
 
-/// Returns the variables that hold keys which are only used where a configuration says so.
+/// Returns the variables with keys that are only used if a configuration says so.
 pub(crate) fn keys_to_configure(environment: &Environment) -> Vec<&'static str> {
     set_but_unused(environment)
         .map(|(variable, ..)| variable)

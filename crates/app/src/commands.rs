@@ -1,4 +1,4 @@
-//! The tool that runs commands, where this machine can confine them, or where its user lets them run unconfined.
+//! The tool that runs commands, if this machine can confine them or its user lets them run unconfined.
 
 use neuraxis_core::ToolName;
 use neuraxis_engine::OrchestratorBuilder;
@@ -6,17 +6,17 @@ use neuraxis_tools::{CommandsHere, NoSandbox, sandbox_features};
 
 use crate::config::Config;
 
-/// The tool that is there only where commands are run. Rules may name it all the same.
+/// The tool that exists only if commands can run. Rules may name it anyway.
 pub(crate) const RUN_COMMAND: &str = "run_command";
 
-/// Returns how commands are run on this machine, as `[tools] commands` says.
+/// Returns how commands run on this machine, according to `[tools] commands`.
 #[must_use]
 pub fn commands_here(config: &Config) -> CommandsHere {
     config.tools().commands.here()
 }
 
-/// Says why commands are not run on this machine, and what to do if they should be; nothing where they are, and where no
-/// tool for the project is offered.
+/// Returns why commands do not run on this machine, and how to change that; `None` if they run, or if no project tools
+/// are offered.
 #[must_use]
 pub fn why_no_commands(config: &Config) -> Option<String> {
     let why = why_absent(config)?;
@@ -24,12 +24,12 @@ pub fn why_no_commands(config: &Config) -> Option<String> {
         Err(NoSandbox::Missing(_)) => format!(
             "{why}; to run them all the same, as you and with all that you can do, set tools.commands = \"unconfined\""
         ),
-        // The setting changes nothing where there may be a sandbox.
+        // The setting has no effect where a sandbox may exist.
         _ => why,
     })
 }
 
-/// Says why commands are not run on this machine, and no more: a model reads it, too.
+/// Returns only why commands do not run on this machine, because a model reads it, too.
 fn why_absent(config: &Config) -> Option<String> {
     match commands_here(config) {
         CommandsHere::Refused { why } if config.offers_project_tools() => Some(format!(
@@ -39,7 +39,7 @@ fn why_absent(config: &Config) -> Option<String> {
     }
 }
 
-/// Says that commands run without a sandbox.
+/// Returns a notice if commands run without a sandbox.
 pub(crate) fn notice(config: &Config) -> Option<String> {
     match commands_here(config) {
         CommandsHere::Unconfined { why } if config.offers_project_tools() => {
@@ -52,7 +52,7 @@ pub(crate) fn notice(config: &Config) -> Option<String> {
     }
 }
 
-/// Has an engine say why the tool is not there.
+/// Makes an engine say why the tool does not exist.
 pub(crate) fn absent(builder: OrchestratorBuilder, config: &Config) -> OrchestratorBuilder {
     match (why_absent(config), RUN_COMMAND.parse::<ToolName>()) {
         (Some(why), Ok(name)) => builder.absent_tool(name, why),

@@ -1,4 +1,4 @@
-//! Configuration: merged from files, variables and flags, each checked on its own first.
+//! Configuration: merged from files, variables and flags, each of which is checked separately first.
 
 mod addresses;
 mod answers;
@@ -59,14 +59,14 @@ use crate::environment::Environment;
 use crate::prompts::PromptConfig;
 use crate::trust::FolderRules;
 
-/// The configuration in force.
+/// The effective configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     models: BTreeMap<Role, ModelConfig>,
     discovery: DiscoveryConfig,
     driver: DriverConfig,
     store: StoreConfig,
-    /// The file in which the approval key is, if there is one.
+    /// The file with the approval key, if there is one.
     approval_key_file: Option<PathBuf>,
     server: ServerConfig,
     tools: ToolsConfig,
@@ -86,17 +86,18 @@ pub struct Config {
 }
 
 impl Config {
-    /// Merges the sources: the user's own file, that of the working directory (or instead of both, the one file that
-    /// [`Sources`] names), `NEURAXIS_…` variables, flags. Each overrides single keys of those before it.
+    /// Merges the sources: the user's own file, then that of the working directory (or instead of both, the one file
+    /// that [`Sources`] names), then `NEURAXIS_…` variables, then flags. Each overrides single keys of those before it.
     ///
-    /// The file of the working directory may have come with the project that is worked on. Until a person
-    /// [trusted](crate::TrustList) this very content, it may only tighten the policy and narrow the folder of the tools.
-    /// A [notice](Self::notices) names what else it says, which is ignored; nothing in it is an error. None of this
-    /// concerns a file that [`Sources`] names.
+    /// The file of the working directory may have come with the project. Until a user [trusted](crate::TrustList)
+    /// exactly this content, it may only tighten the policy and narrow the folder of the tools. Its other keys are
+    /// ignored, and a [notice](Self::notices) lists them; nothing in it is an error. None of this applies to a file
+    /// that [`Sources`] names.
     ///
     /// # Errors
     ///
-    /// A [`ConfigError`] that names file, line and column, or the variable or flag, with the key that was likely meant.
+    /// A [`ConfigError`] that names file, line and column, or the variable or flag, with the key that was most likely
+    /// meant.
     pub fn load(environment: &Environment, sources: &Sources) -> Result<Self, ConfigError> {
         let Reading {
             layers,
@@ -184,7 +185,7 @@ impl Config {
         &self.discovery
     }
 
-    /// Returns the sections `[prompts.NAME]`. Besides, files of the user's configuration folder are prompts:
+    /// Returns the sections `[prompts.NAME]`. Files in the user's configuration folder can also be prompts:
     /// [`Prompts`](crate::Prompts).
     #[must_use]
     pub const fn prompts(&self) -> &BTreeMap<String, PromptConfig> {
@@ -215,7 +216,7 @@ impl Config {
         &self.mcp
     }
 
-    /// Returns where the section of an MCP server stands.
+    /// Returns where the section of an MCP server is written.
     #[must_use]
     pub fn mcp_origin(&self, name: &str) -> Origin {
         mcp::origin_of(&self.layers, name)
@@ -227,74 +228,75 @@ impl Config {
         &self.project_root
     }
 
-    /// Tells whether the tools that work in [that folder](Self::project_root) are offered. They are not where it holds
-    /// everything of the user or of the machine, unless a variable or a flag names it.
+    /// Returns whether the tools that work in [that folder](Self::project_root) are offered. They are not if the folder
+    /// contains everything of the user or of the machine, unless a variable or a flag names it.
     #[must_use]
     pub const fn offers_project_tools(&self) -> bool {
         self.too_wide_root.is_none()
     }
 
-    /// Says why they are not [offered](Self::offers_project_tools), and what to do if they should be.
+    /// Returns why they are not [offered](Self::offers_project_tools), and how to change that.
     #[must_use]
     pub fn why_no_project_tools(&self) -> Option<String> {
         let what = self.too_wide_root?;
         Some(project::not_offered(&self.project_root, what))
     }
 
-    /// Returns the file that was found in the working directory, and how far it counts; nothing where there is none, or
-    /// where [`Sources`] name a file.
+    /// Returns the file that was found in the working directory, and how much of it applies; `None` if there is none,
+    /// or if [`Sources`] name a file.
     #[must_use]
     pub const fn found(&self) -> Option<&FoundFile> {
         self.found.as_ref()
     }
 
-    /// Returns the rules that a person allowed for the folder of the tools by an answer, and where more of them can be kept;
-    /// nothing where none count: unless the [`Sources`] say so, where these name a file, and for a user without a folder
-    /// for data.
+    /// Returns the rules that the user allowed for the folder of the tools by answering a question, and where more of
+    /// them can be kept. `None` if such rules do not apply: unless the [`Sources`] enable them, if these name a file,
+    /// and for a user without a data folder.
     #[must_use]
     pub const fn folder_rules(&self) -> Option<&FolderRules> {
         self.folder_rules.as_ref()
     }
 
-    /// Returns the policy that the sections `[modes]`, `[channels]` and `[plans]` make.
+    /// Returns the policy that results from the policy sections, such as `[modes]`, `[channels]` and `[plans]`.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Says which models nobody knows a price of though money is limited, and which prices are of no provider that there is. It
-    /// is among the [notices](Self::notices).
+    /// Returns notices about models without a known price although money is limited, and about prices of providers that
+    /// do not exist. They are also among the [notices](Self::notices).
     #[must_use]
     pub fn price_notices(&self) -> Vec<String> {
         prices::notices(&self.models, &self.policy, &self.layers)
     }
 
-    /// Checks that what the policy says about tools names some of these. Returns what a user should know of names that
-    /// are of no use now, a sentence each.
+    /// Checks that the tool names in the policy are among `tools`. Returns notices about names that match nothing now,
+    /// a sentence each.
     ///
     /// # Errors
     ///
-    /// A [`ConfigError`] that names the place of a name that is most likely a slip, with the tool that was meant.
+    /// A [`ConfigError`] with the location of a name that is most likely a typo, and the tool that was meant.
     pub fn check_tools(&self, tools: &[ToolName]) -> Result<Vec<String>, ConfigError> {
         named::check_tools(&self.policy, &self.layers, &self.mcp, tools)
     }
 
-    /// Checks that no agent which others may call is hidden behind one of these tools, which are to be none that start agents.
+    /// Checks that no agent which others may call has the same name as one of these tools, none of which may start
+    /// agents.
     ///
     /// # Errors
     ///
-    /// A [`ConfigError`] that names the place of the agent's name, or of its `tool_name`.
+    /// A [`ConfigError`] with the location of the agent's name, or of its `tool_name`.
     pub fn check_agents(&self, tools: &[ToolName]) -> Result<(), ConfigError> {
         named::check_agents(&self.policy, &self.layers, tools)
     }
 
-    /// Returns what the policy says about tools that are none of these, for whoever wants to know all of it at once.
+    /// Returns all names in the policy that match none of these tools, instead of stopping at the first.
     #[must_use]
     pub fn absent_tools(&self, tools: &[ToolName]) -> AbsentTools {
         named::absent_tools(&self.policy, &self.layers, &self.mcp, tools)
     }
 
-    /// Returns what a user should know about where the configuration comes from, a sentence each.
+    /// Returns notices about where the configuration comes from, a sentence each.
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.notices
@@ -312,7 +314,7 @@ impl Config {
         self.layers.origin(key)
     }
 
-    /// Returns where the value of a key comes from, or the nearest table around it that somebody set.
+    /// Returns where the value of a key comes from, or else the nearest table around it that is set.
     pub(crate) fn origin_around(&self, key: &str) -> Origin {
         self.layers.origin_around(key)
     }

@@ -1,10 +1,10 @@
 //! Merges configuration and wires an engine; shared by the binaries.
 //!
-//! **For** whoever starts a program of this workspace: [`Config`] is merged from files, variables and flags, each value
-//! with its [`Origin`]; [`App`] is an engine with the models, the tools, the policy and the store it names.
+//! **For** the programs of this workspace: [`Config`] is merged from files, variables and flags, each value with its
+//! [`Origin`]; [`App`] is an engine with the models, the tools, the policy and the store that the configuration names.
 //!
 //! **Not for** deciding anything about requests, and not for terminals or sockets: this crate only reads configuration
-//! and puts parts together. Nothing but [`Environment::of_process`] reads the process.
+//! and assembles the parts. Only [`Environment::of_process`] reads the state of the process.
 //!
 //! ```
 //! use neuraxis_app::{App, Config, Environment, Origin, Sources};

@@ -1,4 +1,4 @@
-//! Why no engine could be wired.
+//! Why an engine could not be built.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::store::STORES;
 use crate::telemetry::TelemetryError;
 use crate::web::SearchError;
 
-/// Why no engine could be wired.
+/// Why an engine could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -27,7 +27,7 @@ pub enum BuildError {
         /// What is wrong with its key, its address or its table.
         fault: ModelError,
     },
-    /// This build has no such store.
+    /// This build does not support such a store.
     #[error("{at:#}: store.url: {}; supported: {STORES}", unsupported(scheme.as_deref()))]
     Store {
         /// Where it is configured.
@@ -35,7 +35,7 @@ pub enum BuildError {
         /// The URL's scheme, if it has one.
         scheme: Option<String>,
     },
-    /// The folder of the database's file is not there, and nobody but the user should make it.
+    /// The folder of the database file does not exist, and only the user should create it.
     #[error("{at:#}: store.url: there is no folder {}", folder.display())]
     StoreFolder {
         /// Where it is configured.
@@ -51,10 +51,10 @@ pub enum BuildError {
     Database {
         /// Where it is configured.
         at: Origin,
-        /// What the database, or the operating system, said.
+        /// The error of the database or the operating system.
         source: OpenError,
     },
-    /// There is no key by which approvals count.
+    /// There is no key that makes approvals valid.
     #[error("{at:#}: store.approval_key_file: approvals need a key")]
     ApprovalKey {
         /// Where it is configured.
@@ -62,20 +62,20 @@ pub enum BuildError {
         /// Why there is none.
         source: ApprovalKeyError,
     },
-    /// The database would open, but not now: another process keeps it locked, or the disk is full.
+    /// The database can be opened, but not now: another process has locked it, or the disk is full.
     #[error("{at:#}: store.url: the database cannot be opened now")]
     DatabaseBusy {
         /// Where it is configured.
         at: Origin,
-        /// Whether it is locked or has no room.
+        /// Whether it is locked or out of space.
         source: OpenError,
     },
-    /// The folder that the log is to be copied to cannot be written.
+    /// The folder for the copy of the log cannot be written.
     #[error("{at:#}: store.log.folder: the log cannot be copied there; name another folder")]
     LogCopy {
         /// Where it is configured.
         at: Origin,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: OpenError,
     },
     /// The file tools have no folder.
@@ -86,7 +86,7 @@ pub enum BuildError {
         /// What is wrong with the folder.
         source: ProjectError,
     },
-    /// What drives runs cannot be used.
+    /// The driver of runs cannot be used.
     #[error("{at:#}: {fault}")]
     Driver {
         /// Where it is configured.
@@ -94,7 +94,7 @@ pub enum BuildError {
         /// What is wrong with it.
         fault: Box<ConfigFault>,
     },
-    /// Other processes are to drive runs that this one alone knows of.
+    /// Other processes should drive runs that only this process knows.
     #[error(
         "{at:#}: driver.kind: workers take runs up from a store that they share, and memory: is this process's own; set store.url"
     )]
@@ -102,7 +102,7 @@ pub enum BuildError {
         /// Where it is configured.
         at: Origin,
     },
-    /// The search of the web cannot be used.
+    /// The web search cannot be used.
     #[error("{at:#}: {fault}")]
     Search {
         /// Where it is configured.
@@ -110,34 +110,34 @@ pub enum BuildError {
         /// What is wrong with it.
         fault: SearchError,
     },
-    /// A tool of the web is not defined as it should be.
+    /// A web tool is not defined correctly.
     #[error(transparent)]
     WebTool(#[from] InvalidId),
-    /// The policy names tools that there are not.
+    /// The policy names tools that do not exist.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A built-in tool is not defined as it should be.
+    /// A built-in tool is not defined correctly.
     #[error(transparent)]
     Tool(#[from] DefinitionError),
-    /// Traces cannot go where the configuration says.
+    /// Traces cannot be sent where the configuration says.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
-    /// The recording cannot be made or replayed.
+    /// The recording cannot be created or replayed.
     #[error(transparent)]
     Cassette(#[from] CassetteError),
-    /// The recording is one of nothing.
+    /// The recording is empty.
     #[error("{} holds no recordings", file.display())]
     EmptyCassette {
         /// The file.
         file: PathBuf,
     },
-    /// The engine refuses its parts.
+    /// The engine rejects its parts.
     #[error(transparent)]
     Engine(#[from] neuraxis_engine::BuildError),
 }
 
-/// Says what else can be used where a file cannot. What is wrong with a server, or with what is kept, is no reason to keep it elsewhere;
-/// nor is whose a file is.
+/// Returns a suggestion for another file if a file cannot be used. If the problem is a server, the content, or the
+/// owner of a file, that is no reason to keep sessions elsewhere.
 const fn other_file(error: &OpenError) -> &'static str {
     match error {
         OpenError::File { .. } | OpenError::Foreign { .. } => {

@@ -1,4 +1,4 @@
-//! The models that answer: those that are configured or found, or a recording of them.
+//! The models that answer: configured ones, discovered ones, or a recording of them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,16 +17,16 @@ use crate::providers::Provider;
 use crate::recordings::Recordings;
 use crate::secrecy::discreet;
 
-/// The models that answer, by the roles that they serve.
+/// The models that answer, by the roles they serve.
 pub(super) struct Models {
     pub(super) clients: Vec<(Role, Arc<dyn LlmClient>)>,
-    /// Where they answer, without what may be a secret.
+    /// Their addresses, without potential secrets.
     pub(super) addresses: BTreeMap<Role, String>,
     pub(super) notices: Vec<String>,
     pub(super) recordings: Recordings,
 }
 
-/// Lets models answer, and records them if so wished.
+/// Discovers the models that answer, and records them on request.
 pub(super) async fn discovered(
     config: &Config,
     environment: &Environment,
@@ -43,7 +43,7 @@ pub(super) async fn discovered(
                 at: fault.origin(config),
                 fault,
             })?;
-            // Whoever configured it may not remember that it is no model.
+            // The user who configured it may not remember that it is not a model.
             if endpoint.provider() == Provider::of::<CassetteConfig>() {
                 let notice = endpoint.info().notice.into_iter();
                 notices.extend(notice.map(|notice| format!("{role}: {notice}")));

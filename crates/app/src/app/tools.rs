@@ -1,4 +1,4 @@
-//! The tools that an engine offers, and the names of those that it could.
+//! The tools that an engine offers, and the names of those that it could offer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::config::Config;
 use crate::environment::Environment;
 use crate::web::{self, FETCH, SEARCH};
 
-/// Returns the folder that paths in calls are judged from: that of the file tools.
+/// Returns the folder that paths in calls are judged from: the folder of the file tools.
 pub(super) fn root(config: &Config) -> String {
     let root = config.project_root();
-    // Where it cannot be resolved, the file tools say so.
+    // If it cannot be resolved, the file tools report it.
     let real = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     real.to_string_lossy().into_owned()
 }
 
-/// The tools that work in the project's folder. Rules may name them also where they are not offered.
+/// The tools that work in the project's folder. Rules may name them even if they are not offered.
 const PROJECT_TOOLS: [&str; 6] = [
     "list_files",
     "read_file",
@@ -38,14 +38,14 @@ pub(super) fn project_tools() -> impl Iterator<Item = ToolName> {
         .filter_map(|name| name.parse().ok())
 }
 
-/// Tells whether a name is that of a tool which works in the project's folder, offered or not.
+/// Returns whether a name is that of a tool that works in the project's folder, whether offered or not.
 #[must_use]
 pub fn is_project_tool(name: &str) -> bool {
     PROJECT_TOOLS.contains(&name)
 }
 
-/// Tells whether a tool has this name, or may have it another day: one of the project's folder or of the web that is not
-/// offered now, or one of a configured MCP server's.
+/// Returns whether a tool has this name, or may have it in the future: a project or web tool that is not offered now,
+/// or a tool of a configured MCP server.
 #[must_use]
 pub fn may_be_tool(catalog: &ToolCatalog, config: &Config, name: &str) -> bool {
     let mut offered = catalog.specs();
@@ -57,11 +57,11 @@ pub fn may_be_tool(catalog: &ToolCatalog, config: &Config, name: &str) -> bool {
         || server.is_some_and(|server| config.mcp().servers.contains_key(server))
 }
 
-/// Returns the names of the tools of this build, for whoever checks what a policy says about them without an engine.
+/// Returns the names of the tools of this build, for checking a policy without an engine.
 ///
 /// # Errors
 ///
-/// A [`BuildError`], when a tool is not defined as it should be.
+/// A [`BuildError`] if a tool is not defined correctly.
 pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
     let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     let names = tools.iter().map(|tool| tool.spec().name.clone());
@@ -72,11 +72,11 @@ pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
         .collect())
 }
 
-/// Returns the tools that an engine would offer, for whoever checks what a policy says about them without one.
+/// Returns the tools that an engine would offer, for checking a policy without an engine.
 ///
 /// # Errors
 ///
-/// A [`BuildError`], when their folder cannot be opened, or the search that is configured cannot be used.
+/// A [`BuildError`] if the folder of the tools cannot be opened, or the configured search cannot be used.
 pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
     let tools = tools(config, environment, OwnFiles::default(), None)?;
     let specs = tools.iter().map(|tool| tool.spec().clone());
@@ -89,7 +89,7 @@ pub(super) fn tools(
     own: OwnFiles,
     recording: Option<PathBuf>,
 ) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
-    // Also where this engine has no use for them: another one may be at work with tools of the project.
+    // Needed even if this engine does not use them: another engine with project tools may be running.
     let own = config.own_files(environment, own);
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     tools.extend(web::tools(config, environment)?);

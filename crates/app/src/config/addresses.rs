@@ -1,5 +1,5 @@
-//! Checks which keys go where: a key that the user named never goes to an address that the file of the working directory
-//! names, trusted or not.
+//! Checks which keys are sent where: a key that the user named is never sent to an address that the file of the working
+//! directory names, whether that file is trusted or not.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::layer::Layer;
 use super::models::ModelConfig;
 use super::secret::without_secrets;
 
-/// Checks that each key is named by the same file as the address that it is sent to, if that is the file of the working
+/// Checks that each key is named by the same file as the address it is sent to, if that file is the one of the working
 /// directory.
 pub(super) fn check_keys(
     models: &BTreeMap<Role, ModelConfig>,
@@ -37,7 +37,7 @@ pub(super) fn check_keys(
     Ok(())
 }
 
-/// Says which keys are sent where whoever is on the way can read them.
+/// Returns notices about keys that are sent unencrypted over a network.
 pub(super) fn unprotected(models: &BTreeMap<Role, ModelConfig>, layers: &Layers) -> Vec<String> {
     let mut notices = Vec::new();
     for (role, model) in models {
@@ -59,7 +59,7 @@ pub(super) fn unprotected(models: &BTreeMap<Role, ModelConfig>, layers: &Layers)
     notices
 }
 
-/// Returns the dotted paths of what names the keys of a model that is reached over a network.
+/// Returns the dotted paths of the settings that name the keys of a model that is reached over a network.
 fn keys(role: &Role, model: &ModelConfig) -> Vec<String> {
     if model.provider.base_url().is_none() {
         return Vec::new();
@@ -77,11 +77,12 @@ fn keys(role: &Role, model: &ModelConfig) -> Vec<String> {
 }
 
 impl Layers {
-    /// Returns the dotted path of what the file of the working directory says about where a model is, if it does.
+    /// Returns the dotted path of the setting with which the file of the working directory affects a model's address,
+    /// if any.
     fn found_address(&self, role: &Role, model: &ModelConfig) -> Option<String> {
         model.provider.base_url()?;
         let path = |key: &str| format!("models.{role}.{key}");
-        // Where no address is named, that of the provider is meant.
+        // Without an address, the provider's own address is used.
         let address = match self.sets(&path("base_url")) {
             true => "base_url",
             false => "provider",
@@ -91,7 +92,7 @@ impl Layers {
     }
 }
 
-/// Tells whether what is sent to an address goes over a network in plain text.
+/// Returns whether data sent to an address crosses a network in plain text.
 pub(super) fn is_open_to_others(url: &str) -> bool {
     let Some((scheme, rest)) = url.trim().split_once("://") else {
         return false;

@@ -1,5 +1,5 @@
-//! The forms of agents' answers, `[agents.NAME.answer]`: schemas are read from the files that are named, and checked, so that a
-//! wrong one is told of with its place before an engine is wired.
+//! The forms of agents' answers, `[agents.NAME.answer]`: reads and checks schemas from the named files, so that an
+//! error is reported with its location before an engine is built.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use super::error::ConfigError;
 use super::{Layers, read};
 use crate::environment::Environment;
 
-/// Puts the schema of each file that an agent names in the place of the file's name, and checks all schemas.
+/// Replaces each schema file that an agent names with its content, and checks all schemas.
 ///
 /// # Errors
 ///
-/// A [`ConfigError`] that names the key, if its file cannot be read, or the schema is none that can be asked for.
+/// A [`ConfigError`] that names the key, if the file cannot be read or the schema cannot be used.
 pub(super) fn take_in(
     policy: &mut PolicyConfig,
     layers: &Layers,

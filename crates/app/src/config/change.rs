@@ -1,4 +1,4 @@
-//! What a found file would change if it were trusted, in words for the person who decides that.
+//! What a found file would change if it were trusted, described for the user who decides.
 
 use std::net::SocketAddr;
 
@@ -14,19 +14,20 @@ use super::secret::{self, HIDDEN, may_be_key, shown_variable, sounds_secret};
 use super::settings::on_one_line;
 use crate::names::{is_shown_whole, shown};
 
-/// The most characters of a value that are shown. What is cut cannot be trusted by a yes, so that this is rare.
+/// The maximum number of characters of a value that are shown. A truncated value cannot be trusted by answering yes, so
+/// this limit is generous.
 const MAX_VALUE_CHARS: usize = 2_000;
 
-/// How dangerous something is that cannot be used.
+/// The danger of something that cannot be used.
 const UNUSABLE: u8 = 6;
 
 /// One thing that a found file would change if it were trusted.
 ///
-/// The texts come from that file: they are bounded, and hold no secrets, but a terminal has to make them harmless.
+/// The strings come from that file: they are bounded and contain no secrets, but a terminal must escape them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Change {
-    /// How dangerous it is: 0 is worst. The first field, since changes are sorted by it.
+    /// How dangerous it is; 0 is the worst. The first field, since changes are sorted by it.
     danger: u8,
     /// The key's dotted path.
     pub key: String,
@@ -37,7 +38,7 @@ pub struct Change {
     is_cut: bool,
 }
 
-/// Describes what is said of an MCP server.
+/// Describes a setting of an MCP server.
 fn of_mcp_server(server: &str, names: &[&str], text: &str) -> (u8, String) {
     let server = shown(server);
     match names {
@@ -78,21 +79,21 @@ fn of_mcp_server(server: &str, names: &[&str], text: &str) -> (u8, String) {
 }
 
 impl Change {
-    /// Tells whether the key or the value is longer than what is shown of it, or holds something hidden with which a
-    /// program is started: then nobody can decide by that.
+    /// Returns whether the key or the value is truncated, or hides something that a program is started with. The user
+    /// then cannot decide based on what is shown.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Says that it cannot be used, and why, in place of what it would do.
+    /// Replaces the description with a statement that the setting cannot be used, and why.
     pub(super) fn refuse(&mut self, why: &str) {
         self.danger = UNUSABLE;
         self.meaning = format!("cannot be used: {}", cut(why));
     }
 
-    /// Describes a value that is no part of the policy. `whole` is all that the file says, `own` what the user's own
-    /// sources say.
+    /// Describes a value that is not part of the policy. `whole` is the content of the file, `own` the user's own
+    /// sources.
     pub(super) fn of(names: &[&str], value: &Value, whole: &Table, own: &Layers) -> Self {
         let text = value.as_str().unwrap_or_default();
         let (danger, meaning) = match names {
@@ -150,7 +151,7 @@ impl Change {
         Self::new(danger, names, value, meaning)
     }
 
-    /// Describes a part of the policy that loosens it, or cannot stand.
+    /// Describes a part of the policy that loosens it or is invalid.
     pub(super) fn loosening(names: &[&str], value: &Value, fault: &PolicyError) -> Self {
         match (fault, names) {
             (PolicyError::Loosens { .. }, ["rules", ..]) if is_allowing(value) => {
@@ -169,13 +170,13 @@ impl Change {
         }
     }
 
-    /// Describes what a rule says beside what it asks or denies.
+    /// Describes the wording of a rule, as opposed to what it asks or denies.
     pub(super) fn of_words(names: &[&str], value: &Value) -> Self {
         let meaning = "has its say where a rule asks you, or stops a call".to_owned();
         Self::new(6, names, value, meaning)
     }
 
-    /// Describes a part that is wrong.
+    /// Describes an invalid part.
     pub(super) fn unusable(names: &[&str], value: &Value, why: &str) -> Self {
         let mut change = Self::new(UNUSABLE, names, value, String::new());
         change.refuse(why);
@@ -184,10 +185,10 @@ impl Change {
 
     fn new(danger: u8, names: &[&str], value: &Value, meaning: String) -> Self {
         let key = path(names);
-        // Without a key nothing is hidden.
+        // Without a key, nothing is hidden.
         let in_full = on_one_line("", value);
         let whole = match names {
-            // A variable can make a program do anything: its value is shown, unless its name says that it is a secret.
+            // A variable can make a program do anything, so its value is shown, unless its name suggests a secret.
             ["mcp", "servers", _, "env", variable] if !sounds_secret(variable) => in_full.clone(),
             _ => on_one_line(&key, value),
         };
@@ -208,7 +209,7 @@ impl Change {
     }
 }
 
-/// Tells whether nobody but this machine reaches an address. What is no address counts as one that others reach.
+/// Returns whether only this machine can reach an address. An invalid address is treated as reachable by others.
 fn is_of_this_machine(address: &str) -> bool {
     let address = address.parse::<SocketAddr>();
     address.is_ok_and(|address| address.ip().is_loopback())
@@ -218,7 +219,7 @@ fn is_allowing(rule: &Value) -> bool {
     rule.get("answer").and_then(Value::as_str) == Some("allow")
 }
 
-/// Where the key of a model is named.
+/// The settings that name the keys of a model.
 struct Keys<'a> {
     role: &'a str,
     whole: &'a Table,
@@ -226,7 +227,7 @@ struct Keys<'a> {
 }
 
 impl Keys<'_> {
-    /// Says which keys go where the model is, as far as the file names them.
+    /// Describes which keys are sent to the model's address, as far as the file names them.
     fn sent(&self) -> String {
         let section = self
             .whole
@@ -242,7 +243,7 @@ impl Keys<'_> {
         String::new()
     }
 
-    /// Says what becomes of a key that the user names: it goes to no address that the file names.
+    /// Describes what happens to a key that the user names: it is sent to no address that the file names.
     fn kept_back(&self) -> &'static str {
         let role = as_key(self.role);
         let own = |key: &str| self.own.sets(&format!("models.{role}.{key}"));
@@ -366,7 +367,7 @@ fn of_server(rest: &[&str], text: &str) -> (u8, String) {
     }
 }
 
-/// Returns a part of a key's path; whoever wrote a secret there does not see it again.
+/// Returns a part of a key's path, hidden if it may be a secret.
 fn name(text: &str) -> String {
     match may_be_key(text) {
         true => HIDDEN.to_owned(),

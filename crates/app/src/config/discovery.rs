@@ -1,4 +1,4 @@
-//! `[discovery]`: what is looked for when no model is configured.
+//! `[discovery]`: what to look for if no model is configured.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -16,25 +16,25 @@ use crate::providers::Provider;
 const KEYS: &str = "keys";
 const LOCAL_SERVERS: &str = "local_servers";
 
-/// All keys of the section, in the order in which they are shown.
+/// All keys of the section, in display order.
 static ALL_KEYS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let models = discoveries().map(|(_, discovery)| discovery.model_setting);
     let models = std::iter::once(KEYS).chain(models);
     models.chain([LOCAL_SERVERS]).collect()
 });
 
-/// `[discovery]`: what is looked for when no model is configured.
+/// `[discovery]`: what to look for if no model is configured.
 ///
-/// Besides these two keys it has one for each provider whose key may be found, such as `openai_model`: the model that is
-/// asked where only a key of that provider is there.
+/// In addition to these two keys, it has one for each provider whose key may be found, such as `openai_model`: the
+/// model to use if only that provider's key is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiscoveryConfig {
-    /// Whether the keys of providers are looked for in their usual variables, such as `OPENAI_API_KEY`. `true`.
+    /// Whether to look for keys of providers in their usual variables, such as `OPENAI_API_KEY`. Defaults to `true`.
     pub keys: bool,
-    /// Whether model servers on this machine are looked for. `true`.
+    /// Whether to look for model servers on this machine. Defaults to `true`.
     pub local_servers: bool,
-    /// What was said of models: keys and names.
+    /// The configured models: keys and names.
     models: Vec<(&'static str, String)>,
 }
 
@@ -49,7 +49,7 @@ impl Default for DiscoveryConfig {
 }
 
 impl DiscoveryConfig {
-    /// Returns the model that is asked where only a key of this provider is there; nothing for one whose key is not looked
+    /// Returns the model to use if only this provider's key is found; `None` for a provider whose key is not looked
     /// for.
     #[must_use]
     pub fn model(&self, provider: Provider) -> Option<&str> {
@@ -64,7 +64,7 @@ impl DiscoveryConfig {
         said.map_or(discovery.model, |(_, model)| model)
     }
 
-    /// Returns where to look: llama-server, Ollama and LM Studio on their usual ports.
+    /// Returns the addresses to check: llama-server, Ollama and LM Studio on their usual ports.
     pub(crate) fn places(&self) -> Vec<LlamaConfig> {
         if self.local_servers {
             LlamaConfig::usual_places().into()
@@ -85,20 +85,20 @@ impl DiscoveryConfig {
     }
 }
 
-/// Returns the variables that usually hold the keys of providers, in the order in which they are looked at where no model
-/// is configured.
+/// Returns the variables that usually hold the keys of providers, in the order in which they are checked if no model is
+/// configured.
 #[must_use]
 pub fn usual_key_variables() -> Vec<&'static str> {
     discoveries().map(|(_, discovery)| discovery.key).collect()
 }
 
-/// Returns the providers whose keys may be found, in the order in which they are looked for.
+/// Returns the providers whose keys may be found, in the order in which they are checked.
 pub(crate) fn discoveries() -> impl Iterator<Item = (Provider, KeyDiscovery)> {
     Provider::all().filter_map(|provider| Some((provider, provider.key_discovery()?)))
 }
 
-/// Returns what a table says of where a provider is reached whose key is in its usual variable, as far as its own address is not
-/// meant. Servers that speak OpenAI's protocols may know the older one alone, but for OpenAI's own and Azure's.
+/// Returns the table entries for the address of a provider whose key is in its usual variable, if they differ from the
+/// defaults. Servers that speak OpenAI's protocols, other than OpenAI and Azure, may only support the older one.
 pub(crate) fn address_keys(
     provider: Provider,
     usual: KeyDiscovery,

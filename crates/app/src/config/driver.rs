@@ -1,4 +1,4 @@
-//! The section `[driver]`: which process drives runs. What the keys of a driver mean is said by its crate.
+//! The section `[driver]`: which process drives runs. The crate of each driver documents its keys.
 
 use neuraxis_restate::RestateConfig;
 use serde::Deserialize;
@@ -6,32 +6,32 @@ use toml::{Table, Value};
 
 use super::Config;
 
-/// `[driver]`: which process drives the runs that a server begins.
+/// `[driver]`: which process drives the runs that a server starts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DriverConfig {
-    /// `local`, the process that begins them, or `restate`, workers (`neuraxis-server worker`) to which Restate gives them.
-    /// `local`. The command line always drives its own.
+    /// `local` for the process that starts them, or `restate` for workers (`neuraxis-server worker`) to which Restate
+    /// assigns them. Defaults to `local`. The command line always drives its own runs.
     pub kind: DriverKind,
     /// `[driver.restate]`: where Restate is, for `restate`.
     pub restate: RestateConfig,
 }
 
-/// Who drives runs.
+/// What drives runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DriverKind {
-    /// The process that begins them.
+    /// The process that starts them.
     #[default]
     Local,
-    /// Workers to which Restate gives them.
+    /// Workers to which Restate assigns them.
     Restate,
 }
 
 impl DriverKind {
-    /// Returns the word for it in the configuration.
+    /// Returns its name in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,12 +49,12 @@ impl Config {
     }
 }
 
-/// Returns the section as it is written, without what the driver in force has no use for.
+/// Returns the section in its written form, without the settings that the selected driver does not use.
 pub(super) fn table(driver: &DriverConfig) -> Value {
     let kind = Value::String(driver.kind.as_str().to_owned());
     let mut table = Table::from_iter([("kind".to_owned(), kind)]);
     if driver.kind == DriverKind::Restate {
-        // Texts in a table: writing them cannot fail.
+        // A table of strings, so serializing it cannot fail.
         let restate = Table::try_from(&driver.restate).unwrap_or_default();
         table.insert("restate".to_owned(), Value::Table(restate));
     }

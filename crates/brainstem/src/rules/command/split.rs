@@ -425,7 +425,7 @@ impl Splitter<'_> {
         self.finish();
         if let Some(level) = self.outer.pop() {
             self.now = level;
-            // The content of a group is not part of it.
+            // The content of a group is not part of the enclosing command.
             if self.now.word.is_none() && self.now.command.words.is_empty() {
                 self.begin();
             }
